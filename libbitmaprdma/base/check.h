@@ -1,0 +1,29 @@
+// base/check.h - assertions about our own code, kept in every build. Nothing that a peer or a caller can make false may
+// be checked with these (docs/errors.md): a peer's bytes are a counted drop, a caller's mistake is a Status.
+#pragma once
+
+#include <source_location>
+
+namespace brdma {
+
+// Called with the failed check's place; must not return. The default writes one line to standard error and aborts.
+using CheckHandler = void (*)(const char* expression, const std::source_location& where);
+void set_check_handler(CheckHandler handler);
+[[noreturn]] void check_failed(const char* expression, const std::source_location& where);
+
+}  // namespace brdma
+
+#define BRDMA_CHECK(expression)                                            \
+  do {                                                                     \
+    if (!(expression)) [[unlikely]]                                        \
+      ::brdma::check_failed(#expression, std::source_location::current()); \
+  } while (false)
+
+// For checks that cost: on in the sanitizer, fuzz and simulation lanes.
+#ifdef BRDMA_SLOW_CHECKS
+#define BRDMA_CHECK_SLOW(expression) BRDMA_CHECK(expression)
+#else
+#define BRDMA_CHECK_SLOW(expression) \
+  do {                               \
+  } while (false)
+#endif

@@ -1,0 +1,61 @@
+// base/ring.h - a queue in a power-of-two array that grows (never by itself beyond max) and keeps its order.
+// Index 0 is the oldest element. Growth allocates: reserve() at set-up where the datapath must not.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+#include "base/check.h"
+
+namespace brdma {
+
+template <class T>
+class Ring {
+ public:
+  Ring() = default;
+  explicit Ring(std::size_t capacity) { reserve(capacity); }
+
+  [[nodiscard]] bool empty() const { return head_ == tail_; }
+  [[nodiscard]] std::size_t size() const { return tail_ - head_; }
+  [[nodiscard]] std::size_t capacity() const { return slots_ ? mask_ + 1 : 0; }
+  [[nodiscard]] T& operator[](std::size_t i) { return slots_[(head_ + i) & mask_]; }
+  [[nodiscard]] const T& operator[](std::size_t i) const { return slots_[(head_ + i) & mask_]; }
+  [[nodiscard]] T& front() { return (*this)[0]; }
+  [[nodiscard]] const T& front() const { return (*this)[0]; }
+  [[nodiscard]] T& back() { return (*this)[size() - 1]; }
+  [[nodiscard]] const T& back() const { return (*this)[size() - 1]; }
+
+  T& push_back(T value) {
+    if (size() == capacity()) reserve(capacity() == 0 ? 8 : capacity() * 2);
+    T& slot = slots_[tail_ & mask_];
+    slot = std::move(value);
+    ++tail_;
+    return slot;
+  }
+  void pop_front() {
+    BRDMA_CHECK(!empty());
+    ++head_;
+  }
+  void clear() { head_ = tail_; }
+  void reserve(std::size_t wanted) {
+    if (wanted <= capacity()) return;
+    const std::size_t grown = std::bit_ceil(wanted);
+    auto slots = std::make_unique<T[]>(grown);
+    const std::size_t count = size();
+    for (std::size_t i = 0; i < count; ++i) slots[i] = std::move((*this)[i]);
+    slots_ = std::move(slots);
+    mask_ = grown - 1;
+    head_ = 0;
+    tail_ = count;
+  }
+
+ private:
+  std::unique_ptr<T[]> slots_;
+  std::size_t mask_ = 0;
+  std::size_t head_ = 0;  // free-running; differences and masked values are what counts
+  std::size_t tail_ = 0;
+};
+
+}  // namespace brdma

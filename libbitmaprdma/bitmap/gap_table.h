@@ -1,0 +1,55 @@
+// bitmap/gap_table.h - records of the gaps between base and highest PSN (spec 1: gaps), in PSN order, disjoint.
+// A bounded number (kGapsMax): beyond it the newest gaps stay unrecorded until older ones close, then are found again.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/psn.h"
+#include "base/units.h"
+
+namespace brdma::bitmap {
+
+enum class GapState : std::uint8_t { kWaiting, kPromoted };
+
+struct GapRecord {
+  Psn start;
+  std::uint32_t length = 0;
+  Instant first_seen;
+  Instant base_stuck_since;         // stall: since when the base has stood because of the oldest gap
+  Instant last_feedback;            // of the last FFM that named it
+  std::uint32_t later_packets = 0;  // packets received beyond it since it was seen
+  std::uint16_t feedbacks = 0;      // FFMs that named it: repeat count
+  std::uint8_t path = 0;            // of the packet that revealed it
+  GapState state = GapState::kWaiting;
+};
+
+inline constexpr std::size_t kGapsMax = 256;
+
+class GapTable {
+ public:
+  // Packet `psn` arrived beyond `previous_highest`: [previous_highest + 1, psn) is a new gap (if not empty).
+  // False: table full, gap not recorded.
+  bool open(Psn previous_highest, Psn psn, std::uint8_t path, Instant now, Instant base_stuck_since);
+  // `psn` arrived inside a gap: shrinks, splits or closes it. What it was before the arrival; state tells a
+  // misjudgement.
+  struct Filled {
+    bool found = false;
+    bool closed = false;  // that record is gone
+    GapState state = GapState::kWaiting;
+  };
+  Filled fill(Psn psn);
+  // Forgets what lies before the base.
+  void drop_before(Psn base);
+  void clear() { gaps_.clear(); }
+  [[nodiscard]] bool empty() const { return gaps_.empty(); }
+  [[nodiscard]] std::size_t size() const { return gaps_.size(); }
+  [[nodiscard]] GapRecord& operator[](std::size_t i) { return gaps_[i]; }
+  [[nodiscard]] const GapRecord& operator[](std::size_t i) const { return gaps_[i]; }
+
+ private:
+  std::vector<GapRecord> gaps_;
+};
+
+}  // namespace brdma::bitmap

@@ -1,0 +1,68 @@
+// bitmap/send_window.h - the send bitmap (spec 1): per packet sent and not done, its state, time and path.
+// Only the legal moves between states happen; an illegal one is our bug (check). A ring that grows with what is in
+// flight up to the window. Entry times are kept in units of 64 ns, wrapping after 274 s: only differences count.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/psn.h"
+#include "base/ring.h"
+#include "base/units.h"
+
+namespace brdma::bitmap {
+
+enum class EntryState : std::uint8_t {
+  kSentUnacked,
+  kSuspectedLost,
+  kRetransmitPending,
+  kRetransmittedUnacked,
+  kAcked
+};
+
+struct SendEntry {
+  std::uint32_t sent_at_64ns = 0;  // of the last transmission
+  EntryState state = EntryState::kSentUnacked;
+  std::uint8_t path = 0;
+  std::uint16_t transmissions = 1;  // saturating
+};
+static_assert(sizeof(SendEntry) == 8);
+
+class SendWindow {
+ public:
+  SendWindow(Psn base, std::uint32_t window_packets);
+  [[nodiscard]] Psn base() const { return base_; }                                                // oldest not done
+  [[nodiscard]] Psn next() const { return base_ + static_cast<std::uint32_t>(entries_.size()); }  // first never sent
+  [[nodiscard]] std::uint32_t in_window() const { return static_cast<std::uint32_t>(entries_.size()); }
+  [[nodiscard]] std::uint32_t room() const { return window_ - in_window(); }
+  [[nodiscard]] bool contains(Psn psn) const;  // base <= psn < next
+  [[nodiscard]] const SendEntry& entry(Psn psn) const;
+  [[nodiscard]] Instant sent_at(Psn psn, Instant now) const;
+  [[nodiscard]] std::uint32_t unacked() const { return unacked_; }  // entries not kAcked
+  [[nodiscard]] std::uint32_t pending() const { return pending_; }  // entries in kRetransmitPending
+
+  void sent(std::uint8_t path, Instant now);  // next() goes out for the first time
+  // `count` PSNs that the requester reserves for a READ's responses beyond the first: entries like any other.
+  // Moves to kRetransmitPending from kSentUnacked, kSuspectedLost or kRetransmittedUnacked; false (nothing done) where
+  // it is acked or pending already.
+  bool request_retransmission(Psn psn);
+  void suspect(Psn psn);                                        // kSentUnacked -> kSuspectedLost
+  void retransmitted(Psn psn, std::uint8_t path, Instant now);  // kRetransmitPending -> kRetransmittedUnacked
+  // First PSN in kRetransmitPending at or after `from`; next() where none.
+  [[nodiscard]] Psn next_pending(Psn from) const;
+  // Acknowledge one PSN / all before `boundary` (which may be next()). True / count of those newly acked. Bases advance
+  // by advance(), so that the caller can look at entries first.
+  bool acknowledge(Psn psn);
+  std::uint32_t acknowledge_before(Psn boundary);
+  std::uint32_t advance();  // drops acked entries from the base on; count dropped
+  void reset(Psn base);     // forget everything (QP to reset, error)
+
+ private:
+  Psn base_;
+  std::uint32_t window_;
+  std::uint32_t unacked_ = 0;
+  std::uint32_t pending_ = 0;
+  Ring<SendEntry> entries_;
+};
+
+}  // namespace brdma::bitmap

@@ -1,0 +1,119 @@
+// device/engine.h - the engine of one context: queue pairs, completion queues, regions; packets and time are arguments.
+//
+// Order of calls, by whoever drives it (io's shard, the simulator, a test), one thread at a time, with a time that
+// never goes back:
+//   handle_datagram(...)*  handle_timeout(now) when next_timeout() has passed  post_...(...)*
+//   then poll_transmit() until it answers false, poll_notification() until empty, and arm one timer with
+//   next_timeout().
+// An early timeout is harmless. Nothing here reads a clock, a socket or the environment.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "bitmaprdma/types.h"
+#include "device/config.h"
+#include "device/datagram.h"
+#include "trace/counters.h"
+
+namespace brdma {
+
+namespace trace {
+class Sink;
+}
+
+// Opaque objects, owned by the engine, stable in memory until destroyed.
+class ProtectionDomain;
+class MemoryRegion;
+class CompletionQueue;
+class QueuePair;
+
+struct MemoryRegionInfo {
+  std::uint32_t lkey = 0;
+  std::uint32_t rkey = 0;
+};
+
+struct QpCreate {
+  QpType type = QpType::kRc;
+  ProtectionDomain* pd = nullptr;
+  CompletionQueue* send_cq = nullptr;
+  CompletionQueue* receive_cq = nullptr;
+  QpCapabilities capabilities;
+  bool signal_all = false;  // sq_sig_all
+  void* user = nullptr;     // handed back in notifications
+};
+
+// Tells the driver to wake somebody; made during handle_... and post_....
+struct Notification {
+  enum class Kind : std::uint8_t {
+    kCompletion,
+    kQpFatal,
+    kQpAccessError,
+    kQpRequestError,
+    kCommEstablished,
+    kSqDrained,
+    kLastWqeReached,
+    kCqError
+  };
+  Kind kind = Kind::kCompletion;
+  void* user = nullptr;  // the user pointer of the CQ (kCompletion, kCqError) or QP
+};
+
+class Engine {
+ public:
+  // `statistics` must outlive the engine (it may lie in shared memory); `sink` may be null: no tracing.
+  Engine(const EngineConfig& config, Statistics& statistics, trace::Sink* sink);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // --- objects. Status carries the errno value of the verbs manual; EBUSY when still in use. ---
+  ProtectionDomain* alloc_pd();
+  Status dealloc_pd(ProtectionDomain* pd);
+  // Registers [address, address+length), known to work requests and peers as starting at `iova`. Pins nothing.
+  Result<MemoryRegion*, Status> register_memory(ProtectionDomain* pd, std::uint64_t address, std::uint64_t length,
+                                                std::uint64_t iova, std::uint32_t access);
+  Status deregister_memory(MemoryRegion* region);
+  [[nodiscard]] MemoryRegionInfo info(const MemoryRegion* region) const;
+  Result<CompletionQueue*, Status> create_cq(std::uint32_t entries, void* user);
+  Status destroy_cq(CompletionQueue* cq);
+  Status resize_cq(CompletionQueue* cq, std::uint32_t entries);
+  [[nodiscard]] std::uint32_t cq_capacity(const CompletionQueue* cq) const;
+  // Writes back in `request.capabilities` what was granted (at least what was asked).
+  Result<QueuePair*, Status> create_qp(QpCreate& request);
+  Status destroy_qp(QueuePair* qp);
+  [[nodiscard]] std::uint32_t qp_num(const QueuePair* qp) const;
+  // Checks move and mask as IBTA table 92 does: EINVAL and nothing changed where they do not fit.
+  Status modify_qp(QueuePair* qp, const QpAttributes& attributes, std::uint32_t mask, Instant now);
+  [[nodiscard]] QpAttributes query_qp(const QueuePair* qp) const;
+  [[nodiscard]] QpCapabilities qp_capabilities(const QueuePair* qp) const;
+
+  // --- data path ---
+  Status post_send(QueuePair* qp, const SendRequest& request, Instant now);  // EINVAL, ENOMEM (queue full)
+  Status post_receive(QueuePair* qp, const ReceiveRequest& request, Instant now);
+  std::size_t poll_cq(CompletionQueue* cq, std::span<Completion> out);
+  // Arms the CQ: the next completion (or the next solicited one) makes one notification.
+  void request_notify(CompletionQueue* cq, bool solicited_only);
+
+  void handle_datagram(const Datagram& datagram, Instant now);
+  void handle_timeout(Instant now);
+  // Next batch to send. False: nothing to send now. `buffer` and the application's memory back the slices.
+  bool poll_transmit(TransmitBuffer& buffer, Transmit& out, Instant now);
+  [[nodiscard]] std::optional<Instant> next_timeout() const;
+  [[nodiscard]] std::optional<Notification> poll_notification();
+
+  // True when poll_transmit has only acknowledgements to send whose delay has not run out: the driver may put them off
+  // until the application's next call, so that they travel behind its data in one batch.
+  [[nodiscard]] bool only_deferrable_output() const;
+
+  struct Impl;
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace brdma

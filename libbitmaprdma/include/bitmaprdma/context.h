@@ -1,0 +1,89 @@
+// bitmaprdma/context.h - an open device: the engine behind a leased socket, driven by its callers and by a progress
+// thread. What the rdma-core provider stands on; also usable by itself.
+//
+// Thread-safety: Context's own functions may be called from any thread. A Session holds the context's lock; keep it for
+// one batch (a posting list, a poll) and no longer, and never two of one context in one thread.
+// Errors: Status with the verbs manual's errno value. Opening: Result with a sentence that says what to do next.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "bitmaprdma/types.h"
+
+namespace brdma {
+
+class Engine;
+class CompletionQueue;
+class QueuePair;
+
+// A network interface as an RDMA device. Found without privilege; needs no daemon.
+struct DeviceInfo {
+  std::string name;  // brdma_<netdev>, at most 63 characters
+  std::string netdev;
+  std::uint32_t ifindex = 0;
+  std::uint64_t guid = 0;  // EUI-64 from the MAC, host order
+  std::uint32_t netdev_mtu = 1500;
+  PathMtu active_mtu = PathMtu::k1024;
+  bool active = true;
+  std::uint64_t speed_mbps = 10'000;
+  struct Gid {
+    IpAddress address;  // link-local fe80:: from the MAC at index 0, then IPv4 (mapped), then IPv6
+    std::string netdev;
+  };
+  std::vector<Gid> gids;
+};
+[[nodiscard]] std::vector<DeviceInfo> list_devices();
+
+// Called from whichever thread makes progress, with the context's lock held: must not block or call back into Context.
+struct NotificationHandler {
+  virtual ~NotificationHandler() = default;
+  virtual void completion_event(void* cq_user) = 0;
+  virtual void async_event(int ibv_event_type, void* qp_or_cq_user) = 0;  // enum ibv_event_type
+};
+
+struct ContextError {
+  int error = 0;        // errno value
+  std::string message;  // one sentence: what is wrong, what to do
+};
+
+class Context {
+ public:
+  // Leases a socket from the daemon (starting it if need be) and starts the progress thread at the first queue pair.
+  static Result<std::unique_ptr<Context>, ContextError> open(const DeviceInfo& device, NotificationHandler* handler);
+  ~Context();  // gives the lease back; every object is gone
+
+  // The engine's operations, under the lock. Destruction makes progress: sends what was posted.
+  class Session {
+   public:
+    explicit Session(Context& context);
+    ~Session();
+    Session(const Session&) = delete;
+    Session& operator=(const Session&) = delete;
+    [[nodiscard]] Engine& engine();             // object calls (create_..., modify_qp, ...)
+    [[nodiscard]] std::int64_t now_ns() const;  // the time of this session, for engine calls
+   private:
+    Context& context_;
+  };
+
+  // Fast paths: one lock, one burst of progress each.
+  std::size_t poll_cq(CompletionQueue* cq, std::span<Completion> out);
+  // Posts from `requests` in order until one fails; `posted` says how many were taken.
+  Status post_send(QueuePair* qp, std::span<const SendRequest> requests, std::size_t& posted);
+  Status post_receive(QueuePair* qp, std::span<const ReceiveRequest> requests, std::size_t& posted);
+  void request_notify(CompletionQueue* cq, bool solicited_only);
+
+  [[nodiscard]] const DeviceInfo& device() const;
+
+  struct Impl;
+
+ private:
+  explicit Context(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace brdma

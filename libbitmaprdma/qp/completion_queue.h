@@ -1,0 +1,42 @@
+// qp/completion_queue.h - a bounded queue of completions, with the arm-once notification of verbs.
+// Overrun is the caller's sizing mistake as IBTA has it: the CQ goes into error, a notification says so, nothing is
+// overwritten.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "base/ring.h"
+#include "bitmaprdma/types.h"
+
+namespace brdma {
+
+class CompletionQueue {
+ public:
+  enum class Push : std::uint8_t { kQuiet, kNotify, kOverrun };
+
+  CompletionQueue(std::uint32_t entries, void* user) : entries_(entries), user_(user), ring_(entries) {}
+  // `solicited`: asked for by the sender's solicited flag, or an error: fires a solicited-only arm too.
+  Push push(const Completion& completion, bool solicited);
+  std::size_t poll(std::span<Completion> out);
+  void arm(bool solicited_only);
+  Status resize(std::uint32_t entries);
+  // Removes the completions of a destroyed queue pair.
+  void purge(std::uint32_t qp_num);
+  [[nodiscard]] std::uint32_t capacity() const { return entries_; }
+  [[nodiscard]] std::size_t size() const { return ring_.size(); }
+  [[nodiscard]] void* user() const { return user_; }
+  std::uint32_t queue_pairs = 0;  // that use it: destroy answers EBUSY while > 0
+
+ private:
+  enum class Armed : std::uint8_t { kNo, kSolicited, kAny };
+  std::uint32_t entries_;
+  void* user_;
+  Armed armed_ = Armed::kNo;
+  bool overrun_ = false;
+  Ring<Completion> ring_;
+};
+
+}  // namespace brdma

@@ -1,0 +1,50 @@
+// qp/identity.h - what requester and responder of one queue pair both read: who it is, whom it talks to, in which mode.
+#pragma once
+
+#include <cstdint>
+
+#include "base/units.h"
+#include "bitmaprdma/types.h"
+#include "memory/memory_table.h"
+#include "qp/completion_queue.h"
+
+namespace brdma::qp {
+
+// What a part asks its queue pair to do; parts never change the state themselves.
+struct Outcome {
+  bool to_error = false;  // move to kErr and flush both queues
+  int async_event = -1;   // enum ibv_event_type to raise, -1 = none
+};
+
+// Credit stated by the peer: what may be in flight towards it.
+struct PeerCredit {
+  std::uint32_t packets = 0;
+  std::uint32_t bytes = 0;
+};
+
+struct Identity {
+  std::uint32_t qpn = 0;
+  QpType type = QpType::kRc;
+  QpState state = QpState::kReset;
+  QpAttributes attributes;
+  QpCapabilities capabilities;
+  bool signal_all = false;
+  void* user = nullptr;
+  ProtectionDomain* pd = nullptr;
+  CompletionQueue* send_cq = nullptr;
+  CompletionQueue* receive_cq = nullptr;
+
+  // Bitmap mode: agreed once CAPS went both ways; then requests leave as bitmap packets. Packets of either kind are
+  // accepted at any time: each says by its opcode what it is.
+  bool bitmap_agreed = false;
+  std::uint32_t peer_window = 0;
+  PeerCredit peer_credit;  // from the last CAPS or BitmapAck
+
+  [[nodiscard]] std::uint32_t mtu() const { return mtu_bytes(attributes.path_mtu); }
+  [[nodiscard]] bool can_receive() const {
+    return state == QpState::kRtr || state == QpState::kRts || state == QpState::kSqd || state == QpState::kSqe;
+  }
+  [[nodiscard]] bool can_send() const { return state == QpState::kRts || state == QpState::kSqd; }
+};
+
+}  // namespace brdma::qp

@@ -1,0 +1,49 @@
+// qp/requester.h - the sending half of an RC queue pair: work requests become packets, acknowledgements become
+// completions, losses become retransmissions read from the application's memory again.
+//
+// One file per flow: post_send.cc, transmit_new.cc, resend.cc, handle_ack.cc, handle_feedback.cc, handle_response.cc
+// (READ responses, atomic acknowledgements), timeout.cc, complete.cc.
+//
+// READs go out as chunks, each a READ request of its own, no more of them at a time than this side's socket can take
+// the responses of: flow control by the receiver, with any peer. Missing responses are asked for again, and only they.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "bitmaprdma/types.h"
+#include "qp/environment.h"
+#include "qp/identity.h"
+#include "qp/transmit_batch.h"
+#include "wire/control.h"
+#include "wire/packet.h"
+
+namespace brdma::qp {
+
+class Requester {
+ public:
+  Requester(const Environment& environment, Identity& identity);
+  ~Requester();
+
+  Status post_send(const SendRequest& request, Instant now);  // EINVAL, ENOMEM
+  void start(Psn first);                                      // RTR -> RTS
+  void reset();
+  void flush(Instant now);                                           // to ERR: all completes as kFlushed, in order
+  Outcome handle_response(const wire::Packet& packet, Instant now);  // ACK/NAK, READ responses, atomic acknowledgements
+  Outcome handle_bitmap_ack(const wire::BitmapAck& ack, Instant now);
+  Outcome handle_ffm(const wire::Ffm& ffm, Instant now);
+  Outcome handle_timeout(Instant now);
+  [[nodiscard]] std::optional<Instant> next_timeout() const;
+
+  // Retransmissions first, then new packets, within window, credit and congestion window. True: at least one was added.
+  bool poll_requests(TransmitBatch& batch, Instant now);
+  [[nodiscard]] bool has_output(Instant now) const;
+  [[nodiscard]] bool idle() const;  // no work request outstanding (SQ drained)
+
+  struct Impl;
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace brdma::qp

@@ -1,0 +1,56 @@
+// qp/responder.h - the receiving half of an RC queue pair: takes requests, places data, keeps order, judges gaps,
+// acknowledges, serves READs and atomics.
+//
+// Rules (docs/engine.md): any order of placement, but the last packet of a message only when everything before it is
+// placed; completions in order; nothing applied twice. Early packets that cannot be placed are held (bounded).
+// One file per flow: receive_request.cc (admission), execute.cc (in-order work), hold.cc, promote_gaps.cc,
+// acknowledge.cc, serve_read.cc.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "bitmaprdma/types.h"
+#include "device/datagram.h"
+#include "qp/environment.h"
+#include "qp/identity.h"
+#include "qp/transmit_batch.h"
+#include "wire/packet.h"
+
+namespace brdma::qp {
+
+class Responder {
+ public:
+  Responder(const Environment& environment, Identity& identity);
+  ~Responder();
+
+  Status post_receive(const ReceiveRequest& request);  // EINVAL, ENOMEM
+  void start(Psn first);                               // INIT -> RTR
+  void reset();                                        // to RESET: all forgotten
+  void flush(Instant now);                             // to ERR: receives complete as kFlushed
+  // A request (RC or bitmap mode). Its ICRC and peer address have been checked.
+  Outcome handle_request(const wire::Packet& packet, Instant now);
+  Outcome handle_timeout(Instant now);  // gap deadlines, delayed acknowledgements
+  [[nodiscard]] std::optional<Instant> next_timeout() const;
+
+  // Output, in the order the queue pair asks for it. Each answers true when it added at least one packet; what does not
+  // fit stays for the next call.
+  bool poll_responses(TransmitBatch& batch, Instant now);        // READ responses, atomic acknowledgements, NAKs
+  bool poll_feedback(TransmitBatch& batch, Instant now);         // FFM
+  bool poll_acknowledgement(TransmitBatch& batch, Instant now);  // ACK or BitmapAck, if one is due
+  [[nodiscard]] bool has_output(Instant now) const;
+  // Nothing but an acknowledgement whose delay has not run out: it may wait for data to travel behind.
+  [[nodiscard]] bool only_deferrable(Instant now) const;
+  // Data is leaving for the peer anyway: an acknowledgement that waits for its delay becomes due now.
+  void acknowledge_now();
+
+  // What this side can take now: its share of the socket (stated in CAPS and BitmapAck).
+  [[nodiscard]] PeerCredit own_credit() const;
+
+  struct Impl;
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace brdma::qp

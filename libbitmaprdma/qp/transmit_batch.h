@@ -1,0 +1,58 @@
+// qp/transmit_batch.h - packets of one queue pair on their way into one Transmit (a GSO message).
+// All segments but the last have the same size. The ICRC and pad of a packet lie next to the headers of the following
+// one in the header buffer, so a packet costs two slices: one for trailer-and-headers, one (or more) for its payload.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/bytes.h"
+#include "base/ip_address.h"
+#include "device/config.h"
+#include "device/datagram.h"
+#include "wire/packet.h"
+
+namespace brdma::qp {
+
+class TransmitBatch {
+ public:
+  TransmitBatch(TransmitBuffer& buffer, const EngineConfig& config);
+
+  // Address of the batch; before the first packet. `traffic_class`, `hop_limit` as the QP's address vector says.
+  struct Destination {
+    IpAddress source, destination;
+    std::uint8_t path = 0, traffic_class = 0, hop_limit = 64;
+  };
+  void begin(const Destination& destination);
+  [[nodiscard]] bool begun() const { return begun_; }
+  [[nodiscard]] std::size_t packets() const { return segments_; }
+
+  // Can a packet of this UDP-payload size (BTH .. ICRC), with so many payload slices, follow what is here? False once a
+  // shorter packet has been added (it must be the last), when it is longer than the first, when standard and bitmap
+  // packets would mix in a way that the IP identification forbids, or when the buffer, the segments or the bytes run
+  // out.
+  [[nodiscard]] bool fits(std::size_t packet_bytes, std::size_t payload_slices, bool bitmap) const;
+  // Adds a packet; precondition fits(). bth.pad is computed here from the payload. Computes the ICRC: reads the
+  // payload.
+  void add(wire::Packet packet, std::span<const Slice> payload, std::size_t payload_bytes);
+  // A control packet: `body` is copied.
+  void add_control(const wire::Bth& bth, ConstBytes body);
+
+  static std::size_t packet_bytes(const wire::Packet& packet,
+                                  std::size_t payload_bytes);  // headers + payload + pad + ICRC
+  // Fills `out`; false where nothing was added.
+  bool finish(Transmit& out);
+
+ private:
+  TransmitBuffer& buffer_;
+  const EngineConfig& config_;
+  Destination destination_;
+  bool begun_ = false;
+  bool standard_ = false;
+  bool closed_ = false;  // a shorter last segment is in
+  std::size_t segments_ = 0, segment_bytes_ = 0, bytes_ = 0, slices_ = 0;
+  std::size_t header_used_ = 0, header_slice_start_ = 0;
+};
+
+}  // namespace brdma::qp

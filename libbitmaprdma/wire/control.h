@@ -1,0 +1,84 @@
+// wire/control.h - bitmap mode's control packets: BTH (opcode 0xE0..), a body, ICRC. Layouts: docs/wire.md#control.
+// All carry the sender's QPN, so that both directions of a connection can be tied together by who only looks on.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "base/bytes.h"
+#include "base/psn.h"
+#include "wire/headers.h"
+
+namespace brdma::wire {
+
+// CAPS (0xE0): sent on reaching RTR, answered once. Body 32 bytes.
+struct Caps {
+  bool reply = false;
+  std::uint32_t source_qpn = 0;
+  std::uint32_t capabilities = 0;  // bit 0: bitmap mode; the rest reserved, sent 0, ignored
+  std::uint8_t version_min = 1, version_max = 1;
+  std::uint8_t path_mtu_code = 3;  // enum ibv_mtu; differing sides stay in standard mode
+  std::uint8_t paths = 1;
+  std::uint32_t window_packets = 0;  // the receive window
+  std::uint32_t credit_packets = 0, credit_bytes = 0;
+};
+inline constexpr std::uint32_t kCapabilityBitmap = 1;
+inline constexpr std::size_t kCapsSize = 32;
+
+// Bitmap acknowledgement (0xE1). BTH.psn is `base`: all before it has arrived. Body 44 bytes + bitmap, 4-byte multiple.
+struct BitmapAck {
+  bool responses = false;  // acknowledges READ responses (sent by the requester of the READ), else requests
+  std::uint32_t source_qpn = 0;
+  std::uint8_t path = 0;                 // of the packet whose timestamp is echoed
+  std::uint32_t msn = 0;                 // 24 bits: messages completed by the responder
+  std::uint8_t syndrome = kSyndromeAck;  // as in AETH: a NAK or RNR NAK speaks of `base`
+  Psn base;
+  Psn highest;                       // highest PSN received (base - 1 where nothing lies beyond)
+  std::uint32_t credit_packets = 0;  // the sender may have so many packets ...
+  std::uint32_t credit_bytes = 0;    // ... and so many payload bytes in flight
+  bool echo_valid = false;
+  std::uint64_t ts_echo = 0;       // timestamp of the packet that caused this
+  std::uint64_t tr = 0;            // when it arrived, receiver's clock (a switch may add to it: spec 2)
+  std::uint32_t ack_delay_ns = 0;  // between its arrival and this packet's making
+  std::uint16_t bit_count = 0;     // bit i: PSN base + i has arrived (bit 0 is never set)
+  ConstBytes bits;                 // ceil(bit_count / 32) big-endian words, lowest PSN in the most significant bit
+};
+inline constexpr std::size_t kBitmapAckSize = 44;
+inline constexpr std::uint16_t kAckBitsMax = 4096;
+
+// Fast feedback message (0xE2). BTH.psn is the first gap's start. Body 32 bytes + 8 a gap.
+struct FfmGap {
+  Psn start;
+  std::uint32_t length = 0;
+};
+struct Ffm {
+  bool responses = false;
+  std::uint32_t source_qpn = 0;
+  std::uint8_t path = 0;
+  Psn highest;             // receive boundary
+  std::uint8_t cause = 0;  // recovery::LossCause
+  Psn base;
+  std::uint16_t depth = 0;   // of the first gap, saturating
+  std::uint16_t repeat = 0;  // how often this gap has been reported before
+  std::uint64_t timestamp = 0;
+  std::uint32_t serial = 0;  // FFMs sent by this QP before this one: tells duplicates and stale ones
+  std::uint16_t gap_count = 0;
+  ConstBytes gaps;  // gap_count * 8 bytes; gap(i) decodes
+  [[nodiscard]] FfmGap gap(std::size_t i) const;
+};
+inline constexpr std::size_t kFfmSize = 32, kFfmGapSize = 8;
+inline constexpr std::uint16_t kFfmGapsMax = 64;
+
+// Bodies (after BTH, before ICRC). nullopt: impossible contents (DropReason::kBadControl).
+[[nodiscard]] std::optional<Caps> parse_caps(ConstBytes body);
+[[nodiscard]] std::optional<BitmapAck> parse_bitmap_ack(ConstBytes body, Psn bth_psn);
+[[nodiscard]] std::optional<Ffm> parse_ffm(ConstBytes body, Psn bth_psn);
+// Answer the body's size. `bits` / `gaps` are copied behind the fixed part.
+std::size_t emit_caps(const Caps& caps, std::byte* out);
+std::size_t emit_bitmap_ack(const BitmapAck& ack, std::byte* out);
+std::size_t emit_ffm(const Ffm& ffm, std::byte* out);
+void emit_ffm_gap(FfmGap gap, std::byte* out);
+
+}  // namespace brdma::wire

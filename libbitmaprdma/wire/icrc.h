@@ -1,0 +1,56 @@
+// wire/icrc.h - the invariant CRC of a RoCEv2 packet (IBTA annex A17.3; docs/wire.md#icrc).
+// CRC-32 (zlib's polynomial) over 8 bytes 0xff, the IP and UDP headers as the network sees them with the mutable fields
+// masked, BTH with its FECN/BECN byte masked, and the rest up to the pad. Stored little endian.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/bytes.h"
+#include "base/ip_address.h"
+
+namespace brdma::wire {
+
+// What the ICRC covers and the UDP payload does not show.
+struct IcrcPath {
+  IpAddress source;
+  IpAddress destination;
+  std::uint16_t source_port = 0;
+  std::uint16_t destination_port = 4791;
+  std::uint16_t ip_id = 0;  // IPv4 only
+};
+
+// A CRC in progress: update() over payload pieces in order, then finish().
+class Icrc {
+ public:
+  // `udp_payload_size` counts BTH up to and including the ICRC. `headers`: BTH and what follows it up to the payload.
+  Icrc(const IcrcPath& path, std::size_t udp_payload_size, ConstBytes headers);
+  void update(ConstBytes bytes);
+  [[nodiscard]] std::uint32_t finish() const;  // store with store_le32 at the packet's end
+
+ private:
+  std::uint32_t state_;
+};
+
+// ICRC of a whole UDP payload, its last four bytes excluded.
+[[nodiscard]] std::uint32_t packet_icrc(const IcrcPath& path, ConstBytes udp_payload);
+[[nodiscard]] std::uint32_t stored_icrc(ConstBytes udp_payload);
+
+// Standard packets over IPv4 through a UDP socket: the identification is unknown, and the ICRC covers it. CRC is
+// linear, so the difference to the ICRC for identification 0 must be one that some identification explains at this
+// length. Keeps a basis per length (bounded number). Not thread-safe: one per engine.
+class IdentificationSolver {
+ public:
+  IdentificationSolver();
+  ~IdentificationSolver();
+  IdentificationSolver(const IdentificationSolver&) = delete;
+  IdentificationSolver& operator=(const IdentificationSolver&) = delete;
+  // The identification with which the packet's ICRC would be right; nullopt-like: false where none is.
+  [[nodiscard]] bool solve(std::uint32_t icrc_difference, std::size_t udp_payload_size, std::uint16_t& ip_id);
+
+ private:
+  struct State;
+  State* state_;
+};
+
+}  // namespace brdma::wire

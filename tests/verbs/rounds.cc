@@ -227,7 +227,7 @@ class RoundRunner {
     wr.sg_list = sges.data();
     wr.num_sge = static_cast<int>(sges.size());
     wr.opcode = op.opcode;
-    wr.send_flags = op.signaled ? IBV_SEND_SIGNALED : 0u;
+    if (op.signaled) wr.send_flags = IBV_SEND_SIGNALED;
     const bool data_out = op.opcode != IBV_WR_RDMA_READ && !is_atomic(op);
     if (data_out && op.size > 0 && op.size <= endpoint_.inline_max()) wr.send_flags |= IBV_SEND_INLINE;
     if (has_imm(op)) wr.imm_data = op.imm;

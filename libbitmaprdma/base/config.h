@@ -1,0 +1,48 @@
+// base/config.h - what an engine is told at its making. Defaults are the reference values of spec/1 where it has
+// some.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/units.h"
+
+namespace brdma {
+
+// How losses are found and repaired, per context (per queue pair later).
+enum class RecoveryMode : std::uint8_t {
+  kBitmap,    // negotiate bitmap mode by CAPS; standard packets until, or where, the peer does not answer
+  kStandard,  // never negotiate; hold early packets as responder (tolerance), go back N as the peer demands
+  kGoBackN,   // never negotiate, hold nothing: what plain RoCE does. The yardstick.
+};
+
+struct RecoveryConfig {
+  RecoveryMode mode = RecoveryMode::kBitmap;
+  std::uint32_t window_packets = 4096;  // send and receive window L; a power of two, at most 2^20
+  std::uint32_t depth_max = 8;          // spec 1: tolerance limits
+  Duration age_max = 50_us;
+  Duration stall_max = 80_us;
+  Duration resend_interval_min = 50_us;  // one effective retransmission of a packet in this time (or an RTT if longer)
+  Duration probe_timeout_min = 250_us;   // tail loss probe: after max(this, 2 SRTT) of silence
+  Duration retransmit_timeout_min = 1_ms;  // first RTO = max(this, SRTT + 4 RTTVAR), doubled up to the QP's own timeout
+  std::uint32_t ack_packets = 16;          // acknowledge at the latest after so many packets ...
+  Duration ack_delay = 5_us;               // ... or after this time; the message's last packet asks for it too
+  std::uint32_t hold_bytes_max = 4u << 20;     // early packets a queue pair may hold
+  std::uint32_t standard_window_packets = 64;  // in flight towards a peer that states no credit
+};
+
+struct EngineConfig {
+  RecoveryConfig recovery;
+  std::uint64_t seed = 1;       // keys, first PSNs
+  std::uint32_t slot = 2;       // low bits of each QPN of this engine: which socket the peer's packets reach
+  std::uint32_t slot_bits = 8;  // QPN = index << slot_bits | slot
+  std::vector<std::uint16_t> source_ports{0xC000};  // one per path; the ICRC covers it
+  std::uint32_t segments_max = 1;                   // segments of one Transmit; 1 = no GSO
+  std::uint32_t batch_bytes_max = 65507;            // bytes of one Transmit
+  bool ip_id_counts_in_batch =
+      true;  // IPv4 identification of a batch's segments is 0, 1, 2, ... (else only single standard packets)
+  std::uint32_t receive_packets = 256;       // what the socket's buffer can take, stated as credit
+  std::uint32_t receive_bytes = 200 * 1024;  // payload bytes, likewise
+};
+
+}  // namespace brdma

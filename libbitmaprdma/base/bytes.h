@@ -1,4 +1,5 @@
-// base/bytes.h - big-endian loads and stores. The caller has checked the size: a view's size is fixed before it reads.
+// base/bytes.h - loads and stores in wire order. The caller has checked the size: a view's size is fixed before it
+// reads.
 #pragma once
 
 #include <bit>
@@ -48,6 +49,13 @@ inline void store_be64(std::byte* p, std::uint64_t v) {
   v = __builtin_bswap64(v);
   std::memcpy(p, &v, 8);
 }
+// Little endian: the ICRC is stored so.
+[[nodiscard]] inline std::uint32_t load_le32(const std::byte* p) {
+  std::uint32_t v;
+  std::memcpy(&v, p, 4);
+  return v;
+}
+inline void store_le32(std::byte* p, std::uint32_t v) { std::memcpy(p, &v, 4); }
 
 static_assert(std::endian::native == std::endian::little, "the byte swaps above assume a little-endian machine");
 

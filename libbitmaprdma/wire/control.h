@@ -47,6 +47,10 @@ struct BitmapAck {
 };
 inline constexpr std::size_t kBitmapAckSize = 44;
 inline constexpr std::uint16_t kAckBitsMax = 4096;
+// Bytes of the bitmap behind a BitmapAck's fixed part.
+[[nodiscard]] constexpr std::size_t bitmap_bytes(std::uint16_t bit_count) {
+  return (std::size_t{bit_count} + 31) / 32 * 4;
+}
 
 // Fast feedback message (0xE2). BTH.psn is the first gap's start. Body 32 bytes + 8 a gap.
 struct FfmGap {
@@ -65,17 +69,20 @@ struct Ffm {
   std::uint64_t timestamp = 0;
   std::uint32_t serial = 0;  // FFMs sent by this QP before this one: tells duplicates and stale ones
   std::uint16_t gap_count = 0;
-  ConstBytes gaps;  // gap_count * 8 bytes; gap(i) decodes
+  ConstBytes gaps;  // gap_count * 8 bytes, in any order; gap(i) decodes
   [[nodiscard]] FfmGap gap(std::size_t i) const;
 };
 inline constexpr std::size_t kFfmSize = 32, kFfmGapSize = 8;
 inline constexpr std::uint16_t kFfmGapsMax = 64;
 
-// Bodies (after BTH, before ICRC). nullopt: impossible contents (DropReason::kBadControl).
+// Bodies (after BTH, before ICRC), as parse_packet() leaves them in `payload`: it has checked their version.
+// nullopt: impossible contents (DropReason::kBadControl): a size that does not fit, a gap or a bit outside
+// [base, highest], a syndrome, version range or path MTU that does not exist (docs/wire.md#control).
+// The parsed value's `bits` and `gaps` point into `body`.
 [[nodiscard]] std::optional<Caps> parse_caps(ConstBytes body);
 [[nodiscard]] std::optional<BitmapAck> parse_bitmap_ack(ConstBytes body, Psn bth_psn);
 [[nodiscard]] std::optional<Ffm> parse_ffm(ConstBytes body, Psn bth_psn);
-// Answer the body's size. `bits` / `gaps` are copied behind the fixed part.
+// Answer the body's size. `bits` / `gaps` are copied behind the fixed part and must hold what the counts say.
 std::size_t emit_caps(const Caps& caps, std::byte* out);
 std::size_t emit_bitmap_ack(const BitmapAck& ack, std::byte* out);
 std::size_t emit_ffm(const Ffm& ffm, std::byte* out);

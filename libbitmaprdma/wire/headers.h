@@ -1,19 +1,36 @@
-// wire/headers.h - the headers of a RoCEv2 packet as values, with their sizes. Offsets: docs/wire.md; parse and emit
-// in headers.cc. Multi-byte fields are big endian on the wire, host order here, but for `immediate_be`, which is passed
-// through untouched.
+// wire/headers.h - the headers of a RoCEv2 packet as values, each with its size, decoder and encoder side by side.
+// Offsets are bytes from the header's own start; docs/wire.md has the whole packet. Multi-byte fields are big endian on
+// the wire, host order here, but for `immediate_be`, which is passed through untouched.
+// Decoders take spans of fixed size: who calls them has checked the length, no field can be out of bounds. They judge
+// nothing (wire/packet.h does); reserved bits are ignored. Encoders write every byte, reserved bits as zero.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
+#include "base/bytes.h"
 #include "base/psn.h"
 
 namespace brdma::wire {
 
 inline constexpr std::size_t kBthSize = 12, kBxthSize = 24, kRethSize = 16, kAethSize = 4, kAtomicEthSize = 28,
                              kAtomicAckSize = 8, kImmediateSize = 4, kInvalidateSize = 4, kIcrcSize = 4;
+inline constexpr std::size_t kIpv4Size = 20, kIpv6Size = 40, kUdpSize = 8;
 inline constexpr std::uint16_t kDefaultPkey = 0xFFFF;
 
+// What a packet with a full payload adds to it at most, IP header included: a bitmap-mode WRITE with immediate over
+// IPv6. A netdev of MTU m carries a path MTU p in every mode when p + kOverheadMax <= m (docs/wire.md#path-mtu).
+inline constexpr std::size_t kOverheadMax =
+    kIpv6Size + kUdpSize + kBthSize + kBxthSize + kRethSize + kImmediateSize + kIcrcSize;
+static_assert(kOverheadMax == 108);
+
+template <std::size_t kSize>
+using Field = std::span<const std::byte, kSize>;
+
+// Base transport header (IBTA 9.2).
+//   0 opcode | 1 solicited, migrated, pad (2 bits), version (4 bits, 0) | 2 P_Key | 4 FECN, BECN, 6 reserved |
+//   5 destination QPN | 8 AckReq, 7 reserved | 9 PSN
 struct Bth {
   std::uint8_t opcode = 0;
   bool solicited = false;
@@ -26,7 +43,38 @@ struct Bth {
   Psn psn;
 };
 
+[[nodiscard]] inline Bth parse_bth(Field<kBthSize> bytes) {
+  const std::byte* p = bytes.data();
+  const std::uint8_t flags = load_u8(p + 1), congestion = load_u8(p + 4);
+  Bth bth;
+  bth.opcode = load_u8(p);
+  bth.solicited = (flags & 0x80) != 0;
+  bth.migrated = (flags & 0x40) != 0;
+  bth.pad = (flags >> 4) & 3;
+  bth.pkey = load_be16(p + 2);
+  bth.fecn = (congestion & 0x80) != 0;
+  bth.becn = (congestion & 0x40) != 0;
+  bth.dest_qpn = load_be32(p + 4) & 0xFF'FFFF;
+  bth.ack_request = (load_u8(p + 8) & 0x80) != 0;
+  bth.psn = Psn{load_be32(p + 8)};
+  return bth;
+}
+
+// The transport header version, which a Bth does not keep because only 0 exists.
+[[nodiscard]] inline std::uint8_t bth_version(Field<kBthSize> bytes) { return load_u8(bytes.data() + 1) & 0x0F; }
+
+inline void emit_bth(const Bth& bth, std::byte* out) {
+  store_u8(out, bth.opcode);
+  store_u8(out + 1,
+           static_cast<std::uint8_t>((bth.solicited ? 0x80 : 0) | (bth.migrated ? 0x40 : 0) | ((bth.pad & 3) << 4)));
+  store_be16(out + 2, bth.pkey);
+  store_be32(out + 4, (bth.fecn ? 0x8000'0000 : 0) | (bth.becn ? 0x4000'0000 : 0) | (bth.dest_qpn & 0xFF'FFFF));
+  store_be32(out + 8, (bth.ack_request ? 0x8000'0000 : 0) | bth.psn.value());
+}
+
 // Bitmap mode's extension header: each packet says by itself what it is part of, so that it can be placed alone.
+//   0 version (4 bits), 3 reserved, retransmitted | 1 source QPN | 4 path | 5 MSN | 8 reserved | 9 RSN | 12 reserved |
+//   13 packet index | 16 timestamp
 struct Bxth {
   bool retransmitted = false;
   std::uint8_t path = 0;
@@ -37,6 +85,33 @@ struct Bxth {
   std::uint64_t timestamp = 0;     // sender's clock, ns
 };
 
+// Of BXTH and of every control packet's body: the high four bits of its first byte.
+inline constexpr std::uint8_t kBitmapVersion = 1;
+[[nodiscard]] inline std::uint8_t bitmap_version(const std::byte* p) { return load_u8(p) >> 4; }
+
+[[nodiscard]] inline Bxth parse_bxth(Field<kBxthSize> bytes) {
+  const std::byte* p = bytes.data();
+  Bxth bxth;
+  bxth.retransmitted = (load_u8(p) & 1) != 0;
+  bxth.source_qpn = load_be32(p) & 0xFF'FFFF;
+  bxth.path = load_u8(p + 4);
+  bxth.msn = load_be32(p + 4) & 0xFF'FFFF;
+  bxth.rsn = load_be32(p + 8) & 0xFF'FFFF;
+  bxth.packet_index = load_be32(p + 12) & 0xFF'FFFF;
+  bxth.timestamp = load_be64(p + 16);
+  return bxth;
+}
+
+inline void emit_bxth(const Bxth& bxth, std::byte* out) {
+  const std::uint32_t first = (std::uint32_t{kBitmapVersion} << 28) | (bxth.retransmitted ? 1u << 24 : 0);
+  store_be32(out, first | (bxth.source_qpn & 0xFF'FFFF));
+  store_be32(out + 4, (std::uint32_t{bxth.path} << 24) | (bxth.msn & 0xFF'FFFF));
+  store_be32(out + 8, bxth.rsn & 0xFF'FFFF);
+  store_be32(out + 12, bxth.packet_index & 0xFF'FFFF);
+  store_be64(out + 16, bxth.timestamp);
+}
+
+// RDMA extended transport header (IBTA 9.3.3).  0 virtual address | 8 R_Key | 12 DMA length
 // On a bitmap-mode WRITE packet: `address` is this packet's own target, `length` the whole message's.
 struct Reth {
   std::uint64_t address = 0;
@@ -44,6 +119,17 @@ struct Reth {
   std::uint32_t length = 0;
 };
 
+[[nodiscard]] inline Reth parse_reth(Field<kRethSize> bytes) {
+  const std::byte* p = bytes.data();
+  return Reth{.address = load_be64(p), .rkey = load_be32(p + 8), .length = load_be32(p + 12)};
+}
+inline void emit_reth(const Reth& reth, std::byte* out) {
+  store_be64(out, reth.address);
+  store_be32(out + 8, reth.rkey);
+  store_be32(out + 12, reth.length);
+}
+
+// ACK extended transport header (IBTA 9.3.5).  0 syndrome | 1 MSN
 struct Aeth {
   std::uint8_t syndrome = 0;
   std::uint32_t msn = 0;  // 24 bits
@@ -53,11 +139,34 @@ inline constexpr std::uint8_t kSyndromeAck = 0x1F, kSyndromeRnr = 0x20, kSyndrom
                               kSyndromeNakInvalidRequest = 0x61, kSyndromeNakRemoteAccess = 0x62,
                               kSyndromeNakRemoteOperation = 0x63, kSyndromeKindMask = 0xE0;
 
+[[nodiscard]] inline Aeth parse_aeth(Field<kAethSize> bytes) {
+  const std::byte* p = bytes.data();
+  return Aeth{.syndrome = load_u8(p), .msn = load_be32(p) & 0xFF'FFFF};
+}
+inline void emit_aeth(const Aeth& aeth, std::byte* out) {
+  store_be32(out, (std::uint32_t{aeth.syndrome} << 24) | (aeth.msn & 0xFF'FFFF));
+}
+
+// Atomic extended transport header (IBTA 9.3.4).  0 virtual address | 8 R_Key | 12 swap or add | 20 compare
 struct AtomicEth {
   std::uint64_t address = 0;
   std::uint32_t rkey = 0;
   std::uint64_t swap_or_add = 0;
   std::uint64_t compare = 0;
 };
+
+[[nodiscard]] inline AtomicEth parse_atomic_eth(Field<kAtomicEthSize> bytes) {
+  const std::byte* p = bytes.data();
+  return AtomicEth{.address = load_be64(p),
+                   .rkey = load_be32(p + 8),
+                   .swap_or_add = load_be64(p + 12),
+                   .compare = load_be64(p + 20)};
+}
+inline void emit_atomic_eth(const AtomicEth& atomic, std::byte* out) {
+  store_be64(out, atomic.address);
+  store_be32(out + 8, atomic.rkey);
+  store_be64(out + 12, atomic.swap_or_add);
+  store_be64(out + 20, atomic.compare);
+}
 
 }  // namespace brdma::wire

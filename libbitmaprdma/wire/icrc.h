@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "base/bytes.h"
 #include "base/ip_address.h"
@@ -20,19 +21,19 @@ struct IcrcPath {
   std::uint16_t ip_id = 0;  // IPv4 only
 };
 
-// A CRC in progress: update() over payload pieces in order, then finish().
+// A CRC in progress: update() over payload pieces and the pad in order, then finish().
 class Icrc {
  public:
   // `udp_payload_size` counts BTH up to and including the ICRC. `headers`: BTH and what follows it up to the payload.
   Icrc(const IcrcPath& path, std::size_t udp_payload_size, ConstBytes headers);
   void update(ConstBytes bytes);
-  [[nodiscard]] std::uint32_t finish() const;  // store with store_le32 at the packet's end
+  [[nodiscard]] std::uint32_t finish() const { return state_; }  // store with store_le32 at the packet's end
 
  private:
   std::uint32_t state_;
 };
 
-// ICRC of a whole UDP payload, its last four bytes excluded.
+// ICRC of a whole UDP payload (at least BTH and ICRC), its last four bytes excluded; and the one it carries.
 [[nodiscard]] std::uint32_t packet_icrc(const IcrcPath& path, ConstBytes udp_payload);
 [[nodiscard]] std::uint32_t stored_icrc(ConstBytes udp_payload);
 
@@ -45,12 +46,13 @@ class IdentificationSolver {
   ~IdentificationSolver();
   IdentificationSolver(const IdentificationSolver&) = delete;
   IdentificationSolver& operator=(const IdentificationSolver&) = delete;
-  // The identification with which the packet's ICRC would be right; nullopt-like: false where none is.
+  // `icrc_difference`: the stored ICRC xor the one computed for identification 0. True: `ip_id` is the one
+  // identification with which the packet's ICRC is right. False: none is, the packet is damaged.
   [[nodiscard]] bool solve(std::uint32_t icrc_difference, std::size_t udp_payload_size, std::uint16_t& ip_id);
 
  private:
   struct State;
-  State* state_;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace brdma::wire

@@ -1,7 +1,12 @@
-// wire/opcode.h - BTH opcodes (IBTA 9.2.1 and table 38) and ours in the manufacturer-specific space (docs/wire.md).
+// wire/opcode.h - BTH opcodes (IBTA 9.2.1 and table 38) and ours in the manufacturer-specific space (docs/wire.md), and
+// the one table that says what follows BTH in a packet of each opcode.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+
+#include "wire/headers.h"
 
 namespace brdma::wire {
 
@@ -36,5 +41,107 @@ enum class Control : std::uint8_t { kCaps = 0xE0, kBitmapAck = 0xE1, kFfm = 0xE2
 
 inline constexpr std::uint8_t kTransportMask = 0xE0, kTransportRc = 0x00, kTransportUc = 0x20, kTransportUd = 0x60,
                               kTransportBitmap = 0xC0, kTransportControl = 0xE0;
+
+[[nodiscard]] constexpr std::uint8_t opcode_of(RcOp op, bool bitmap) {
+  return static_cast<std::uint8_t>(static_cast<unsigned>(op) | (bitmap ? kTransportBitmap : kTransportRc));
+}
+
+// What a packet of one opcode looks like. The parts stand on the wire in the order of these bits.
+struct OpcodeShape {
+  static constexpr std::uint16_t kKnown = 1, kBxth = 2, kReth = 4, kAtomicEth = 8, kAeth = 16, kAtomicAck = 32,
+                                 kImmediate = 64, kInvalidate = 128, kPayload = 256, kControl = 512;
+  std::uint16_t parts = 0;
+  std::uint8_t headers_size = 0;  // BTH included
+
+  [[nodiscard]] constexpr bool has(std::uint16_t part) const { return (parts & part) != 0; }
+};
+
+namespace internal {
+
+[[nodiscard]] constexpr std::uint16_t rc_parts(RcOp op) {
+  using S = OpcodeShape;
+  switch (op) {
+    case RcOp::kSendFirst:
+    case RcOp::kSendMiddle:
+    case RcOp::kSendLast:
+    case RcOp::kSendOnly:
+    case RcOp::kWriteMiddle:
+    case RcOp::kWriteLast:
+    case RcOp::kReadResponseMiddle:
+      return S::kKnown | S::kPayload;
+    case RcOp::kSendLastImm:
+    case RcOp::kSendOnlyImm:
+    case RcOp::kWriteLastImm:
+      return S::kKnown | S::kPayload | S::kImmediate;
+    case RcOp::kSendLastInvalidate:
+    case RcOp::kSendOnlyInvalidate:
+      return S::kKnown | S::kPayload | S::kInvalidate;
+    case RcOp::kWriteFirst:
+    case RcOp::kWriteOnly:
+      return S::kKnown | S::kPayload | S::kReth;
+    case RcOp::kWriteOnlyImm:
+      return S::kKnown | S::kPayload | S::kReth | S::kImmediate;
+    case RcOp::kReadRequest:
+      return S::kKnown | S::kReth;
+    case RcOp::kReadResponseFirst:
+    case RcOp::kReadResponseLast:
+    case RcOp::kReadResponseOnly:
+      return S::kKnown | S::kPayload | S::kAeth;
+    case RcOp::kAcknowledge:
+      return S::kKnown | S::kAeth;
+    case RcOp::kAtomicAcknowledge:
+      return S::kKnown | S::kAeth | S::kAtomicAck;
+    case RcOp::kCompareSwap:
+    case RcOp::kFetchAdd:
+      return S::kKnown | S::kAtomicEth;
+  }
+  return 0;  // 0x15 and 0x18..0x1F are reserved
+}
+
+[[nodiscard]] constexpr std::uint16_t bitmap_parts(RcOp op) {
+  using S = OpcodeShape;
+  const std::uint16_t parts = rc_parts(op);
+  if (parts == 0) return 0;
+  const bool write = op >= RcOp::kWriteFirst && op <= RcOp::kWriteOnlyImm;  // each WRITE packet names its own target
+  return static_cast<std::uint16_t>(parts | S::kBxth | (write ? S::kReth : 0));
+}
+
+[[nodiscard]] constexpr OpcodeShape shape_of(std::uint8_t opcode) {
+  using S = OpcodeShape;
+  std::uint16_t parts = 0;
+  const auto op = static_cast<RcOp>(opcode & 0x1F);
+  switch (opcode & kTransportMask) {
+    case kTransportRc:
+      parts = rc_parts(op);
+      break;
+    case kTransportBitmap:
+      parts = bitmap_parts(op);
+      break;
+    case kTransportControl:
+      if (opcode <= static_cast<std::uint8_t>(Control::kFfm)) parts = S::kKnown | S::kControl;
+      break;
+    default:
+      break;  // UC and UD go here when their queue pairs exist; RD, XRC and CNP (0x81) stay unknown
+  }
+  const auto size = [parts](std::uint16_t part, std::size_t bytes) { return (parts & part) != 0 ? bytes : 0; };
+  const std::size_t headers = kBthSize + size(S::kBxth, kBxthSize) + size(S::kReth, kRethSize) +
+                              size(S::kAtomicEth, kAtomicEthSize) + size(S::kAeth, kAethSize) +
+                              size(S::kAtomicAck, kAtomicAckSize) + size(S::kImmediate, kImmediateSize) +
+                              size(S::kInvalidate, kInvalidateSize);
+  return OpcodeShape{parts, static_cast<std::uint8_t>(headers)};
+}
+
+[[nodiscard]] constexpr std::array<OpcodeShape, 256> make_shapes() {
+  std::array<OpcodeShape, 256> shapes{};
+  for (std::size_t i = 0; i < shapes.size(); ++i) shapes[i] = shape_of(static_cast<std::uint8_t>(i));
+  return shapes;
+}
+
+inline constexpr std::array<OpcodeShape, 256> kShapes = make_shapes();
+
+}  // namespace internal
+
+// parts == 0: an opcode that this version does not speak.
+[[nodiscard]] constexpr const OpcodeShape& opcode_shape(std::uint8_t opcode) { return internal::kShapes[opcode]; }
 
 }  // namespace brdma::wire

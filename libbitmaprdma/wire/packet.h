@@ -1,10 +1,17 @@
 // wire/packet.h - one RoCEv2 packet (a UDP payload) as a value, and back to bytes.
 // parse_packet() checks everything that needs no queue pair: sizes, versions, P_Key, opcode, pad. It does not check the
-// ICRC (wire/icrc.h), which needs addresses. Errors are the peer's: a DropReason, never an assertion.
+// ICRC (wire/icrc.h), which needs addresses. Errors are the peer's: a DropReason, never an assertion. In this order:
+//   kTruncated      shorter than BTH + ICRC, or than the headers of its opcode; a control packet without a first word
+//   kBadVersion     BTH's version is not 0; BXTH's or a control packet's is not ours
+//   kUnknownOpcode  not RC, bitmap mode or a control packet that we know (UC and UD too, in this version)
+//   kBadPkey        the low 15 bits of the P_Key are not the default partition's
+//   kBadLength      not a multiple of four bytes, more pad than payload, payload or pad where the opcode has none
+// What must agree with the path MTU, the message or the region is the queue pair's to judge: those get a NAK.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "base/bytes.h"
@@ -15,7 +22,7 @@
 
 namespace brdma::wire {
 
-// Which members beside `bth` and `payload` are meaningful follows from the opcode: has_reth(op) etc. in packet.cc.
+// Which members beside `bth` and `payload` are meaningful follows from the opcode (opcode_shape); the others are zero.
 struct Packet {
   Bth bth;
   bool bitmap = false;   // opcode 0xC0..0xDF: bxth is there
@@ -32,20 +39,57 @@ struct Packet {
 };
 
 [[nodiscard]] Result<Packet, DropReason> parse_packet(ConstBytes udp_payload);
+// The same without the Result: nullopt = done. `packet` must be freshly made; after an error it is part-filled.
+[[nodiscard]] std::optional<DropReason> parse_packet_into(ConstBytes udp_payload, Packet& packet);
 
-// Writes the headers that `packet`'s opcode has (BTH, BXTH, RETH, ...), not payload, pad or ICRC; answers their size.
-// bth.pad must be right already. `out` holds at least kPacketHeadersMax bytes.
+// Writes the headers that bth.opcode has (BTH, BXTH, RETH, ...; `bitmap`, `control` and `op` are not looked at), not
+// payload, pad or ICRC; answers their size. bth.pad must be right already. `out` holds at least kPacketHeadersMax
+// bytes.
 inline constexpr std::size_t kPacketHeadersMax = 72;
 std::size_t emit_headers(const Packet& packet, std::byte* out);
 // The size that emit_headers will write.
-[[nodiscard]] std::size_t headers_size(const Packet& packet);
+[[nodiscard]] inline std::size_t headers_size(const Packet& packet) {
+  return opcode_shape(packet.bth.opcode).headers_size;
+}
 
-[[nodiscard]] bool is_request(RcOp op);
-[[nodiscard]] bool is_first_or_only(RcOp op);
-[[nodiscard]] bool is_last_or_only(RcOp op);
-[[nodiscard]] bool is_send(RcOp op);
-[[nodiscard]] bool is_write(RcOp op);
-[[nodiscard]] bool is_read_response(RcOp op);
-[[nodiscard]] bool has_immediate(RcOp op);
+namespace internal {
+
+template <class... Ops>
+[[nodiscard]] constexpr bool one_of(RcOp op, Ops... ops) {
+  const std::uint32_t set = (... | (std::uint32_t{1} << static_cast<unsigned>(ops)));
+  return ((set >> static_cast<unsigned>(op)) & 1) != 0;
+}
+
+}  // namespace internal
+
+[[nodiscard]] constexpr bool is_send(RcOp op) {
+  return op <= RcOp::kSendOnlyImm || op == RcOp::kSendLastInvalidate || op == RcOp::kSendOnlyInvalidate;
+}
+[[nodiscard]] constexpr bool is_write(RcOp op) { return op >= RcOp::kWriteFirst && op <= RcOp::kWriteOnlyImm; }
+[[nodiscard]] constexpr bool is_read_response(RcOp op) {
+  return op >= RcOp::kReadResponseFirst && op <= RcOp::kReadResponseOnly;
+}
+[[nodiscard]] constexpr bool is_atomic(RcOp op) { return op == RcOp::kCompareSwap || op == RcOp::kFetchAdd; }
+// Travels from requester to responder.
+[[nodiscard]] constexpr bool is_request(RcOp op) {
+  return is_send(op) || is_write(op) || op == RcOp::kReadRequest || is_atomic(op);
+}
+// Of a message, or of the responses to a READ.
+[[nodiscard]] constexpr bool is_first_or_only(RcOp op) {
+  return internal::one_of(op, RcOp::kSendFirst, RcOp::kSendOnly, RcOp::kSendOnlyImm, RcOp::kSendOnlyInvalidate,
+                          RcOp::kWriteFirst, RcOp::kWriteOnly, RcOp::kWriteOnlyImm, RcOp::kReadRequest,
+                          RcOp::kReadResponseFirst, RcOp::kReadResponseOnly, RcOp::kAcknowledge,
+                          RcOp::kAtomicAcknowledge, RcOp::kCompareSwap, RcOp::kFetchAdd);
+}
+[[nodiscard]] constexpr bool is_last_or_only(RcOp op) {
+  return internal::one_of(op, RcOp::kSendLast, RcOp::kSendLastImm, RcOp::kSendLastInvalidate, RcOp::kSendOnly,
+                          RcOp::kSendOnlyImm, RcOp::kSendOnlyInvalidate, RcOp::kWriteLast, RcOp::kWriteLastImm,
+                          RcOp::kWriteOnly, RcOp::kWriteOnlyImm, RcOp::kReadRequest, RcOp::kReadResponseLast,
+                          RcOp::kReadResponseOnly, RcOp::kAcknowledge, RcOp::kAtomicAcknowledge, RcOp::kCompareSwap,
+                          RcOp::kFetchAdd);
+}
+[[nodiscard]] constexpr bool has_immediate(RcOp op) {
+  return internal::one_of(op, RcOp::kSendLastImm, RcOp::kSendOnlyImm, RcOp::kWriteLastImm, RcOp::kWriteOnlyImm);
+}
 
 }  // namespace brdma::wire

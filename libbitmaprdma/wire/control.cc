@@ -1,0 +1,178 @@
+#include "wire/control.h"
+
+#include <cstring>
+
+#include "base/check.h"
+
+namespace brdma::wire {
+namespace {
+
+constexpr std::uint32_t kMask24 = 0xFF'FFFF;
+constexpr std::uint8_t kFlagReply = 1;                          // CAPS
+constexpr std::uint8_t kFlagResponses = 1, kFlagEchoValid = 2;  // BitmapAck; FFM has the first
+constexpr std::uint32_t kPsnsMax = 0x80'0000;                   // half the circle: beyond, before and after are one
+
+std::uint32_t first_word(std::uint8_t flags, std::uint32_t source_qpn) {
+  return (std::uint32_t{kBitmapVersion} << 28) | (std::uint32_t{flags} << 24) | (source_qpn & kMask24);
+}
+std::uint32_t byte_and_24(std::uint8_t high, std::uint32_t low) {
+  return (std::uint32_t{high} << 24) | (low & kMask24);
+}
+
+bool syndrome_exists(std::uint8_t syndrome) {
+  if (syndrome < 0x40) return true;  // ACK with any credit, RNR NAK with any timer
+  return syndrome >= kSyndromeNakSequence && syndrome <= kSyndromeNakRemoteOperation;
+}
+
+// No bit may be set where `base` itself lies, behind `highest`, or in what rounds bit_count up to words.
+bool bits_possible(const BitmapAck& ack) {
+  const std::int32_t beyond = distance(ack.highest, ack.base);  // -1: nothing lies beyond the base
+  if (beyond < -1) return false;
+  const auto bits_max = static_cast<std::uint32_t>(beyond + 1);
+  const std::uint32_t end = ack.bit_count < bits_max ? ack.bit_count : bits_max;
+  const std::byte* words = ack.bits.data();
+  if (end != 0 && (load_u8(words) & 0x80) != 0) return false;
+  for (std::uint32_t word = end / 32; word * 32 < ack.bit_count; ++word) {
+    const std::uint32_t allowed = word == end / 32 ? ~(0xFFFF'FFFFu >> (end % 32)) : 0;
+    if ((load_be32(words + std::size_t{word} * 4) & ~allowed) != 0) return false;
+  }
+  return true;
+}
+
+// A gap lies in the window, and something was received behind it.
+bool gap_possible(const FfmGap& gap, Psn base, Psn highest) {
+  if (gap.length == 0 || gap.length >= kPsnsMax) return false;
+  const std::int32_t until_highest = distance(highest, gap.start);
+  return distance(gap.start, base) >= 0 && distance(highest, base) >= 0 && until_highest >= 0 &&
+         gap.length <= static_cast<std::uint32_t>(until_highest);
+}
+
+}  // namespace
+
+std::optional<Caps> parse_caps(ConstBytes body) {
+  if (body.size() < kCapsSize) return std::nullopt;  // longer: a later version's, whose beginning is the same
+  const std::byte* p = body.data();
+  Caps caps;
+  caps.reply = (load_u8(p) & kFlagReply) != 0;
+  caps.source_qpn = load_be32(p) & kMask24;
+  caps.capabilities = load_be32(p + 4);
+  caps.version_min = load_u8(p + 8);
+  caps.version_max = load_u8(p + 9);
+  caps.path_mtu_code = load_u8(p + 10);
+  caps.paths = load_u8(p + 11);
+  caps.window_packets = load_be32(p + 12);
+  caps.credit_packets = load_be32(p + 16);
+  caps.credit_bytes = load_be32(p + 20);
+  if (caps.version_min == 0 || caps.version_min > caps.version_max) return std::nullopt;
+  if (caps.path_mtu_code < 1 || caps.path_mtu_code > 5 || caps.paths == 0) return std::nullopt;
+  if (caps.window_packets == 0 || caps.window_packets > kPsnsMax) return std::nullopt;
+  return caps;
+}
+
+std::optional<BitmapAck> parse_bitmap_ack(ConstBytes body, Psn bth_psn) {
+  if (body.size() < kBitmapAckSize) return std::nullopt;
+  const std::byte* p = body.data();
+  BitmapAck ack;
+  ack.responses = (load_u8(p) & kFlagResponses) != 0;
+  ack.echo_valid = (load_u8(p) & kFlagEchoValid) != 0;
+  ack.source_qpn = load_be32(p) & kMask24;
+  ack.path = load_u8(p + 4);
+  ack.msn = load_be32(p + 4) & kMask24;
+  ack.syndrome = load_u8(p + 8);
+  ack.base = bth_psn;
+  ack.highest = Psn{load_be32(p + 8)};
+  ack.credit_packets = load_be32(p + 12);
+  ack.credit_bytes = load_be32(p + 16);
+  ack.ts_echo = load_be64(p + 20);
+  ack.tr = load_be64(p + 28);
+  ack.ack_delay_ns = load_be32(p + 36);
+  ack.bit_count = load_be16(p + 40);
+  if (ack.bit_count > kAckBitsMax || !syndrome_exists(ack.syndrome)) return std::nullopt;
+  ack.bits = body.subspan(kBitmapAckSize);
+  if (ack.bits.size() != bitmap_bytes(ack.bit_count)) return std::nullopt;
+  if (!bits_possible(ack)) return std::nullopt;
+  return ack;
+}
+
+FfmGap Ffm::gap(std::size_t i) const {
+  const std::byte* p = gaps.subspan(i * kFfmGapSize, kFfmGapSize).data();
+  return FfmGap{.start = Psn{load_be32(p)}, .length = load_be32(p + 4)};
+}
+
+std::optional<Ffm> parse_ffm(ConstBytes body, Psn bth_psn) {
+  if (body.size() < kFfmSize) return std::nullopt;
+  const std::byte* p = body.data();
+  Ffm ffm;
+  ffm.responses = (load_u8(p) & kFlagResponses) != 0;
+  ffm.source_qpn = load_be32(p) & kMask24;
+  ffm.path = load_u8(p + 4);
+  ffm.highest = Psn{load_be32(p + 4)};
+  ffm.cause = load_u8(p + 8);
+  ffm.base = Psn{load_be32(p + 8)};
+  ffm.depth = load_be16(p + 12);
+  ffm.repeat = load_be16(p + 14);
+  ffm.timestamp = load_be64(p + 16);
+  ffm.serial = load_be32(p + 24);
+  ffm.gap_count = load_be16(p + 28);
+  ffm.gaps = body.subspan(kFfmSize);
+  if (ffm.gap_count == 0 || ffm.gap_count > kFfmGapsMax) return std::nullopt;
+  if (ffm.gaps.size() != ffm.gap_count * kFfmGapSize || ffm.gap(0).start != bth_psn) return std::nullopt;
+  for (std::size_t i = 0; i < ffm.gap_count; ++i) {
+    if (!gap_possible(ffm.gap(i), ffm.base, ffm.highest)) return std::nullopt;
+  }
+  return ffm;
+}
+
+std::size_t emit_caps(const Caps& caps, std::byte* out) {
+  store_be32(out, first_word(caps.reply ? kFlagReply : 0, caps.source_qpn));
+  store_be32(out + 4, caps.capabilities);
+  store_u8(out + 8, caps.version_min);
+  store_u8(out + 9, caps.version_max);
+  store_u8(out + 10, caps.path_mtu_code);
+  store_u8(out + 11, caps.paths);
+  store_be32(out + 12, caps.window_packets);
+  store_be32(out + 16, caps.credit_packets);
+  store_be32(out + 20, caps.credit_bytes);
+  store_be64(out + 24, 0);
+  return kCapsSize;
+}
+
+std::size_t emit_bitmap_ack(const BitmapAck& ack, std::byte* out) {
+  const std::size_t bitmap_size = bitmap_bytes(ack.bit_count);
+  BRDMA_CHECK(ack.bit_count <= kAckBitsMax && ack.bits.size() >= bitmap_size);
+  const auto flags =
+      static_cast<std::uint8_t>((ack.responses ? kFlagResponses : 0) | (ack.echo_valid ? kFlagEchoValid : 0));
+  store_be32(out, first_word(flags, ack.source_qpn));
+  store_be32(out + 4, byte_and_24(ack.path, ack.msn));
+  store_be32(out + 8, byte_and_24(ack.syndrome, ack.highest.value()));
+  store_be32(out + 12, ack.credit_packets);
+  store_be32(out + 16, ack.credit_bytes);
+  store_be64(out + 20, ack.ts_echo);
+  store_be64(out + 28, ack.tr);
+  store_be32(out + 36, ack.ack_delay_ns);
+  store_be32(out + 40, std::uint32_t{ack.bit_count} << 16);
+  if (bitmap_size != 0) std::memcpy(out + kBitmapAckSize, ack.bits.data(), bitmap_size);
+  return kBitmapAckSize + bitmap_size;
+}
+
+std::size_t emit_ffm(const Ffm& ffm, std::byte* out) {
+  const std::size_t gaps_size = ffm.gap_count * kFfmGapSize;
+  BRDMA_CHECK(ffm.gap_count > 0 && ffm.gap_count <= kFfmGapsMax && ffm.gaps.size() >= gaps_size);
+  store_be32(out, first_word(ffm.responses ? kFlagResponses : 0, ffm.source_qpn));
+  store_be32(out + 4, byte_and_24(ffm.path, ffm.highest.value()));
+  store_be32(out + 8, byte_and_24(ffm.cause, ffm.base.value()));
+  store_be16(out + 12, ffm.depth);
+  store_be16(out + 14, ffm.repeat);
+  store_be64(out + 16, ffm.timestamp);
+  store_be32(out + 24, ffm.serial);
+  store_be32(out + 28, std::uint32_t{ffm.gap_count} << 16);
+  std::memcpy(out + kFfmSize, ffm.gaps.data(), gaps_size);
+  return kFfmSize + gaps_size;
+}
+
+void emit_ffm_gap(FfmGap gap, std::byte* out) {
+  store_be32(out, gap.start.value());
+  store_be32(out + 4, gap.length);
+}
+
+}  // namespace brdma::wire

@@ -1,0 +1,114 @@
+#include "wire/packet.h"
+
+#include <cstring>
+
+namespace brdma::wire {
+namespace {
+
+using Shape = OpcodeShape;
+
+// Hands out the headers one after the other. parse_packet_into() has compared headers_size with what is there.
+class Reader {
+ public:
+  explicit Reader(const std::byte* at) : at_(at) {}
+  template <std::size_t kSize>
+  Field<kSize> take() {
+    const Field<kSize> field{at_, kSize};
+    at_ += kSize;
+    return field;
+  }
+  [[nodiscard]] const std::byte* here() const { return at_; }
+
+ private:
+  const std::byte* at_;
+};
+
+// The order of the ifs is the order on the wire.
+void parse_extensions(const Shape& shape, Reader& reader, Packet& packet) {
+  if (shape.has(Shape::kBxth)) packet.bxth = parse_bxth(reader.take<kBxthSize>());
+  if (shape.has(Shape::kReth)) packet.reth = parse_reth(reader.take<kRethSize>());
+  if (shape.has(Shape::kAtomicEth)) packet.atomic = parse_atomic_eth(reader.take<kAtomicEthSize>());
+  if (shape.has(Shape::kAeth)) packet.aeth = parse_aeth(reader.take<kAethSize>());
+  if (shape.has(Shape::kAtomicAck)) packet.atomic_original = load_be64(reader.take<kAtomicAckSize>().data());
+  if (shape.has(Shape::kImmediate)) {
+    std::memcpy(&packet.immediate_be, reader.take<kImmediateSize>().data(), kImmediateSize);
+  }
+  if (shape.has(Shape::kInvalidate)) packet.invalidate_rkey = load_be32(reader.take<kInvalidateSize>().data());
+}
+
+}  // namespace
+
+std::optional<DropReason> parse_packet_into(ConstBytes udp_payload, Packet& packet) {
+  const std::size_t size = udp_payload.size();
+  if (size < kBthSize + kIcrcSize) return DropReason::kTruncated;
+  Reader reader{udp_payload.data()};
+  const auto bth = reader.take<kBthSize>();
+  if (bth_version(bth) != 0) return DropReason::kBadVersion;
+  packet.bth = parse_bth(bth);
+  const Shape shape = opcode_shape(packet.bth.opcode);
+  if (!shape.has(Shape::kKnown)) return DropReason::kUnknownOpcode;
+  // A full and a limited member may talk, and we are full: the membership bit does not matter.
+  if ((packet.bth.pkey & 0x7FFF) != (kDefaultPkey & 0x7FFF)) return DropReason::kBadPkey;
+
+  packet.bitmap = shape.has(Shape::kBxth);
+  packet.control = shape.has(Shape::kControl);
+  const std::size_t versioned = packet.control ? 4 : 0;  // the word whose first bits are the control packet's version
+  if (size < shape.headers_size + versioned + kIcrcSize) return DropReason::kTruncated;
+  if ((packet.bitmap || packet.control) && bitmap_version(reader.here()) != kBitmapVersion) {
+    return DropReason::kBadVersion;
+  }
+  packet.op = packet.control ? RcOp{} : static_cast<RcOp>(packet.bth.opcode & 0x1F);
+  parse_extensions(shape, reader, packet);
+
+  const std::size_t padded = size - shape.headers_size - kIcrcSize;
+  const std::size_t pad = packet.bth.pad;
+  if (padded % 4 != 0 || pad > padded) return DropReason::kBadLength;
+  if (!shape.has(Shape::kPayload | Shape::kControl) && padded != 0) return DropReason::kBadLength;
+  if (packet.control && pad != 0) return DropReason::kBadLength;
+  packet.payload = ConstBytes{reader.here(), padded - pad};
+  return std::nullopt;
+}
+
+Result<Packet, DropReason> parse_packet(ConstBytes udp_payload) {
+  Result<Packet, DropReason> result{Packet{}};  // one object, filled where it lies: a Packet is no small value
+  if (const auto reason = parse_packet_into(udp_payload, result.value())) result = *reason;
+  return result;
+}
+
+std::size_t emit_headers(const Packet& packet, std::byte* out) {
+  const Shape shape = opcode_shape(packet.bth.opcode);
+  BRDMA_CHECK(shape.has(Shape::kKnown));
+  emit_bth(packet.bth, out);
+  std::byte* at = out + kBthSize;
+  if (shape.has(Shape::kBxth)) {
+    emit_bxth(packet.bxth, at);
+    at += kBxthSize;
+  }
+  if (shape.has(Shape::kReth)) {
+    emit_reth(packet.reth, at);
+    at += kRethSize;
+  }
+  if (shape.has(Shape::kAtomicEth)) {
+    emit_atomic_eth(packet.atomic, at);
+    at += kAtomicEthSize;
+  }
+  if (shape.has(Shape::kAeth)) {
+    emit_aeth(packet.aeth, at);
+    at += kAethSize;
+  }
+  if (shape.has(Shape::kAtomicAck)) {
+    store_be64(at, packet.atomic_original);
+    at += kAtomicAckSize;
+  }
+  if (shape.has(Shape::kImmediate)) {
+    std::memcpy(at, &packet.immediate_be, kImmediateSize);
+    at += kImmediateSize;
+  }
+  if (shape.has(Shape::kInvalidate)) {
+    store_be32(at, packet.invalidate_rkey);
+    at += kInvalidateSize;
+  }
+  return static_cast<std::size_t>(at - out);
+}
+
+}  // namespace brdma::wire

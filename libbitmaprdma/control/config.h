@@ -1,0 +1,57 @@
+// control/config.h - settings: defaults, then /etc/bitmaprdma.toml, then the user's bitmaprdma.toml, then BRDMA_*
+// variables; for each value where it came from. docs/configuration.md lists them all.
+//
+// Nothing throws. A bad value leaves the one below it in force and adds a sentence to `errors` that names the file and
+// line or the variable and the allowed range. Set-user-ID programs ignore variables and the user's file.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "device/config.h"
+
+namespace brdma::control {
+
+struct Settings {
+  RecoveryConfig recovery;
+  bool loopback_device = false;       // BRDMA_LO: show brdma_lo even where there are other devices
+  std::optional<std::uint64_t> seed;  // BRDMA_SEED: keys and first PSNs repeat; none = from the kernel's generator
+  std::string daemon_path;            // BRDMA_DAEMON: brdmad program; empty = look beside the library, then in PATH
+  std::uint32_t idle_seconds = 10;    // BRDMA_IDLE_SECONDS: brdmad exits after so long without work; 0 = never
+};
+
+enum class SettingSource : std::uint8_t { kDefault, kSystemFile, kUserFile, kEnvironment };
+[[nodiscard]] std::string_view name(SettingSource source);  // "default", "system file", "user file", "environment"
+
+struct SettingReport {
+  std::string_view key;       // "recovery.window"
+  std::string_view variable;  // "BRDMA_WINDOW"
+  std::string value;          // as it would be written in the file, without quotes
+  SettingSource source = SettingSource::kDefault;
+  std::string where;         // "/etc/bitmaprdma.toml:3", "BRDMA_WINDOW", "" for a default
+  std::string allowed;       // "1..64, power of two", "bitmap|standard|gobackn"
+  std::string_view meaning;  // one line
+};
+
+struct LoadedSettings {
+  Settings settings;
+  std::vector<SettingReport> reports;  // every setting, in a fixed order
+  std::vector<std::string> errors;     // sentences; empty = all was good
+};
+
+// Where to look; the default is what an application gets. Tests name their own.
+struct SettingPlaces {
+  std::string system_file;
+  std::string user_file;                                                        // empty: none
+  std::optional<std::string> (*variable)(const char* variable_name) = nullptr;  // nullptr: no environment
+};
+[[nodiscard]] SettingPlaces default_places();
+[[nodiscard]] LoadedSettings load_settings(const SettingPlaces& places = default_places());
+
+// For the library inside an application: the first error goes to standard error as one line, once per process.
+[[nodiscard]] Settings load_settings_or_warn();
+
+}  // namespace brdma::control

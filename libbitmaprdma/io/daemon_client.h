@@ -1,0 +1,17 @@
+// io/daemon_client.h - asks the running brdmad: one JSON object out, one back (docs/daemon.md lists them):
+//   {"query":"version"}   {"query":"leases"}   {"query":"statistics"}   {"query":"config"}
+//   {"query":"shutdown","force":false}
+// Never starts a daemon. Used by the command line and the lab, not by the datapath.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "base/result.h"
+#include "bitmaprdma/context.h"
+
+namespace brdma::io {
+
+// Errors: ENOENT no brdmad runs in this network namespace; ETIMEDOUT; EPROTO; else what brdmad answered.
+[[nodiscard]] Result<nlohmann::json, ContextError> query_daemon(const nlohmann::json& request);
+
+}  // namespace brdma::io

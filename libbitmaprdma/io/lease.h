@@ -1,0 +1,53 @@
+// io/lease.h - a leased receive socket: this process's share of UDP port 4791, got from brdmad, which is started if
+// nobody answers. docs/daemon.md tells the whole story.
+//
+//   auto lease = acquire_lease(device);          // blocks for milliseconds; at most kLeaseTimeoutMs
+//   lease.value().socket_fd                      // packets whose destination QPN has `slot` in its low byte
+//   poll(control_fd, POLLRDHUP)                  // fires when brdmad is gone: then abandon(), tell the application
+//   ~Lease                                       // gives it back: brdmad drains the socket and frees the slot
+//
+// The lease ends with the process, however that dies. Nothing here throws, starts a thread or leaves a child behind
+// that the application's wait() could see.
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.h"
+#include "bitmaprdma/context.h"
+#include "trace/counters.h"
+
+namespace brdma::io {
+
+inline constexpr int kLeaseTimeoutMs = 10'000;
+
+struct Lease {
+  int socket_fd = -1;       // member of the SO_REUSEPORT group of port 4791; non-blocking; close-on-exec
+  bool dual_stack = false;  // AF_INET6 that takes IPv4 too (as ::ffff:a.b.c.d); else AF_INET
+  std::uint32_t slot = 0;   // low `slot_bits` bits of each QPN of this socket; never 0 or 1, which are the daemon's
+  std::uint32_t slot_bits = 8;
+  Statistics* statistics = nullptr;  // zeroed; shared with brdmad, which adds it to the device's totals at the end
+  int control_fd = -1;               // connection to brdmad: the lease lives as long as this end is open
+
+  Lease() = default;
+  ~Lease();
+  Lease(Lease&& other) noexcept;
+  Lease& operator=(Lease&& other) noexcept;
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+
+  // False once brdmad is gone, its restarted worker not counted: nothing is steered any more.
+  [[nodiscard]] bool alive() const;
+  // Puts a socket that receives nothing in socket_fd's place, so that port 4791 is free for the next brdmad; wakes who
+  // blocks on it. The fd number stays valid until the lease is destroyed. Call when alive() is false.
+  void abandon();
+
+ private:
+  void* mapping_ = nullptr;
+  friend Result<Lease, ContextError> acquire_lease(const DeviceInfo& device);
+};
+
+// Errors: EADDRINUSE port 4791 is taken; EACCES brdmad belongs to another user; ENOSPC all slots leased; ENOENT no
+// brdmad program found; ETIMEDOUT; EPROTO a brdmad of another version. The message says what to do.
+[[nodiscard]] Result<Lease, ContextError> acquire_lease(const DeviceInfo& device);
+
+}  // namespace brdma::io

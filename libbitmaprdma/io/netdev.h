@@ -1,0 +1,20 @@
+// io/netdev.h - network interfaces as RDMA devices; beside list_devices() of bitmaprdma/context.h.
+// Reads netlink and socket ioctls only, never /sys: the process may see a /sys of our own making.
+#pragma once
+
+#include <string>
+
+#include "bitmaprdma/context.h"
+
+namespace brdma::io {
+
+// Why list_devices() is empty and what to do, as one sentence; for the command line and the provider's messages.
+[[nodiscard]] std::string no_device_reason();
+
+// Largest path MTU whose packets, with all headers, fit an interface of `netdev_mtu` bytes.
+[[nodiscard]] PathMtu path_mtu_for(std::uint32_t netdev_mtu);
+
+// EUI-64 of a 48-bit MAC, host order (RFC 4291 appendix A: universal/local bit inverted, FFFE in the middle).
+[[nodiscard]] std::uint64_t guid_from_mac(const std::uint8_t (&mac)[6]);
+
+}  // namespace brdma::io

@@ -61,7 +61,11 @@ namespace brdma {
   X(kReadsReissued, reads_reissued)          /* READ requests for missing responses only */               \
   X(kHeldPackets, held_pkts)                 /* came early, kept until their turn */                      \
   X(kPlacedEarly, placed_early)              /* came early, written to memory at once */                  \
-  X(kCreditStalls, credit_stalls)            /* times a queue pair waited for the receiver's credit */
+  X(kCreditStalls, credit_stalls)            /* times a queue pair waited for the receiver's credit */    \
+  X(kSocketOverflow, socket_overflow)        /* datagrams that found the socket's buffer full */          \
+  X(kStrayPackets, stray_pkts)               /* packets of another slot's queue pairs */                  \
+  X(kSendBlocked, send_blocked)              /* batches that the system could not take at once */         \
+  X(kSendFailed, send_failed_pkts)           /* packets that the system refused: no route, too long, ... */
 
 enum class Counter : std::uint8_t {
 #define BRDMA_X(name, text) name,

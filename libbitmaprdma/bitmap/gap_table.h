@@ -1,5 +1,6 @@
 // bitmap/gap_table.h - records of the gaps between base and highest PSN (spec 1: gaps), in PSN order, disjoint.
-// A bounded number (kGapsMax): beyond it the newest gaps stay unrecorded until older ones close, then are found again.
+// A bounded number (kGapsMax): beyond it the newest gaps stay unrecorded until older ones close; refill() finds them
+// again in the receive window.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +9,7 @@
 
 #include "base/psn.h"
 #include "base/units.h"
+#include "bitmap/receive_window.h"
 
 namespace brdma::bitmap {
 
@@ -30,7 +32,7 @@ inline constexpr std::size_t kGapsMax = 256;
 class GapTable {
  public:
   // Packet `psn` arrived beyond `previous_highest`: [previous_highest + 1, psn) is a new gap (if not empty).
-  // False: table full, gap not recorded.
+  // False: table full, gap not recorded; incomplete() until refill() has found it.
   bool open(Psn previous_highest, Psn psn, std::uint8_t path, Instant now, Instant base_stuck_since);
   // `psn` arrived inside a gap: shrinks, splits or closes it. What it was before the arrival; state tells a
   // misjudgement.
@@ -42,13 +44,23 @@ class GapTable {
   Filled fill(Psn psn);
   // Forgets what lies before the base.
   void drop_before(Psn base);
-  void clear() { gaps_.clear(); }
+  // Gaps exist that are not recorded. refill() records as many of them as there is room for, as seen now; how many.
+  [[nodiscard]] bool incomplete() const { return incomplete_; }
+  std::size_t refill(const ReceiveWindow& window, Instant now, Instant base_stuck_since);
+  void clear();
   [[nodiscard]] bool empty() const { return gaps_.empty(); }
   [[nodiscard]] std::size_t size() const { return gaps_.size(); }
   [[nodiscard]] GapRecord& operator[](std::size_t i) { return gaps_[i]; }
   [[nodiscard]] const GapRecord& operator[](std::size_t i) const { return gaps_[i]; }
 
  private:
+  bool insert(const GapRecord& gap);
+  void leave_out(Psn start);
+  // Index of the first record that ends after `psn`; size() where none.
+  [[nodiscard]] std::size_t find(Psn psn) const;
+
+  bool incomplete_ = false;
+  Psn unrecorded_;  // no gap before it is missing here (meaningful while incomplete_)
   std::vector<GapRecord> gaps_;
 };
 

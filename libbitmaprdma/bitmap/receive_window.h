@@ -1,34 +1,55 @@
 // bitmap/receive_window.h - the receive bitmap RBM (spec 1: windows and mapping): which PSNs from the base on have
-// arrived. Bits live in a power-of-two ring of 64-bit words that starts small and grows up to the window's size (spec
-// 1: variable length), so an idle queue pair costs little. Granularity G is 1 here.
+// arrived. Bits live in a ring that starts with one word and grows by doubling up to the window's size, and can be
+// given back when empty (spec 1: variable length), so an idle queue pair costs little. Granularity G is 1 here.
+// Costs: classify, receive, has: constant. advance, next_hole, export_bits: a word of 64 PSNs at a time.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 
 #include "base/psn.h"
+#include "bitmap/bit_ring.h"
 
 namespace brdma::bitmap {
 
 enum class Arrival : std::uint8_t { kNew, kDuplicate, kBeforeBase, kBeyondWindow };
 
+// Largest window: a quarter of the PSN space leaves "before the base" and "beyond the window" apart.
+inline constexpr std::uint32_t kWindowMax = 1u << 22;
+
 class ReceiveWindow {
  public:
+  // 1 <= window_packets <= kWindowMax.
   ReceiveWindow(Psn base, std::uint32_t window_packets);
 
   [[nodiscard]] Psn base() const { return base_; }
   [[nodiscard]] std::uint32_t window() const { return window_; }
   // Highest PSN received; base() - 1 where nothing lies at or beyond the base.
   [[nodiscard]] Psn highest() const { return highest_; }
+  // Nothing has arrived at or beyond the base.
+  [[nodiscard]] bool empty() const { return distance(highest_, base_) < 0; }
   // How `psn` stands, without changing anything.
-  [[nodiscard]] Arrival classify(Psn psn) const;
+  [[nodiscard]] Arrival classify(Psn psn) const {
+    const std::int32_t offset = distance(psn, base_);
+    if (offset < 0) return Arrival::kBeforeBase;
+    if (static_cast<std::uint32_t>(offset) >= window_) return Arrival::kBeyondWindow;
+    return has(psn) ? Arrival::kDuplicate : Arrival::kNew;
+  }
   // classify(); when kNew the bit is set and highest() moves.
   Arrival receive(Psn psn);
-  [[nodiscard]] bool has(Psn psn) const;
+  // Marks the run [first, first + count) as received: a READ request occupies as many PSNs as it has responses. What
+  // lies before the base or beyond the window is left out. Answers how many PSNs are newly marked.
+  std::uint32_t receive_run(Psn first, std::uint32_t count);
+  // The PSN's bit: false before the base and beyond highest().
+  [[nodiscard]] bool has(Psn psn) const {
+    const std::int32_t offset = distance(psn, base_);
+    return offset >= 0 && offset <= distance(highest_, base_) && bits_.test(psn);
+  }
   // Base has arrived: step over one PSN / over the whole run of set bits. Cleared bits are reused.
   void advance_one();
   std::uint32_t advance();
+  // Steps over `count` PSNs, their bits set or not: an in-order READ longer than the window is done as a whole.
+  void advance_over(std::uint32_t count);
   // First unset PSN at or after `from`, and the length of that run of unset bits, both up to highest(); length 0: none.
   struct Hole {
     Psn start;
@@ -36,16 +57,23 @@ class ReceiveWindow {
   };
   [[nodiscard]] Hole next_hole(Psn from) const;
   // Bits base .. base + count - 1 as big-endian 32-bit words, lowest PSN first in the most significant bit
-  // (wire::BitmapAck::bits). `out` holds ceil(count / 32) * 4 bytes.
+  // (wire::BitmapAck::bits). `out` holds ceil(count / 32) * 4 bytes; bits from `count` on are 0.
   void export_bits(std::uint32_t count, std::byte* out) const;
-  [[nodiscard]] std::size_t allocated_bytes() const;
+  // Gives the ring's memory back; nothing happens while bits are set. For idle queue pairs: growing again allocates.
+  void shrink();
+  [[nodiscard]] std::size_t allocated_bytes() const { return bits_.allocated_bytes(); }
 
  private:
+  // Offsets from the base that the ring must be able to hold.
+  void make_room(std::uint32_t offset) {
+    if (offset >= bits_.capacity()) [[unlikely]]
+      bits_.grow(offset + 1, base_);
+  }
+
   Psn base_;
   Psn highest_;
   std::uint32_t window_;
-  std::uint32_t capacity_ = 0;  // bits in the ring now
-  std::unique_ptr<std::uint64_t[]> words_;
+  BitRing bits_;  // set bits only within [base_, highest_], which is never longer than the ring
 };
 
 }  // namespace brdma::bitmap

@@ -1,14 +1,18 @@
 // bitmap/send_window.h - the send bitmap (spec 1): per packet sent and not done, its state, time and path.
-// Only the legal moves between states happen; an illegal one is our bug (check). A ring that grows with what is in
-// flight up to the window. Entry times are kept in units of 64 ns, wrapping after 274 s: only differences count.
+// Only the legal moves between states happen; an illegal one, or a PSN outside [base, next), is our bug (check):
+// callers ask contains() about a PSN that a peer named. A ring that grows with what is in flight up to the window; the
+// pending entries are also a bitmap, so that finding the next one looks at 64 PSNs at a time. Entry times are kept in
+// units of 64 ns, wrapping after 274 s: only differences count.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "base/check.h"
 #include "base/psn.h"
 #include "base/ring.h"
 #include "base/units.h"
+#include "bitmap/bit_ring.h"
 
 namespace brdma::bitmap {
 
@@ -35,14 +39,22 @@ class SendWindow {
   [[nodiscard]] Psn next() const { return base_ + static_cast<std::uint32_t>(entries_.size()); }  // first never sent
   [[nodiscard]] std::uint32_t in_window() const { return static_cast<std::uint32_t>(entries_.size()); }
   [[nodiscard]] std::uint32_t room() const { return window_ - in_window(); }
-  [[nodiscard]] bool contains(Psn psn) const;  // base <= psn < next
-  [[nodiscard]] const SendEntry& entry(Psn psn) const;
+  [[nodiscard]] bool contains(Psn psn) const {  // base <= psn < next
+    const std::int32_t offset = distance(psn, base_);
+    return offset >= 0 && offset < static_cast<std::int32_t>(in_window());
+  }
+  [[nodiscard]] const SendEntry& entry(Psn psn) const {
+    BRDMA_CHECK(contains(psn));
+    return entries_[static_cast<std::uint32_t>(distance(psn, base_))];
+  }
+  // When it was sent last, at most 64 ns early. Precondition: less than 274 s ago.
   [[nodiscard]] Instant sent_at(Psn psn, Instant now) const;
   [[nodiscard]] std::uint32_t unacked() const { return unacked_; }  // entries not kAcked
   [[nodiscard]] std::uint32_t pending() const { return pending_; }  // entries in kRetransmitPending
 
   void sent(std::uint8_t path, Instant now);  // next() goes out for the first time
-  // `count` PSNs that the requester reserves for a READ's responses beyond the first: entries like any other.
+  // The next `count` PSNs at once: a READ request occupies those of its responses. Entries like any other.
+  void sent_run(std::uint32_t count, std::uint8_t path, Instant now);
   // Moves to kRetransmitPending from kSentUnacked, kSuspectedLost or kRetransmittedUnacked; false (nothing done) where
   // it is acked or pending already.
   bool request_retransmission(Psn psn);
@@ -50,18 +62,25 @@ class SendWindow {
   void retransmitted(Psn psn, std::uint8_t path, Instant now);  // kRetransmitPending -> kRetransmittedUnacked
   // First PSN in kRetransmitPending at or after `from`; next() where none.
   [[nodiscard]] Psn next_pending(Psn from) const;
-  // Acknowledge one PSN / all before `boundary` (which may be next()). True / count of those newly acked. Bases advance
-  // by advance(), so that the caller can look at entries first.
+  // Acknowledge one PSN / all before `boundary` (at most next(); before base: nothing). True / count of those newly
+  // acked. A boundary that did not move costs nothing. The base moves by advance(), so that the caller can look at the
+  // entries first.
   bool acknowledge(Psn psn);
   std::uint32_t acknowledge_before(Psn boundary);
   std::uint32_t advance();  // drops acked entries from the base on; count dropped
   void reset(Psn base);     // forget everything (QP to reset, error)
 
  private:
+  [[nodiscard]] SendEntry& at(Psn psn);
+  void unset_pending(Psn psn);
+
   Psn base_;
   std::uint32_t window_;
   std::uint32_t unacked_ = 0;
   std::uint32_t pending_ = 0;
+  std::int32_t acked_prefix_ = 0;  // entries from the base on that acknowledge_before() has been over
+  mutable Psn pending_low_;        // no entry before it is pending (meaningful while pending_ > 0)
+  BitRing pending_bits_;
   Ring<SendEntry> entries_;
 };
 

@@ -1,16 +1,20 @@
-// recovery/gap_judge.h - is a gap reordering or loss? (spec 1: telling reordering from loss)  Pure.
+// recovery/gap_judge.h - is a gap reordering or loss? (spec 1: telling reordering from loss)  Pure: sends, arms and
+// keeps nothing; who asks acts on the answer, or asks again at the instant that it names.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
+#include <string_view>
 #include <variant>
 
 #include "base/units.h"
 
 namespace brdma::recovery {
 
+// Why a gap counts as loss; the values travel in the FFM (docs/wire.md).
 enum class LossCause : std::uint8_t { kDepth = 1, kAge = 2, kStall = 3, kSamePath = 4, kImmediate = 5 };
+[[nodiscard]] std::string_view name(LossCause cause);
 
+// Reference values of spec 1. A gap is loss when it exceeds one of them; at the limit it still waits.
 struct GapLimits {
   std::uint32_t depth_max = 8;
   Duration age_max = 50_us;
@@ -27,20 +31,14 @@ struct GapFacts {
 
 struct Lost {
   LossCause cause;
+  friend bool operator==(Lost, Lost) = default;
 };
 struct WaitUntil {
   Instant retry_at;  // > now: the first instant at which time alone changes the answer; else a timer would spin
+  friend bool operator==(WaitUntil, WaitUntil) = default;
 };
 using GapVerdict = std::variant<Lost, WaitUntil>;
 
-[[nodiscard]] inline GapVerdict judge(const GapFacts& gap, const GapLimits& limits, Instant now) {
-  if (gap.depth > limits.depth_max) return Lost{LossCause::kDepth};
-  if (gap.same_path_passed) return Lost{LossCause::kSamePath};
-  const Instant too_old = gap.first_seen + limits.age_max + kTick;  // "more than" the limit: one tick later
-  const Instant too_stuck = gap.base_stuck_since + limits.stall_max + kTick;
-  if (now >= too_old) return Lost{LossCause::kAge};
-  if (now >= too_stuck) return Lost{LossCause::kStall};
-  return WaitUntil{std::min(too_old, too_stuck)};
-}
+[[nodiscard]] GapVerdict judge(const GapFacts& gap, const GapLimits& limits, Instant now);
 
 }  // namespace brdma::recovery

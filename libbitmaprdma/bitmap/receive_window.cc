@@ -1,0 +1,92 @@
+#include "bitmap/receive_window.h"
+
+#include <algorithm>
+
+#include "base/bytes.h"
+#include "base/check.h"
+
+namespace brdma::bitmap {
+namespace {
+
+std::uint32_t reverse_bits(std::uint32_t v) {
+  v = ((v >> 1) & 0x5555'5555u) | ((v & 0x5555'5555u) << 1);
+  v = ((v >> 2) & 0x3333'3333u) | ((v & 0x3333'3333u) << 2);
+  v = ((v >> 4) & 0x0F0F'0F0Fu) | ((v & 0x0F0F'0F0Fu) << 4);
+  return __builtin_bswap32(v);
+}
+
+}  // namespace
+
+ReceiveWindow::ReceiveWindow(Psn base, std::uint32_t window_packets)
+    : base_(base), highest_(base - 1), window_(window_packets) {
+  BRDMA_CHECK(window_packets >= 1 && window_packets <= kWindowMax);
+}
+
+Arrival ReceiveWindow::receive(Psn psn) {
+  const Arrival arrival = classify(psn);
+  if (arrival != Arrival::kNew) return arrival;
+  make_room(static_cast<std::uint32_t>(distance(psn, base_)));
+  bits_.set(psn);
+  if (distance(psn, highest_) > 0) highest_ = psn;
+  return Arrival::kNew;
+}
+
+std::uint32_t ReceiveWindow::receive_run(Psn first, std::uint32_t count) {
+  const std::int64_t begin = std::max<std::int64_t>(0, distance(first, base_));
+  const std::int64_t end = std::min<std::int64_t>(window_, std::int64_t{distance(first, base_)} + count);
+  if (begin >= end) return 0;
+  make_room(static_cast<std::uint32_t>(end - 1));
+  const Psn last = base_ + static_cast<std::uint32_t>(end - 1);
+  if (distance(last, highest_) > 0) highest_ = last;
+  return bits_.set_range(base_ + static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end - begin));
+}
+
+void ReceiveWindow::advance_one() {
+  BRDMA_CHECK(has(base_));
+  bits_.clear(base_);
+  ++base_;
+}
+
+std::uint32_t ReceiveWindow::advance() {
+  const auto limit = static_cast<std::uint32_t>(distance(highest_, base_) + 1);
+  const std::uint32_t run = bits_.take_run(base_, limit);
+  base_ = base_ + run;
+  return run;
+}
+
+void ReceiveWindow::advance_over(std::uint32_t count) {
+  BRDMA_CHECK(count <= Psn::kMask / 2);
+  const auto held = static_cast<std::uint32_t>(distance(highest_, base_) + 1);
+  bits_.clear_range(base_, std::min(count, held));
+  base_ = base_ + count;
+  if (count > held) highest_ = base_ - 1;
+}
+
+ReceiveWindow::Hole ReceiveWindow::next_hole(Psn from) const {
+  if (distance(from, base_) < 0) from = base_;
+  const std::int32_t left = distance(highest_, from);  // highest() itself is set: no hole begins or ends beyond it
+  if (left <= 0) return {};
+  const auto count = static_cast<std::uint32_t>(left);
+  const std::uint32_t offset = bits_.find_unset(from, count);
+  if (offset == count) return {};
+  const Psn start = from + offset;
+  return {start, bits_.find_set(start, count - offset)};
+}
+
+void ReceiveWindow::export_bits(std::uint32_t count, std::byte* out) const {
+  const std::uint32_t meaningful = std::min(count, static_cast<std::uint32_t>(distance(highest_, base_) + 1));
+  for (std::uint32_t offset = 0; offset < count; offset += 32, out += 4) {
+    std::uint32_t word = 0;
+    if (offset < meaningful) {
+      word = static_cast<std::uint32_t>(bits_.load(base_ + offset));
+      if (meaningful - offset < 32) word &= (1u << (meaningful - offset)) - 1;
+    }
+    store_be32(out, reverse_bits(word));
+  }
+}
+
+void ReceiveWindow::shrink() {
+  if (empty() && allocated_bytes() > 0) bits_.shrink();
+}
+
+}  // namespace brdma::bitmap

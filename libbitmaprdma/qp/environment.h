@@ -1,14 +1,26 @@
 // qp/environment.h - what every queue pair of an engine shares. Plain references; lives as long as the engine.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+
 #include "base/random.h"
+#include "base/ring.h"
 #include "base/units.h"
 #include "device/config.h"
 #include "memory/memory_table.h"
+#include "qp/completion_queue.h"
+#include "qp/identity.h"
 #include "trace/counters.h"
 #include "trace/events.h"
 
 namespace brdma::qp {
+
+// Completion queues that have something to tell their user; the engine makes notifications of them.
+struct CompletionNotice {
+  CompletionQueue* cq = nullptr;
+  bool overrun = false;
+};
 
 struct Environment {
   const EngineConfig& config;
@@ -16,12 +28,47 @@ struct Environment {
   Statistics& statistics;
   trace::Sink* sink = nullptr;
   std::uint32_t active_qps = 1;  // queue pairs that receive: the socket's credit is shared among them
+  mutable Ring<CompletionNotice> notices;
+  // Packets dropped so far. The queue pair compares it before and after a packet: a packet that nobody dropped was
+  // accepted, so that accepted plus all drops equals received.
+  mutable std::uint64_t dropped = 0;
 
   void count(Counter counter, std::uint64_t n = 1) const { statistics.add(counter, n); }
-  void drop(DropReason reason) const { statistics.add(reason); }
+  void drop(DropReason reason) const {
+    statistics.add(reason);
+    ++dropped;
+  }
   void trace(Instant now, std::uint32_t qpn, const trace::Event& event) const {
     if (sink != nullptr) [[unlikely]]
       sink->record(now, qpn, event);
+  }
+
+  // Every completion goes through here: into its queue, to the trace, to the notices where the queue is armed.
+  // False: the queue is overrun and the completion lost; the queue pair goes to error.
+  bool complete(CompletionQueue& cq, const Completion& completion, bool solicited, Instant now) const {
+    trace(now, completion.qp_num,
+          trace::CompletionMade{completion.wr_id, static_cast<std::uint32_t>(completion.status),
+                                completion.opcode >= CompletionOpcode::kReceive});
+    if (completion.status == CompletionStatus::kFlushed) count(Counter::kFlushedCompletions);
+    switch (cq.push(completion, solicited)) {
+      case CompletionQueue::Push::kQuiet:
+        return true;
+      case CompletionQueue::Push::kNotify:
+        notices.push_back({&cq, false});
+        return true;
+      case CompletionQueue::Push::kOverrun:
+        notices.push_back({&cq, true});
+        return false;
+    }
+    return true;
+  }
+
+  // What one queue pair may have on its way here: its share of the socket's buffer, never so little that it stalls.
+  [[nodiscard]] PeerCredit credit_share() const {
+    const std::uint32_t sharers = std::max(active_qps, 1u);
+    constexpr std::uint32_t kPacketsMin = 8;
+    return {std::max(config.receive_packets / sharers, kPacketsMin),
+            std::max(config.receive_bytes / sharers, kPacketsMin * 4096)};
   }
 };
 

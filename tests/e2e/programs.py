@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""Runs unmodified verbs programs between two lab hosts and judges their outcome.
+
+A case: one program with its options on one network, by `brdma lab pair`. Passed: exit code 0 of both ends, and where the
+network impairs, its counters show that it did. Last line: `N passed, M failed`.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+NETWORKS = {
+    "clean": [],
+    "loss1": ["--loss", "1%", "--seed", "11"],
+    "loss5": ["--loss", "5%", "--reorder", "5%,8", "--seed", "12"],
+    "dup1": ["--duplicate", "1%", "--seed", "13"],
+}
+# What must have happened for a network to count as impaired: counter of the switch, and from how many packets on it is
+# certain enough to be demanded.
+IMPAIRED = {"loss1": "lost", "loss5": "lost", "dup1": "duplicated"}
+CERTAIN_PACKETS = 2000
+# The WRITE tools have no -e: their peers see no completion to sleep on.
+WITH_EVENTS = {"ib_send_bw", "ib_send_lat", "ib_read_bw", "ib_read_lat", "ib_atomic_bw", "ib_atomic_lat"}
+
+
+def bandwidth(tool, impaired):
+    # Sizes to 8 MiB with perftest's default 5000 iterations would be 80 GB: fewer iterations where sizes are swept.
+    sweep = ["-n", "20"] if impaired else ["-n", "200"]
+    tail = ["-n", "5"] if impaired else ["-n", "20"]
+    return [
+        [tool],
+        [tool, "-a", *sweep],
+        [tool, "-b", "-n", "1000"],
+        [tool, "-q", "4", "-n", "1000"],
+        [tool, "-n", "20000", "-s", "64"],
+        [tool, "-s", "2", "-n", "1000"],
+        [tool, "-s", "8388608", *tail],
+    ] + ([[tool, "-e", "-n", "1000"]] if tool in WITH_EVENTS else [])
+
+
+def latency(tool, impaired):
+    sweep = ["-n", "20"] if impaired else ["-n", "200"]
+    cases = [
+        [tool],
+        [tool, "-a", *sweep],
+        [tool, "-n", "20000", "-s", "8"] if not impaired else [tool, "-n", "5000", "-s", "8"],
+        [tool, "-s", "8388608", "-n", "10" if not impaired else "5"],
+    ]
+    return cases + ([[tool, "-e", "-n", "500"]] if tool in WITH_EVENTS else [])
+
+
+def cases_of(group, network, build):
+    impaired = network != "clean"
+    own = os.path.join(build, "bin", "verbs_integrity")
+    if group == "devices":
+        return [["ibv_devices"], ["ibv_devinfo", "-v"]]
+    if group == "pingpong":
+        count = "200" if impaired else "1000"
+        sizes = ["1", "4096", "65536", "1048576"]
+        return (
+            [["ibv_rc_pingpong"], ["ibv_rc_pingpong", "-e"], ["ibv_rc_pingpong", "-g", "1"], ["ibv_rc_pingpong", "-g", "1", "-e", "-n", count]]
+            + [["ibv_rc_pingpong", "-g", "1", "-s", size, "-n", count] for size in sizes]
+        )
+    if group == "atomic":
+        cases = []
+        for tool in ("ib_atomic_bw", "ib_atomic_lat"):
+            for kind in ("FETCH_AND_ADD", "CMP_AND_SWAP"):
+                cases.append([tool, "-A", kind])
+            cases.append([tool, "-e", "-n", "500"])
+        cases += [["ib_atomic_bw", "-b", "-n", "1000"], ["ib_atomic_bw", "-q", "4", "-n", "1000"], ["ib_atomic_bw", "-n", "20000"]]
+        return cases
+    if group == "integrity":
+        rounds = "16" if impaired else "24"
+        polling = [[own, "-s", str(seed), "-n", rounds] for seed in (1, 2, 3, 4)]
+        events = [[own, "-s", str(seed), "-n", rounds, "-e"] for seed in (5, 6)]
+        return polling + events + [[own, "-s", "7", "-n", "4", "-S", "900000"]]
+    if group == "unprivileged":
+        return [["ibv_rc_pingpong", "-g", "1"], ["ib_write_bw", "-n", "500"], ["ib_read_lat", "-n", "200"], [own, "-s", "9", "-n", "8"]]
+    tool = "ib_" + group
+    return bandwidth(tool, impaired) if group.endswith("_bw") else latency(tool, impaired)
+
+
+def single(program):
+    return program[0] in ("ibv_devices", "ibv_devinfo")
+
+
+def run_case(brdma, network, program, prefix, seconds):
+    if single(program):
+        # A program with no peer: on one host of a lab.
+        name = f"e2e{os.getpid()}"
+        command = prefix + [brdma, "lab", "up", "--name", name]
+        subprocess.run(command, check=True, timeout=30, stdout=subprocess.DEVNULL)
+        try:
+            done = subprocess.run(prefix + [brdma, "lab", "exec", "--name", name, "h1", "--", *program], capture_output=True, text=True, timeout=seconds)
+        finally:
+            subprocess.run(prefix + [brdma, "lab", "down", "--name", name], timeout=30, stdout=subprocess.DEVNULL)
+        problem = None if done.returncode == 0 else f"exit code {done.returncode}"
+        if problem is None and "brdma_" not in done.stdout:
+            problem = "no brdma_ device in its output"
+        return problem, done.stdout + done.stderr
+    command = prefix + [brdma, "-j", "lab", "pair", *NETWORKS[network], "--", *program]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
+    except subprocess.TimeoutExpired as expired:
+        text = (expired.stdout or b"").decode(errors="replace") + (expired.stderr or b"").decode(errors="replace")
+        return f"not done after {seconds} s", text
+    output = done.stdout + done.stderr
+    if done.returncode != 0:
+        return f"exit code {done.returncode}", output
+    try:
+        report = json.loads(done.stdout)
+    except json.JSONDecodeError as error:
+        return f"no JSON report: {error}", output
+    return judge(report, network), output
+
+
+def judge(report, network):
+    if network not in IMPAIRED:
+        return None
+    switch = report["network"]
+    key = IMPAIRED[network]
+    if switch["received"] >= CERTAIN_PACKETS and switch[key] == 0:
+        return f"the network counts no packet as {key}"
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--network", choices=NETWORKS, required=True)
+    parser.add_argument("--group", required=True)
+    parser.add_argument("--only", default="", help="run only the cases whose command line holds this text")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--as-nobody", action="store_true", help="when root: run as user nobody, in a user namespace")
+    parser.add_argument("--seconds", type=int, default=120, help="limit of one case")
+    options = parser.parse_args()
+
+    brdma = os.path.join(options.build, "bin", "brdma")
+    cases = [c for c in cases_of(options.group, options.network, options.build) if options.only in " ".join(c)]
+    if options.list:
+        for case in cases:
+            print(" ".join(case))
+        return 0
+    prefix = []
+    if options.as_nobody and os.geteuid() == 0:
+        home = tempfile.mkdtemp(prefix="brdma-nobody-")
+        shutil.chown(home, "nobody")
+        prefix = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", "env", f"HOME={home}", "-u", "XDG_RUNTIME_DIR"]
+    passed = failed = 0
+    for case in cases:
+        began = time.monotonic()
+        problem, output = run_case(brdma, options.network, case, prefix, options.seconds)
+        name = " ".join([os.path.basename(case[0]), *case[1:]])
+        took = time.monotonic() - began
+        if problem is None:
+            passed += 1
+            print(f"ok    {took:6.1f}s  {options.network}: {name}", flush=True)
+        else:
+            failed += 1
+            print(f"FAIL  {took:6.1f}s  {options.network}: {name}: {problem}\n{output[-6000:]}", flush=True)
+            print("again with: " + " ".join([brdma, "lab", "pair", *NETWORKS[options.network], "--", *case]), flush=True)
+    print(f"{passed} passed, {failed} failed")
+    return 0 if failed == 0 and passed > 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,283 @@
+#include "fabric/network.h"
+
+#include <array>
+#include <limits>
+#include <utility>
+
+namespace brdma::fabric {
+namespace {
+
+struct Unit {
+  std::string_view name;
+  std::uint64_t factor;
+};
+constexpr std::array kTimeUnits{Unit{"ns", 1}, Unit{"us", 1'000}, Unit{"ms", 1'000'000}, Unit{"s", 1'000'000'000}};
+constexpr std::array kChanceUnits{Unit{"ppm", 1}, Unit{"%", 10'000}};
+constexpr std::array kRateUnits{Unit{"bit", 1}, Unit{"kbit", 1'000}, Unit{"mbit", 1'000'000},
+                                Unit{"gbit", 1'000'000'000}};
+constexpr std::array kSizeUnits{Unit{"", 1}, Unit{"b", 1}, Unit{"kb", 1024}, Unit{"mb", 1024 * 1024}};
+
+constexpr std::uint64_t kJitterNsMax = 1'000'000'000;
+constexpr std::uint64_t kDelayNsMax = 10'000'000'000;
+constexpr std::uint64_t kRateBpsMin = 8'000;
+constexpr std::uint64_t kRateBpsMax = 400'000'000'000;
+constexpr std::uint64_t kQueueBytesMin = 1'500;
+constexpr std::uint64_t kQueueBytesMax = 1u << 30;
+
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// A decimal number without a sign, digits before and after the point apart, then the rest (the unit).
+struct Decimal {
+  std::uint64_t whole = 0;
+  std::uint64_t fraction = 0;  // of `scale`
+  std::uint64_t scale = 1;
+  std::string_view rest;
+};
+std::optional<Decimal> parse_decimal(std::string_view text) {
+  constexpr std::uint64_t kLimit = 1'000'000'000'000;
+  Decimal number;
+  std::size_t i = 0, digits = 0;
+  for (; i < text.size() && is_digit(text[i]); ++i, ++digits) {
+    number.whole = number.whole * 10 + static_cast<std::uint64_t>(text[i] - '0');
+    if (number.whole > kLimit) return std::nullopt;
+  }
+  if (i < text.size() && text[i] == '.') {
+    for (++i; i < text.size() && is_digit(text[i]); ++i, ++digits) {
+      if (number.scale >= 1'000'000'000) return std::nullopt;
+      number.fraction = number.fraction * 10 + static_cast<std::uint64_t>(text[i] - '0');
+      number.scale *= 10;
+    }
+  }
+  if (digits == 0) return std::nullopt;
+  number.rest = text.substr(i);
+  return number;
+}
+
+// In the smallest unit; nothing if it is no number, has no or an unknown unit, or is no whole count of smallest units.
+std::optional<std::uint64_t> parse_quantity(std::string_view text, std::span<const Unit> units) {
+  const auto number = parse_decimal(text);
+  if (!number) return std::nullopt;
+  if (number->whole == 0 && number->fraction == 0 && number->rest.empty()) return 0;
+  for (const Unit& unit : units) {
+    if (unit.name != number->rest) continue;
+    if (number->whole > std::numeric_limits<std::uint64_t>::max() / 2 / unit.factor) return std::nullopt;
+    if (number->fraction * unit.factor % number->scale != 0) return std::nullopt;
+    return number->whole * unit.factor + number->fraction * unit.factor / number->scale;
+  }
+  return std::nullopt;
+}
+
+// The largest unit that shows the quantity without a fraction; per cent with one, as people write it.
+std::string print_quantity(std::uint64_t quantity, std::span<const Unit> units) {
+  if (quantity == 0) return "0";
+  for (auto unit = units.rbegin(); unit != units.rend(); ++unit) {
+    if (quantity % unit->factor == 0) return std::to_string(quantity / unit->factor).append(unit->name);
+  }
+  return std::to_string(quantity).append(units.front().name);
+}
+std::string print_chance(std::uint32_t ppm) {
+  if (ppm % 10'000 == 0 || ppm < 10) return print_quantity(ppm, kChanceUnits);
+  std::string fraction = std::to_string(10'000 + ppm % 10'000).substr(1);
+  fraction.erase(fraction.find_last_not_of('0') + 1);
+  return std::to_string(ppm / 10'000) + "." + fraction + "%";
+}
+
+using Error = std::optional<std::string>;
+Error wrong(std::string_view name, std::string_view value, std::string_view expected) {
+  return std::string{name}.append(" '").append(value).append("': expected ").append(expected);
+}
+
+constexpr std::string_view kChanceForm = "a chance such as 1%, 0.05%, 20ppm or 0 (at most 100%)";
+constexpr std::string_view kTimeForm = "a time such as 50us, 1.5ms, 200ns or 0";
+
+Error set_chance(std::uint32_t& field, std::string_view name, std::string_view value) {
+  const auto ppm = parse_quantity(value, kChanceUnits);
+  if (!ppm || *ppm > 1'000'000) return wrong(name, value, kChanceForm);
+  field = static_cast<std::uint32_t>(*ppm);
+  return {};
+}
+Error set_time(Duration& field, std::uint64_t ns_max, std::string_view name, std::string_view value) {
+  const auto ns = parse_quantity(value, kTimeUnits);
+  if (!ns || *ns > ns_max) {
+    return wrong(name, value, std::string{kTimeForm} + ", at most " + print_quantity(ns_max, kTimeUnits));
+  }
+  field = Duration::from_ns(static_cast<std::int64_t>(*ns));
+  return {};
+}
+// "CHANCE" or "CHANCE,COUNT"
+Error set_chance_and_count(std::uint32_t& chance, std::uint32_t& count, std::uint32_t count_max, std::string_view name,
+                           std::string_view value) {
+  const std::size_t comma = value.find(',');
+  std::uint32_t new_chance = 0;
+  if (auto error = set_chance(new_chance, name, value.substr(0, comma))) return error;
+  if (comma != std::string_view::npos) {
+    const auto new_count = parse_quantity(value.substr(comma + 1), std::span{kSizeUnits}.first(1));
+    if (!new_count || *new_count == 0 || *new_count > count_max) {
+      return wrong(name, value, "a number of packets, 1 to " + std::to_string(count_max) + ", after the comma");
+    }
+    count = static_cast<std::uint32_t>(*new_count);
+  }
+  chance = new_chance;
+  return {};
+}
+std::string print_chance_and_count(std::uint32_t chance, std::uint32_t count) {
+  return chance == 0 ? "0" : print_chance(chance) + "," + std::to_string(count);
+}
+
+Error set_rate(LinkConfig& link, std::string_view value) {
+  if (value == "off" || value == "0") {
+    link.rate.reset();
+    return {};
+  }
+  const auto bps = parse_quantity(value, kRateUnits);
+  if (!bps || *bps < kRateBpsMin || *bps > kRateBpsMax) {
+    return wrong("rate", value, "a rate such as 10gbit, 2.5gbit or 100mbit (8kbit to 400gbit), or off");
+  }
+  link.rate = Bandwidth::from_bps(*bps);
+  return {};
+}
+Error set_queue(LinkConfig& link, std::string_view value) {
+  const auto bytes = parse_quantity(value, kSizeUnits);
+  if (!bytes || *bytes < kQueueBytesMin || *bytes > kQueueBytesMax) {
+    return wrong("queue", value, "a size such as 256kb, 1mb or 65536 (1500 to 1024mb)");
+  }
+  link.queue_bytes = *bytes;
+  return {};
+}
+Error set_mtu(std::uint32_t& mtu, std::string_view value) {
+  for (const std::uint32_t allowed : {1024u, 2048u, 4096u}) {
+    if (value == std::to_string(allowed)) {
+      mtu = allowed;
+      return {};
+    }
+  }
+  return wrong("mtu", value, "1024, 2048 or 4096");
+}
+Error set_impaired(Impaired& impaired, std::string_view value) {
+  if (value != "roce" && value != "all") return wrong("impair", value, "roce or all");
+  impaired = value == "roce" ? Impaired::kRoce : Impaired::kAll;
+  return {};
+}
+Error set_seed(std::uint64_t& seed, std::string_view value) {
+  const auto number = parse_quantity(value, std::span{kSizeUnits}.first(1));
+  if (!number) return wrong("seed", value, "a whole number, at most 1000000000000");
+  seed = *number;
+  return {};
+}
+
+enum class Option : std::uint8_t {
+  kLoss,
+  kBurstLoss,
+  kReorder,
+  kDuplicate,
+  kCorrupt,
+  kDelay,
+  kJitter,
+  kRate,
+  kQueue,
+  kImpair,
+  kMtu,
+  kSeed
+};
+
+// In the order of the enumerators.
+constexpr std::array kOptions{
+    NetworkOption{"loss", "P", "lose each packet with this chance", true},
+    NetworkOption{"burst-loss", "P,LEN", "start a burst with this chance, which loses LEN packets on average", true},
+    NetworkOption{"reorder", "P,DEPTH", "hold a packet back until DEPTH later ones have passed", true},
+    NetworkOption{"duplicate", "P", "deliver a packet twice", true},
+    NetworkOption{"corrupt", "P", "flip one bit of a packet", true},
+    NetworkOption{"delay", "TIME", "one way, host to host", true},
+    NetworkOption{"jitter", "TIME", "up to this much more delay, never reordering", true},
+    NetworkOption{"rate", "RATE", "of each direction of each host's link", true},
+    NetworkOption{"queue", "SIZE", "before each rate; what does not fit is dropped", true},
+    NetworkOption{"impair", "roce|all", "which packets the faults befall", true},
+    NetworkOption{"mtu", "4096|2048|1024", "path MTU of the RoCE devices", false},
+    NetworkOption{"seed", "S", "of every random decision", false},
+};
+
+std::optional<Option> find_option(std::string_view name) {
+  for (std::size_t i = 0; i < kOptions.size(); ++i) {
+    if (kOptions[i].name == name) return static_cast<Option>(i);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::span<const NetworkOption> network_options() { return kOptions; }
+
+std::optional<std::string> set_option(NetworkConfig& config, std::string_view name, std::string_view value) {
+  const auto option = find_option(name);
+  if (!option) return std::string{"no network option '"}.append(name).append("'");
+  ImpairmentConfig& faults = config.link.impairments;
+  switch (*option) {
+    case Option::kLoss:
+      return set_chance(faults.loss_ppm, name, value);
+    case Option::kBurstLoss:
+      return set_chance_and_count(faults.burst_loss_ppm, faults.burst_length_mean, 10'000, name, value);
+    case Option::kReorder:
+      return set_chance_and_count(faults.reorder_ppm, faults.reorder_depth, 1'000, name, value);
+    case Option::kDuplicate:
+      return set_chance(faults.duplicate_ppm, name, value);
+    case Option::kCorrupt:
+      return set_chance(faults.corrupt_ppm, name, value);
+    case Option::kDelay:
+      return set_time(config.link.delay, kDelayNsMax, name, value);
+    case Option::kJitter:
+      return set_time(faults.jitter, kJitterNsMax, name, value);
+    case Option::kRate:
+      return set_rate(config.link, value);
+    case Option::kQueue:
+      return set_queue(config.link, value);
+    case Option::kImpair:
+      return set_impaired(config.impaired, value);
+    case Option::kMtu:
+      return set_mtu(config.mtu, value);
+    case Option::kSeed:
+      return set_seed(config.seed, value);
+  }
+  return "no such network option";
+}
+
+std::string get_option(const NetworkConfig& config, std::string_view name) {
+  const auto option = find_option(name);
+  BRDMA_CHECK(option.has_value());
+  const ImpairmentConfig& faults = config.link.impairments;
+  const auto time = [](Duration d) { return print_quantity(static_cast<std::uint64_t>(d.ns()), kTimeUnits); };
+  switch (*option) {
+    case Option::kLoss:
+      return print_chance(faults.loss_ppm);
+    case Option::kBurstLoss:
+      return print_chance_and_count(faults.burst_loss_ppm, faults.burst_length_mean);
+    case Option::kReorder:
+      return print_chance_and_count(faults.reorder_ppm, faults.reorder_depth);
+    case Option::kDuplicate:
+      return print_chance(faults.duplicate_ppm);
+    case Option::kCorrupt:
+      return print_chance(faults.corrupt_ppm);
+    case Option::kDelay:
+      return time(config.link.delay);
+    case Option::kJitter:
+      return time(faults.jitter);
+    case Option::kRate:
+      return config.link.rate ? print_quantity(config.link.rate->bps(), kRateUnits) : "off";
+    case Option::kQueue:
+      return print_quantity(config.link.queue_bytes, kSizeUnits);
+    case Option::kImpair:
+      return config.impaired == Impaired::kRoce ? "roce" : "all";
+    case Option::kMtu:
+      return std::to_string(config.mtu);
+    case Option::kSeed:
+      return std::to_string(config.seed);
+  }
+  return {};
+}
+
+std::uint32_t interface_mtu(std::uint32_t path_mtu) {
+  // What operators have: 1500 carries 1024, jumbo frames of 9000 carry 4096; between them 2048 in 2300.
+  if (path_mtu >= 4096) return 9000;
+  return path_mtu >= 2048 ? 2300 : 1500;
+}
+
+}  // namespace brdma::fabric

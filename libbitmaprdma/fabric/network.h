@@ -1,0 +1,51 @@
+// fabric/network.h - NETWORK: how the hosts of a lab or a simulated world are joined, and its text form, the same on
+// the command line (`--loss 1%`), on the switch's control socket and in scenario files (`loss=1%`).
+//   chance   1%  0.05%  20ppm  0            parts per million, at most 100 %
+//   time     50us  1.5ms  200ns  0          at most 10 s (jitter: 1 s)
+//   rate     10gbit  2.5gbit  100mbit  off  decimal multiples of bit/s, 8 kbit .. 400 gbit
+//   size     256kb  1mb  1500               bytes; kb and mb are 1024 and 1024^2
+// Units must be given, save for 0: a bare 1 for one per cent would be read as one in a million by someone else.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/units.h"
+#include "fabric/link.h"
+
+namespace brdma::fabric {
+
+enum class Impaired : std::uint8_t {
+  kRoce,  // faults befall UDP port 4791 only; TCP hand-shakes of test programs pass unharmed (the default)
+  kAll,   // every IP packet but neighbour discovery
+};
+
+struct NetworkConfig {
+  LinkConfig link;  // from the switch to each host; the way to the switch has the same rate and queue, and no faults
+  Impaired impaired = Impaired::kRoce;
+  std::uint32_t mtu = 4096;  // path MTU that a RoCE device shall have: 1024, 2048 or 4096
+  std::uint64_t seed = 1;
+  friend bool operator==(const NetworkConfig&, const NetworkConfig&) = default;
+};
+
+struct NetworkOption {
+  std::string_view name;   // "burst-loss": after two dashes on the command line
+  std::string_view value;  // what it takes, for help texts: "P,LEN"
+  std::string_view help;
+  bool live;  // may change while the lab is up
+};
+[[nodiscard]] std::span<const NetworkOption> network_options();
+
+// Sets one option. The error says what was wrong and what would be right; the config is then unchanged.
+[[nodiscard]] std::optional<std::string> set_option(NetworkConfig& config, std::string_view name,
+                                                    std::string_view value);
+// The option's value in the form that set_option takes. Precondition: `name` is one of network_options().
+[[nodiscard]] std::string get_option(const NetworkConfig& config, std::string_view name);
+
+// The interface's MTU for a RoCE path MTU: the payload, our and RoCE's longest headers, and IPv6.
+[[nodiscard]] std::uint32_t interface_mtu(std::uint32_t path_mtu);
+
+}  // namespace brdma::fabric

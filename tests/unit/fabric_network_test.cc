@@ -1,0 +1,102 @@
+// The text form of NETWORK: what is taken, what is refused, and that each value prints as it is read.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "fabric/network.h"
+
+namespace brdma::fabric {
+namespace {
+
+TEST(FabricNetwork, ValuesAreRead) {
+  NetworkConfig config;
+  for (const auto& [name, value] : {std::pair{"loss", "1%"},
+                                    {"burst-loss", "0.5%,20"},
+                                    {"reorder", "5%,8"},
+                                    {"duplicate", "20ppm"},
+                                    {"corrupt", ".01%"},
+                                    {"delay", "1.5ms"},
+                                    {"jitter", "10us"},
+                                    {"rate", "2.5gbit"},
+                                    {"queue", "256kb"},
+                                    {"impair", "all"},
+                                    {"mtu", "1024"},
+                                    {"seed", "42"}}) {
+    EXPECT_EQ(set_option(config, name, value), std::nullopt) << name;
+  }
+  const ImpairmentConfig& faults = config.link.impairments;
+  EXPECT_EQ(faults.loss_ppm, 10'000u);
+  EXPECT_EQ(faults.burst_loss_ppm, 5'000u);
+  EXPECT_EQ(faults.burst_length_mean, 20u);
+  EXPECT_EQ(faults.reorder_ppm, 50'000u);
+  EXPECT_EQ(faults.reorder_depth, 8u);
+  EXPECT_EQ(faults.duplicate_ppm, 20u);
+  EXPECT_EQ(faults.corrupt_ppm, 100u);
+  EXPECT_EQ(config.link.delay, 1500_us);
+  EXPECT_EQ(faults.jitter, 10_us);
+  ASSERT_TRUE(config.link.rate);
+  EXPECT_EQ(config.link.rate->bps(), 2'500'000'000u);
+  EXPECT_EQ(config.link.queue_bytes, 262'144u);
+  EXPECT_EQ(config.impaired, Impaired::kAll);
+  EXPECT_EQ(config.mtu, 1024u);
+  EXPECT_EQ(config.seed, 42u);
+}
+
+TEST(FabricNetwork, EachValuePrintsInAFormThatIsReadBack) {
+  NetworkConfig config;
+  for (const auto& [name, value] : {std::pair{"loss", "1%"},
+                                    {"loss", "0.05%"},
+                                    {"loss", "5ppm"},
+                                    {"loss", "12.5%"},
+                                    {"loss", "100%"},
+                                    {"loss", "0"},
+                                    {"burst-loss", "0.1%,20"},
+                                    {"burst-loss", "0"},
+                                    {"reorder", "5%,3"},
+                                    {"delay", "50us"},
+                                    {"delay", "0"},
+                                    {"delay", "1500ns"},
+                                    {"rate", "10gbit"},
+                                    {"rate", "2500mbit"},
+                                    {"rate", "off"},
+                                    {"queue", "256kb"},
+                                    {"queue", "1500b"},
+                                    {"mtu", "2048"},
+                                    {"seed", "7"},
+                                    {"impair", "roce"}}) {
+    ASSERT_EQ(set_option(config, name, value), std::nullopt) << name << ' ' << value;
+    EXPECT_EQ(get_option(config, name), value);
+  }
+}
+
+TEST(FabricNetwork, WrongValuesAreRefusedAndChangeNothing) {
+  for (const auto& [name, value] : {std::pair{"loss", "1"}, {"loss", ""},          {"loss", "%"},
+                                    {"loss", "101%"},       {"loss", "-1%"},       {"loss", "1 %"},
+                                    {"loss", "0.00001%"},   {"loss", "1e2%"},      {"loss", "99999999999999999999%"},
+                                    {"burst-loss", "1%,0"}, {"burst-loss", "1%,"}, {"burst-loss", "1%,2%"},
+                                    {"reorder", "5%,1001"}, {"reorder", "5,3"},    {"delay", "50"},
+                                    {"delay", "50 us"},     {"delay", "0.5ns"},    {"delay", "11s"},
+                                    {"jitter", "2s"},       {"rate", "10"},        {"rate", "1bit"},
+                                    {"rate", "401gbit"},    {"queue", "100"},      {"queue", "2000mb"},
+                                    {"mtu", "9000"},        {"mtu", "04096"},      {"impair", "tcp"},
+                                    {"seed", "x"},          {"sed", "1"}}) {
+    NetworkConfig config;
+    const auto error = set_option(config, name, value);
+    ASSERT_TRUE(error) << name << ' ' << value;
+    EXPECT_NE(error->find(name), std::string::npos) << *error;
+    EXPECT_EQ(config, NetworkConfig{}) << name << ' ' << value;
+  }
+}
+
+TEST(FabricNetwork, EveryOptionHasAValueAndIsDescribed) {
+  const NetworkConfig defaults;
+  for (const NetworkOption& option : network_options()) {
+    NetworkConfig config;
+    EXPECT_EQ(set_option(config, option.name, get_option(defaults, option.name)), std::nullopt) << option.name;
+    EXPECT_EQ(config, defaults) << option.name;
+    EXPECT_FALSE(option.help.empty());
+  }
+}
+
+}  // namespace
+}  // namespace brdma::fabric

@@ -1,0 +1,144 @@
+// The ICRC against a bit-by-bit CRC over bytes written out by hand, and against packets that other machines sent.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "base/random.h"
+#include "support/bytes.h"
+#include "wire/headers.h"
+#include "wire/icrc.h"
+
+namespace brdma::wire {
+namespace {
+
+using test::Bytes;
+using test::hex;
+using test::operator+;  // vectors of bytes have no namespace of ours: argument lookup does not find it
+
+// CRC-32, one bit at a time: the definition, for use as the oracle.
+std::uint32_t crc32_bitwise(const Bytes& bytes) {
+  std::uint32_t crc = 0xFFFF'FFFF;
+  for (const std::byte byte : bytes) {
+    crc ^= std::to_integer<std::uint32_t>(byte);
+    for (int i = 0; i < 8; ++i) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0xEDB8'8320 : 0);
+  }
+  return ~crc;
+}
+
+TEST(IcrcOracle, IsCrc32) {
+  Bytes check;
+  for (const char c : std::string_view{"123456789"}) check.push_back(static_cast<std::byte>(c));
+  EXPECT_EQ(crc32_bitwise(check), 0xCBF43926u);  // the catalogued check value of CRC-32
+}
+
+const IcrcPath kPathV4{.source = IpAddress::v4(10, 77, 0, 1),
+                       .destination = IpAddress::v4(10, 77, 0, 2),
+                       .source_port = 0xC123,
+                       .destination_port = 4791,
+                       .ip_id = 0x1234};
+const Bytes kPacket =
+    hex("04 00 ffff 00 001102 80 abcdef"  // BTH, SEND Only
+        "11121314 15161718"               // payload
+        "00000000");                      // ICRC
+
+TEST(Icrc, Ipv4CoversWhatTheNetworkSeesWithMutableFieldsMasked) {
+  const Bytes input =
+      hex("ffffffffffffffff"
+          "45 ff 0034 1234 4000 ff 11 ffff 0a4d0001 0a4d0002"  // total length 20 + 8 + 24
+          "c123 12b7 0020 ffff"                                // UDP length 8 + 24
+          "04 00 ffff ff 001102 80 abcdef"
+          "11121314 15161718");
+  EXPECT_EQ(packet_icrc(kPathV4, kPacket), crc32_bitwise(input));
+}
+
+TEST(Icrc, Ipv6CoversWhatTheNetworkSeesWithMutableFieldsMasked) {
+  IcrcPath path = kPathV4;
+  const Bytes source = hex("fd77 0000 0000 0000 0000 0000 0000 0001");
+  const Bytes destination = hex("fd77 0000 0000 0000 0000 0000 0000 0002");
+  for (std::size_t i = 0; i < 16; ++i) {
+    path.source.bytes[i] = std::to_integer<std::uint8_t>(source[i]);
+    path.destination.bytes[i] = std::to_integer<std::uint8_t>(destination[i]);
+  }
+  const Bytes input =
+      hex("ffffffffffffffff"
+          "6fffffff 0020 11 ff"
+          "fd77 0000 0000 0000 0000 0000 0000 0001"
+          "fd77 0000 0000 0000 0000 0000 0000 0002"
+          "c123 12b7 0020 ffff"
+          "04 00 ffff ff 001102 80 abcdef"
+          "11121314 15161718");
+  EXPECT_EQ(packet_icrc(path, kPacket), crc32_bitwise(input));
+  const auto before = packet_icrc(path, kPacket);
+  path.ip_id = 7;
+  EXPECT_EQ(packet_icrc(path, kPacket), before) << "IPv6 has no identification";
+}
+
+TEST(Icrc, CongestionBitsMayChangeOnTheWay) {
+  Bytes marked = kPacket;
+  marked[4] = std::byte{0xC0};
+  EXPECT_EQ(packet_icrc(kPathV4, marked), packet_icrc(kPathV4, kPacket));
+}
+
+TEST(Icrc, EveryOtherBitOfThePacketCounts) {
+  const std::uint32_t good = packet_icrc(kPathV4, kPacket);
+  for (std::size_t bit = 0; bit < (kPacket.size() - kIcrcSize) * 8; ++bit) {
+    if (bit / 8 == 4) continue;
+    Bytes bent = kPacket;
+    bent[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
+    EXPECT_NE(packet_icrc(kPathV4, bent), good) << "bit " << bit;
+  }
+}
+
+TEST(Icrc, EveryPartOfThePathCounts) {
+  const std::uint32_t good = packet_icrc(kPathV4, kPacket);
+  IcrcPath path = kPathV4;
+  path.source.bytes[15] ^= 1;
+  EXPECT_NE(packet_icrc(path, kPacket), good);
+  path = kPathV4;
+  path.destination.bytes[12] ^= 1;
+  EXPECT_NE(packet_icrc(path, kPacket), good);
+  path = kPathV4;
+  ++path.source_port;
+  EXPECT_NE(packet_icrc(path, kPacket), good);
+  path = kPathV4;
+  ++path.destination_port;
+  EXPECT_NE(packet_icrc(path, kPacket), good);
+  path = kPathV4;
+  path.ip_id = 0;
+  EXPECT_NE(packet_icrc(path, kPacket), good);
+}
+
+// Sizes around each change of method, payload in pieces as a scatter list would have it.
+TEST(Icrc, PiecesAndMethodsDoNotMatter) {
+  Random random{1, "icrc"};
+  for (const std::size_t size : {0u, 4u, 8u, 12u, 16u, 60u, 252u, 256u, 260u, 1024u, 4096u}) {
+    Bytes packet(kBthSize + size + kIcrcSize);
+    for (auto& byte : packet) byte = static_cast<std::byte>(random.below(256));
+    const Bytes headers(packet.begin(), packet.begin() + kBthSize);
+    const std::uint32_t whole = packet_icrc(kPathV4, packet);
+
+    Bytes input = hex("ffffffffffffffff 45 ff 0000 1234 4000 ff 11 ffff 0a4d0001 0a4d0002 c123 12b7 0000 ffff");
+    store_be16(input.data() + 10, static_cast<std::uint16_t>(28 + packet.size()));
+    store_be16(input.data() + 32, static_cast<std::uint16_t>(8 + packet.size()));
+    const std::size_t pseudo = input.size();
+    input = input + Bytes(packet.begin(), packet.end() - kIcrcSize);
+    input[pseudo + 4] = std::byte{0xFF};
+    EXPECT_EQ(whole, crc32_bitwise(input)) << size;
+
+    for (int round = 0; round < 20; ++round) {
+      Icrc icrc{kPathV4, packet.size(), headers};
+      ConstBytes rest = ConstBytes{packet}.subspan(kBthSize, size);
+      while (!rest.empty()) {
+        const std::size_t piece = 1 + random.below(rest.size());
+        icrc.update(rest.first(piece));
+        rest = rest.subspan(piece);
+      }
+      EXPECT_EQ(icrc.finish(), whole) << size;
+    }
+  }
+}
+
+TEST(Icrc, IsStoredLittleEndian) { EXPECT_EQ(stored_icrc(hex("00000000 11223344")), 0x44332211u); }
+
+}  // namespace
+}  // namespace brdma::wire

@@ -1,0 +1,154 @@
+#include "control/definitions.h"
+
+#include <array>
+#include <bit>
+#include <charconv>
+#include <limits>
+
+namespace brdma::control {
+namespace {
+
+constexpr std::array<std::string_view, 3> kModes{"bitmap", "standard", "gobackn"};  // order of RecoveryMode
+constexpr std::array<std::string_view, 2> kSwitch{"false", "true"};
+
+template <std::uint32_t RecoveryConfig::*Member>
+constexpr NumberSetting count(std::uint64_t min, std::uint64_t max, bool power_of_two = false) {
+  return {min, max, power_of_two, [](const Settings& s) -> std::uint64_t { return s.recovery.*Member; },
+          [](Settings& s, std::uint64_t value) { s.recovery.*Member = static_cast<std::uint32_t>(value); }};
+}
+
+template <Duration RecoveryConfig::*Member>
+constexpr NumberSetting microseconds(std::uint64_t min, std::uint64_t max) {
+  return {min, max, false,
+          [](const Settings& s) { return static_cast<std::uint64_t>((s.recovery.*Member).ns() / 1000); },
+          [](Settings& s, std::uint64_t value) {
+            s.recovery.*Member = Duration::from_ns(static_cast<std::int64_t>(value) * 1000);
+          }};
+}
+
+constexpr ChoiceSetting mode() {
+  return {kModes, [](const Settings& s) { return static_cast<std::size_t>(s.recovery.mode); },
+          [](Settings& s, std::size_t place) { s.recovery.mode = static_cast<RecoveryMode>(place); }};
+}
+
+constexpr ChoiceSetting loopback() {
+  return {kSwitch, [](const Settings& s) { return static_cast<std::size_t>(s.loopback_device); },
+          [](Settings& s, std::size_t place) { s.loopback_device = place != 0; }};
+}
+
+// 0 stands for "not set", so that a seed of 0 can't be asked for.
+constexpr NumberSetting seed() {
+  return {0, static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()), false,
+          [](const Settings& s) { return s.seed.value_or(0); },
+          [](Settings& s, std::uint64_t value) {
+            if (value == 0)
+              s.seed.reset();
+            else
+              s.seed = value;
+          }};
+}
+
+constexpr NumberSetting idle_seconds() {
+  return {0, 86'400, false, [](const Settings& s) -> std::uint64_t { return s.idle_seconds; },
+          [](Settings& s, std::uint64_t value) { s.idle_seconds = static_cast<std::uint32_t>(value); }};
+}
+
+using R = RecoveryConfig;
+constexpr std::uint64_t kSecond = 1'000'000;  // in microseconds
+
+// Ranges: a window no queue pair can use, or a timer that can only spin, is refused; whatever may serve an experiment
+// is allowed.
+const std::array kDefinitions{
+    Definition{"recovery.mode", "BRDMA_RECOVERY", "how losses are found and repaired", mode()},
+    Definition{"recovery.window", "BRDMA_WINDOW", "packets in flight a queue pair, each way",
+               count<&R::window_packets>(16, 1u << 20, true)},
+    Definition{"recovery.depth_max", "BRDMA_DEPTH_MAX",
+               "packets that may overtake a missing one before it counts as lost", count<&R::depth_max>(0, 1u << 20)},
+    Definition{"recovery.age_max_us", "BRDMA_AGE_MAX_US", "time a packet may be missing before it counts as lost",
+               microseconds<&R::age_max>(0, 10 * kSecond)},
+    Definition{"recovery.stall_max_us", "BRDMA_STALL_MAX_US",
+               "time the window's base may stand still before its gap counts as lost",
+               microseconds<&R::stall_max>(0, 10 * kSecond)},
+    Definition{"recovery.resend_interval_min_us", "BRDMA_RESEND_INTERVAL_MIN_US",
+               "a packet is resent at most once in this time, or in a round trip if that is longer",
+               microseconds<&R::resend_interval_min>(0, kSecond)},
+    Definition{"recovery.probe_timeout_min_us", "BRDMA_PROBE_TIMEOUT_MIN_US",
+               "silence after which the last packet is sent again, at least",
+               microseconds<&R::probe_timeout_min>(10, kSecond)},
+    Definition{"recovery.retransmit_timeout_min_us", "BRDMA_RETRANSMIT_TIMEOUT_MIN_US",
+               "first retransmission timeout, at least", microseconds<&R::retransmit_timeout_min>(100, 10 * kSecond)},
+    Definition{"recovery.ack_packets", "BRDMA_ACK_PACKETS", "packets acknowledged together at most",
+               count<&R::ack_packets>(1, 4096)},
+    Definition{"recovery.ack_delay_us", "BRDMA_ACK_DELAY_US", "time an acknowledgement may wait for more packets",
+               microseconds<&R::ack_delay>(0, 100'000)},
+    Definition{"recovery.hold_bytes_max", "BRDMA_HOLD_BYTES_MAX",
+               "bytes of early packets a queue pair keeps until their turn", count<&R::hold_bytes_max>(0, 1u << 30)},
+    Definition{"recovery.standard_window", "BRDMA_STANDARD_WINDOW",
+               "packets in flight towards a peer that states no credit",
+               count<&R::standard_window_packets>(1, 1u << 20)},
+    Definition{"device.loopback", "BRDMA_LO", "show brdma_lo even where there are other devices", loopback()},
+    Definition{"device.seed", "BRDMA_SEED", "makes keys and first PSNs repeatable; 0: random", seed()},
+    Definition{"daemon.path", "BRDMA_DAEMON", "the program brdmad; empty: beside the library, then in PATH",
+               TextSetting{&Settings::daemon_path}},
+    Definition{"daemon.idle_seconds", "BRDMA_IDLE_SECONDS", "brdmad ends after so long without work; 0: never",
+               idle_seconds()},
+};
+
+std::optional<std::uint64_t> parse_number(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+bool assign_choice(const ChoiceSetting& choice, std::string_view text, Settings& settings) {
+  // Switches are usually set as 0 and 1 in an environment.
+  if (choice.words.data() == kSwitch.data() && (text == "0" || text == "1")) text = kSwitch[text == "1" ? 1 : 0];
+  for (std::size_t i = 0; i < choice.words.size(); ++i) {
+    if (choice.words[i] != text) continue;
+    choice.set(settings, i);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::span<const Definition> definitions() { return kDefinitions; }
+
+std::string allowed_text(const Definition& definition) {
+  if (const auto* number = std::get_if<NumberSetting>(&definition.kind)) {
+    return std::to_string(number->min) + ".." + std::to_string(number->max) +
+           (number->power_of_two ? ", a power of two" : "");
+  }
+  if (const auto* choice = std::get_if<ChoiceSetting>(&definition.kind)) {
+    std::string words;
+    for (const std::string_view word : choice->words) words.append(words.empty() ? "" : "|").append(word);
+    return words;
+  }
+  return "an absolute path";
+}
+
+std::string value_text(const Definition& definition, const Settings& settings) {
+  if (const auto* number = std::get_if<NumberSetting>(&definition.kind)) return std::to_string(number->get(settings));
+  if (const auto* choice = std::get_if<ChoiceSetting>(&definition.kind)) {
+    return std::string(choice->words[choice->get(settings)]);
+  }
+  return settings.*std::get<TextSetting>(definition.kind).member;
+}
+
+bool assign(const Definition& definition, std::string_view text, Settings& settings) {
+  if (const auto* number = std::get_if<NumberSetting>(&definition.kind)) {
+    const auto value = parse_number(text);
+    if (!value || *value < number->min || *value > number->max) return false;
+    if (number->power_of_two && !std::has_single_bit(*value)) return false;
+    number->set(settings, *value);
+    return true;
+  }
+  if (const auto* choice = std::get_if<ChoiceSetting>(&definition.kind)) return assign_choice(*choice, text, settings);
+  if (!text.empty() && text.front() != '/') return false;
+  settings.*std::get<TextSetting>(definition.kind).member = text;
+  return true;
+}
+
+}  // namespace brdma::control

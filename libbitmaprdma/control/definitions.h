@@ -1,0 +1,45 @@
+// control/definitions.h - the one table of settings: key, variable, range, meaning, and where its value lives.
+// config.cc loads by it; docs/configuration.md is checked against it by tests/unit/control_config_test.cc.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "control/config.h"
+
+namespace brdma::control {
+
+// Whole numbers in [min, max]; in settings whose unit is a time, microseconds.
+struct NumberSetting {
+  std::uint64_t min, max;
+  bool power_of_two;
+  std::uint64_t (*get)(const Settings&);
+  void (*set)(Settings&, std::uint64_t);
+};
+// One of some words; the value is the word's place.
+struct ChoiceSetting {
+  std::span<const std::string_view> words;
+  std::size_t (*get)(const Settings&);
+  void (*set)(Settings&, std::size_t);
+};
+struct TextSetting {
+  std::string Settings::*member;
+};
+
+struct Definition {
+  std::string_view key;       // "table.name" of the TOML file
+  std::string_view variable;  // "BRDMA_..."
+  std::string_view meaning;
+  std::variant<NumberSetting, ChoiceSetting, TextSetting> kind;
+};
+
+[[nodiscard]] std::span<const Definition> definitions();
+[[nodiscard]] std::string allowed_text(const Definition& definition);
+[[nodiscard]] std::string value_text(const Definition& definition, const Settings& settings);
+// Writes `text` into `settings` if it is allowed; else changes nothing.
+[[nodiscard]] bool assign(const Definition& definition, std::string_view text, Settings& settings);
+
+}  // namespace brdma::control

@@ -1,0 +1,29 @@
+// io/daemon_connection.h - a blocking connection to brdmad's socket, with a deadline.
+#pragma once
+
+#include <chrono>
+
+#include "base/result.h"
+#include "bitmaprdma/context.h"
+#include "io/file_descriptor.h"
+
+namespace brdma::io {
+
+using Deadline = std::chrono::steady_clock::time_point;
+// Milliseconds left, at least 1 while the deadline has not passed, 0 after.
+[[nodiscard]] int milliseconds_left(Deadline deadline);
+
+// Connects and checks who listens: a daemon of another user (but root) could read what is meant for us, so that is
+// EACCES. Errors: ECONNREFUSED nobody listens; ETIMEDOUT.
+[[nodiscard]] Result<FileDescriptor, ContextError> connect_to_daemon(Deadline deadline);
+
+// Sends all of it. Errors: EPIPE the daemon closed; ETIMEDOUT.
+[[nodiscard]] Status send_all(int fd, const void* data, std::size_t size, Deadline deadline);
+
+// Waits until `fd` has something to read or its peer has closed. False: the deadline passed.
+[[nodiscard]] bool wait_readable(int fd, Deadline deadline);
+
+// "alice (uid 1000)" or "uid 1000".
+[[nodiscard]] std::string user_text(unsigned uid);
+
+}  // namespace brdma::io

@@ -1,0 +1,222 @@
+#include "io/lease.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "control/config.h"
+#include "control/statistics.h"
+#include "io/daemon_connection.h"
+#include "io/daemon_start.h"
+#include "io/file_descriptor.h"
+#include "io/lease_protocol.h"
+
+namespace brdma::io {
+namespace {
+
+constexpr int kStartsMax = 50;  // a start takes milliseconds; the deadline ends it sooner
+
+// The sockets of this process's leases. One whose daemon is gone still holds port 4791, which would keep the next
+// daemon from starting; so acquire_lease() puts those aside.
+struct LeaseList {
+  std::mutex mutex;
+  struct Entry {
+    int socket_fd = -1;
+    int control_fd = -1;
+  };
+  std::array<Entry, kSlotCount> entries;
+};
+
+LeaseList& leases() {
+  static auto* list = new LeaseList;  // never destroyed: leases may be given back by static destructors
+  return *list;
+}
+
+bool peer_open(int control_fd) {
+  std::array<char, 512> ignored{};
+  for (;;) {
+    const ssize_t got = ::recv(control_fd, ignored.data(), ignored.size(), MSG_DONTWAIT);
+    if (got > 0 || (got < 0 && errno == EINTR)) continue;  // a repeated answer of a restarted worker
+    return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+  }
+}
+
+// Replaces the socket behind `fd` by one that nobody sends to, in one step: another thread may be using the number.
+void replace_by_silent_socket(int fd) {
+  const FileDescriptor silent{::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  ::shutdown(fd, SHUT_RDWR);  // answers ENOTCONN, but wakes whoever waits on the old socket
+  if (silent.valid()) ::dup3(silent.get(), fd, O_CLOEXEC);
+}
+
+void abandon_orphans() {
+  LeaseList& list = leases();
+  const std::lock_guard lock(list.mutex);
+  for (const auto& entry : list.entries) {
+    if (entry.socket_fd >= 0 && !peer_open(entry.control_fd)) replace_by_silent_socket(entry.socket_fd);
+  }
+}
+
+void remember(int socket_fd, int control_fd) {
+  LeaseList& list = leases();
+  const std::lock_guard lock(list.mutex);
+  for (auto& entry : list.entries) {
+    if (entry.socket_fd >= 0) continue;
+    entry = {socket_fd, control_fd};
+    return;
+  }
+}
+
+void forget_and_close(int socket_fd, int control_fd) {
+  LeaseList& list = leases();
+  const std::lock_guard lock(list.mutex);
+  for (auto& entry : list.entries) {
+    if (entry.socket_fd == socket_fd) entry = {};
+  }
+  ::close(socket_fd);
+  ::close(control_fd);  // last: from here on brdmad may drain the socket and lease it again
+}
+
+struct Answer {
+  LeaseReply reply;
+  FileDescriptor socket, statistics;
+};
+
+// Reads one LeaseReply and its descriptors. ECONNRESET: the daemon went away before it answered.
+Result<Answer, ContextError> read_answer(int fd, Deadline deadline) {
+  Answer answer;
+  std::size_t have = 0;
+  auto* bytes = reinterpret_cast<std::byte*>(&answer.reply);
+  while (have < sizeof answer.reply) {
+    if (!wait_readable(fd, deadline)) return ContextError{ETIMEDOUT, "brdmad does not answer"};
+    iovec space{bytes + have, sizeof answer.reply - have};
+    alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(2 * sizeof(int))> control{};
+    msghdr message{};
+    message.msg_iov = &space;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    const ssize_t got = ::recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return ContextError{ECONNRESET, "brdmad closed the connection"};
+    for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
+      if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+      std::array<int, 2> fds{-1, -1};
+      std::memcpy(fds.data(), CMSG_DATA(part), std::min(sizeof fds, std::size_t{part->cmsg_len - CMSG_LEN(0)}));
+      answer.socket.reset(fds[0]);
+      answer.statistics.reset(fds[1]);
+    }
+    have += static_cast<std::size_t>(got);
+    if (answer.reply.magic != kLeaseMagic) return ContextError{EPROTO, "who listens at @brdmad is not brdmad"};
+  }
+  return answer;
+}
+
+LeaseRequest make_request(const DeviceInfo& device) {
+  LeaseRequest request;
+  request.pid = static_cast<std::uint32_t>(::getpid());
+  request.statistics_layout = control::statistics_layout();
+  put_text(request.program, ::program_invocation_short_name);
+  put_text(request.device, device.name);
+  return request;
+}
+
+// Worth another round: nobody listens, or the daemon was just ending.
+bool daemon_gone(int error) { return error == ECONNREFUSED || error == ECONNRESET || error == EPIPE; }
+
+Result<Answer, ContextError> ask_once(const DeviceInfo& device, FileDescriptor& connection, Deadline deadline) {
+  auto connected = connect_to_daemon(deadline);
+  if (!connected) return connected.reason();
+  connection = std::move(connected).value();
+  const LeaseRequest request = make_request(device);
+  if (const Status sent = send_all(connection.get(), &request, sizeof request, deadline); !sent.ok()) {
+    return ContextError{sent.error(), "brdmad closed the connection"};
+  }
+  auto answer = read_answer(connection.get(), deadline);
+  if (!answer) return answer.reason();
+  const LeaseReply& reply = answer.value().reply;
+  if (reply.error != 0) return ContextError{reply.error, std::string(get_text(reply.message))};
+  if (reply.version != kLeaseVersion || !answer.value().socket.valid() || !answer.value().statistics.valid()) {
+    return ContextError{EPROTO, "brdmad's answer is not of this library's version"};
+  }
+  return answer;
+}
+
+// Asks, and starts the daemon as often as nobody answers.
+Result<Answer, ContextError> ask(const DeviceInfo& device, FileDescriptor& connection) {
+  const Deadline deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(kLeaseTimeoutMs);
+  std::string program;
+  for (int starts = 0;; ++starts) {
+    auto answer = ask_once(device, connection, deadline);
+    if (answer || !daemon_gone(answer.reason().error)) return answer;
+    if (starts == kStartsMax || milliseconds_left(deadline) == 0) {
+      return ContextError{ETIMEDOUT, "brdmad was started but does not stay: run it with --foreground to see why"};
+    }
+    if (program.empty()) {
+      auto found = find_daemon(control::load_settings().settings.daemon_path);
+      if (!found) return found.reason();
+      program = std::move(found).value();
+    }
+    abandon_orphans();
+    if (ContextError failed = start_daemon(program, deadline); failed.error != 0) return failed;
+  }
+}
+
+}  // namespace
+
+Result<Lease, ContextError> acquire_lease(const DeviceInfo& device) {
+  FileDescriptor connection;
+  auto asked = ask(device, connection);
+  if (!asked) return asked.reason();
+  Answer& answer = asked.value();
+  void* page = ::mmap(nullptr, sizeof(StatisticsPage), PROT_READ | PROT_WRITE, MAP_SHARED, answer.statistics.get(), 0);
+  if (page == MAP_FAILED) {
+    return ContextError{errno, std::string("cannot map the statistics page: ") + std::strerror(errno)};
+  }
+  Lease lease;
+  lease.mapping_ = page;
+  lease.statistics = &static_cast<StatisticsPage*>(page)->statistics;
+  lease.dual_stack = answer.reply.dual_stack != 0;
+  lease.slot = answer.reply.slot;
+  lease.slot_bits = answer.reply.slot_bits;
+  lease.socket_fd = answer.socket.release();
+  lease.control_fd = connection.release();
+  remember(lease.socket_fd, lease.control_fd);
+  return lease;
+}
+
+Lease::~Lease() {
+  if (socket_fd >= 0) forget_and_close(socket_fd, control_fd);
+  if (mapping_ != nullptr) ::munmap(mapping_, sizeof(StatisticsPage));
+}
+
+Lease::Lease(Lease&& other) noexcept { *this = std::move(other); }
+
+Lease& Lease::operator=(Lease&& other) noexcept {
+  std::swap(socket_fd, other.socket_fd);
+  std::swap(dual_stack, other.dual_stack);
+  std::swap(slot, other.slot);
+  std::swap(slot_bits, other.slot_bits);
+  std::swap(statistics, other.statistics);
+  std::swap(control_fd, other.control_fd);
+  std::swap(mapping_, other.mapping_);
+  return *this;
+}
+
+bool Lease::alive() const { return control_fd >= 0 && peer_open(control_fd); }
+
+void Lease::abandon() {
+  const std::lock_guard lock(leases().mutex);
+  if (socket_fd >= 0) replace_by_silent_socket(socket_fd);
+}
+
+}  // namespace brdma::io

@@ -1,0 +1,76 @@
+// io/lease_protocol.h - what a process and brdmad say to each other over the abstract stream socket "@brdmad".
+//
+// One socket serves two languages; the first byte tells which:
+//   'B'  a LeaseRequest, answered by a LeaseReply with two descriptors attached (receive socket, statistics page) when
+//        error is 0. The connection then stays open for the lease's life. Whatever brdmad writes after the first reply
+//        is to be ignored (a restarted worker repeats an answer that may have been lost).
+//   '{'  a JSON object on one line, answered by one on one line; any number of them.
+// Numbers in host order: both ends are on one machine. Text is NUL-terminated and cut to fit.
+// Versioned by kLeaseVersion (a change of either struct) and, for the statistics page, by its layout hash.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+#include "trace/counters.h"
+
+namespace brdma::io {
+
+inline constexpr std::string_view kDaemonName = "brdmad";  // abstract: a NUL byte stands before it in sun_path
+inline constexpr std::uint32_t kLeaseMagic = 0x4C445242;   // "BRDL" in memory
+inline constexpr std::uint16_t kLeaseVersion = 1;
+inline constexpr std::uint32_t kSlotBits = 8;
+inline constexpr std::uint32_t kSlotCount = 1u << kSlotBits;
+inline constexpr std::uint32_t kFirstLeasableSlot = 2;  // 0 and 1 hold QP 0 and QP 1, which are the daemon's
+inline constexpr std::size_t kQueryLineMax = 64 * 1024;
+
+struct LeaseRequest {
+  std::uint32_t magic = kLeaseMagic;
+  std::uint16_t version = kLeaseVersion;
+  std::uint16_t reserved = 0;
+  std::uint32_t bytes = sizeof(LeaseRequest);
+  std::uint32_t pid = 0;  // used where the kernel can't tell (another PID namespace); for display only
+  std::uint64_t statistics_layout = 0;
+  std::uint32_t statistics_bytes = sizeof(Statistics);
+  std::uint32_t reserved2 = 0;
+  std::array<char, 16> program{};  // for display
+  std::array<char, 64> device{};   // brdma_<netdev>
+};
+
+struct LeaseReply {
+  std::uint32_t magic = kLeaseMagic;
+  std::uint16_t version = kLeaseVersion;
+  std::uint16_t slot_bits = kSlotBits;
+  std::uint32_t bytes = sizeof(LeaseReply);
+  std::int32_t error = 0;  // errno value; 0: descriptors are attached
+  std::uint32_t slot = 0;
+  std::uint32_t dual_stack = 0;
+  std::uint64_t lease_id = 0;
+  std::array<char, 512> message{};  // what is wrong and what to do, when error is not 0
+};
+
+static_assert(std::is_trivially_copyable_v<LeaseRequest> && sizeof(LeaseRequest) == 112);
+static_assert(std::is_trivially_copyable_v<LeaseReply> && sizeof(LeaseReply) == 544);
+
+// The memory behind the statistics descriptor: sealed against resizing, one page or more.
+struct StatisticsPage {
+  Statistics statistics;
+};
+
+template <std::size_t N>
+void put_text(std::array<char, N>& to, std::string_view text) {
+  const std::size_t length = std::min(text.size(), N - 1);
+  std::copy_n(text.begin(), length, to.begin());
+  std::fill(to.begin() + static_cast<std::ptrdiff_t>(length), to.end(), '\0');
+}
+
+template <std::size_t N>
+[[nodiscard]] std::string_view get_text(const std::array<char, N>& from) {
+  return {from.data(), static_cast<std::size_t>(std::find(from.begin(), from.end(), '\0') - from.begin())};
+}
+
+}  // namespace brdma::io

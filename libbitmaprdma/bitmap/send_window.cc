@@ -89,15 +89,24 @@ std::uint32_t SendWindow::acknowledge_before(Psn boundary) {
   return fresh;
 }
 
-std::uint32_t SendWindow::advance() {
-  std::uint32_t dropped = 0;
-  while (!entries_.empty() && entries_.front().state == EntryState::kAcked) {
+std::uint32_t SendWindow::advance(Psn limit) {
+  const std::int32_t most = distance(limit, base_);
+  std::int32_t dropped = 0;
+  while (dropped < most && !entries_.empty() && entries_.front().state == EntryState::kAcked) {
     entries_.pop_front();
     ++dropped;
   }
-  base_ = base_ + dropped;
-  acked_prefix_ = std::max(0, acked_prefix_ - static_cast<std::int32_t>(dropped));
-  return dropped;
+  base_ = base_ + static_cast<std::uint32_t>(dropped);
+  acked_prefix_ = std::max(0, acked_prefix_ - dropped);
+  return static_cast<std::uint32_t>(dropped);
+}
+
+void SendWindow::unacknowledge(Psn psn) {
+  SendEntry& entry = at(psn);
+  BRDMA_CHECK(entry.state == EntryState::kAcked);
+  entry.state = EntryState::kSuspectedLost;
+  ++unacked_;
+  acked_prefix_ = std::min(acked_prefix_, distance(psn, base_));
 }
 
 void SendWindow::reset(Psn base) {

@@ -67,8 +67,13 @@ class SendWindow {
   // entries first.
   bool acknowledge(Psn psn);
   std::uint32_t acknowledge_before(Psn boundary);
-  std::uint32_t advance();  // drops acked entries from the base on; count dropped
-  void reset(Psn base);     // forget everything (QP to reset, error)
+  // Drops acked entries from the base on, at most up to `limit` (what the peer has executed, not only received); count
+  // dropped.
+  std::uint32_t advance(Psn limit);
+  std::uint32_t advance() { return advance(next()); }
+  // The peer threw away what it had said it received (no receive was posted): kAcked -> kSuspectedLost.
+  void unacknowledge(Psn psn);
+  void reset(Psn base);  // forget everything (QP to reset, error)
 
  private:
   [[nodiscard]] SendEntry& at(Psn psn);

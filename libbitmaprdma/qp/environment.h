@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/config.h"
 #include "base/random.h"
 #include "base/ring.h"
 #include "base/units.h"
-#include "device/config.h"
 #include "memory/memory_table.h"
 #include "qp/completion_queue.h"
 #include "qp/identity.h"

@@ -8,9 +8,10 @@
 #include <span>
 
 #include "base/bytes.h"
+#include "base/config.h"
+#include "base/datagram.h"
 #include "base/ip_address.h"
-#include "device/config.h"
-#include "device/datagram.h"
+#include "wire/icrc.h"
 #include "wire/packet.h"
 
 namespace brdma::qp {
@@ -27,15 +28,18 @@ class TransmitBatch {
   void begin(const Destination& destination);
   [[nodiscard]] bool begun() const { return begun_; }
   [[nodiscard]] std::size_t packets() const { return segments_; }
+  [[nodiscard]] std::uint8_t path() const { return destination_.path; }
+  // While set, fits() keeps the last segment back for a control packet that is to follow the data.
+  void keep_last_segment(bool keep) { kept_segments_ = keep && segments_max_ >= kKeepFrom ? 1 : 0; }
 
   // Can a packet of this UDP-payload size (BTH .. ICRC), with so many payload slices, follow what is here? False once a
   // shorter packet has been added (it must be the last), when it is longer than the first, when standard and bitmap
   // packets would mix in a way that the IP identification forbids, or when the buffer, the segments or the bytes run
-  // out.
+  // out. An empty batch takes any packet that the path MTU allows.
   [[nodiscard]] bool fits(std::size_t packet_bytes, std::size_t payload_slices, bool bitmap) const;
-  // Adds a packet; precondition fits(). bth.pad is computed here from the payload. Computes the ICRC: reads the
+  // Adds a packet; precondition fits(). Its pad is computed here from the payload. Computes the ICRC: reads the
   // payload.
-  void add(wire::Packet packet, std::span<const Slice> payload, std::size_t payload_bytes);
+  void add(const wire::Packet& packet, std::span<const Slice> payload, std::size_t payload_bytes);
   // A control packet: `body` is copied.
   void add_control(const wire::Bth& bth, ConstBytes body);
 
@@ -45,12 +49,21 @@ class TransmitBatch {
   bool finish(Transmit& out);
 
  private:
+  static constexpr std::size_t kKeepFrom = 4;  // shorter batches would lose too much by a segment kept back
+  void close_header_slice();
+  void append_slice(const void* data, std::size_t size);
+  void append_trailer(std::size_t pad, std::uint32_t icrc);
+  void count_packet(std::size_t bytes);
+
   TransmitBuffer& buffer_;
   const EngineConfig& config_;
   Destination destination_;
+  wire::IcrcPath icrc_path_;
+  bool v4_ = false;
   bool begun_ = false;
   bool standard_ = false;
   bool closed_ = false;  // a shorter last segment is in
+  std::size_t segments_max_, kept_segments_ = 0;
   std::size_t segments_ = 0, segment_bytes_ = 0, bytes_ = 0, slices_ = 0;
   std::size_t header_used_ = 0, header_slice_start_ = 0;
 };

@@ -1,0 +1,15 @@
+// qp/limits.h - the most that a queue pair grants; create_qp answers EINVAL beyond. A provider reports these.
+#pragma once
+
+#include <cstdint>
+
+namespace brdma::qp {
+
+inline constexpr std::uint32_t kWorkRequestsMax = 16384;         // of each queue
+inline constexpr std::uint32_t kSgesMax = 32;                    // of one work request
+inline constexpr std::uint32_t kInlineBytesMax = 1024;           // of one work request
+inline constexpr std::uint32_t kRdAtomicMax = 128;               // READs and atomics outstanding, either direction
+inline constexpr std::uint32_t kMessageBytesMax = 1u << 30;      // at MTU 256 still a quarter of the PSN space
+inline constexpr std::uint32_t kReadChunkBytesMax = 128 * 1024;  // of one READ request on the wire
+
+}  // namespace brdma::qp

@@ -1,0 +1,92 @@
+#include "qp/payload_cursor.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace brdma::qp {
+
+void PayloadCursor::seek(const SendQueue& queue, std::uint64_t wqe, std::uint32_t offset) {
+  if (wqe == wqe_ && offset == position_) return;
+  wqe_ = wqe;
+  position_ = offset;
+  resolved_ = nullptr;
+  inline_ = queue[wqe].inlined ? queue.inline_bytes(wqe) : nullptr;
+  if (inline_ != nullptr) return;
+  sges_ = queue.sges(wqe);
+  in_sge_ = offset;
+  while (!sges_.empty() && in_sge_ >= sges_.front().length) {
+    in_sge_ -= sges_.front().length;
+    sges_ = sges_.subspan(1);
+  }
+}
+
+bool PayloadCursor::take(std::uint32_t bytes) {
+  slice_count_ = 0;
+  const std::uint32_t from = position_;
+  position_ += bytes;
+  if (inline_ != nullptr) {
+    if (bytes > 0) slices_[slice_count_++] = Slice{inline_ + from, bytes};
+    return true;
+  }
+  while (bytes > 0) {
+    BRDMA_CHECK(!sges_.empty());
+    if (resolved_ == nullptr && !enter()) return false;
+    const std::uint32_t part = std::min(bytes, sges_.front().length - in_sge_);
+    if (part > 0) slices_[slice_count_++] = Slice{resolved_ + in_sge_, part};
+    in_sge_ += part;
+    bytes -= part;
+    if (in_sge_ == sges_.front().length) {
+      sges_ = sges_.subspan(1);
+      in_sge_ = 0;
+      resolved_ = nullptr;
+    }
+  }
+  return true;
+}
+
+bool PayloadCursor::enter() {
+  const Sge& sge = sges_.front();
+  if (sge.length == 0) {
+    static std::byte nothing;
+    resolved_ = &nothing;
+    return true;
+  }
+  return memory_.resolve(pd_, sge.lkey, sge.address, sge.length, access_, &resolved_) == memory::Fault::kNone;
+}
+
+bool scatter(const memory::MemoryTable& memory, const ProtectionDomain* pd, const SendQueue& queue, std::uint64_t wqe,
+             std::uint32_t offset, ConstBytes bytes) {
+  for (const Sge& sge : queue.sges(wqe)) {
+    if (bytes.empty()) break;
+    if (offset >= sge.length) {
+      offset -= sge.length;
+      continue;
+    }
+    const std::size_t part = std::min<std::size_t>(bytes.size(), sge.length - offset);
+    std::byte* memory_at = nullptr;
+    if (memory.resolve(pd, sge.lkey, sge.address + offset, part, kAccessLocalWrite, &memory_at) !=
+        memory::Fault::kNone) {
+      return false;
+    }
+    std::memcpy(memory_at, bytes.data(), part);
+    bytes = bytes.subspan(part);
+    offset = 0;
+  }
+  return true;
+}
+
+bool writable(const memory::MemoryTable& memory, const ProtectionDomain* pd, const SendQueue& queue,
+              std::uint64_t wqe) {
+  for (const Sge& sge : queue.sges(wqe)) {
+    std::byte* ignored = nullptr;
+    if (sge.length > 0 &&
+        memory.resolve(pd, sge.lkey, sge.address, sge.length, kAccessLocalWrite, &ignored) != memory::Fault::kNone) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace brdma::qp

@@ -1,0 +1,55 @@
+// qp/payload_cursor.h - walks a work request's payload from some offset on and gives the memory as slices.
+// A scatter entry's key is resolved when the walk enters it: once per entry, not per packet. A cursor is good for one
+// call of poll_transmit only: afterwards the region may be gone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/bytes.h"
+#include "base/datagram.h"
+#include "bitmaprdma/types.h"
+#include "memory/memory_table.h"
+#include "qp/limits.h"
+#include "qp/send_queue.h"
+
+namespace brdma::qp {
+
+class PayloadCursor {
+ public:
+  // `access`: what the memory must allow (0: local read).
+  PayloadCursor(const memory::MemoryTable& memory, const ProtectionDomain* pd, std::uint32_t access)
+      : memory_(memory), pd_(pd), access_(access) {}
+
+  // Stands at `offset` of work request `wqe`. Cheap when it stands there already.
+  void seek(const SendQueue& queue, std::uint64_t wqe, std::uint32_t offset);
+  // The next `bytes` bytes as slices; false on a key or range that does not hold. At most kSgesMax slices.
+  [[nodiscard]] bool take(std::uint32_t bytes);
+  [[nodiscard]] std::span<const Slice> slices() const { return {slices_, slice_count_}; }
+
+ private:
+  bool enter();  // resolves the scatter entry that the cursor stands in
+
+  const memory::MemoryTable& memory_;
+  const ProtectionDomain* pd_;
+  std::uint32_t access_;
+  std::uint64_t wqe_ = ~std::uint64_t{0};
+  std::uint32_t position_ = 0;         // in the work request
+  std::span<const Sge> sges_;          // from the current entry on
+  std::uint32_t in_sge_ = 0;           // bytes of it that are behind
+  std::byte* resolved_ = nullptr;      // start of the current entry's memory; null: not resolved yet
+  const std::byte* inline_ = nullptr;  // inline data instead of a scatter list
+  std::size_t slice_count_ = 0;
+  Slice slices_[kSgesMax];
+};
+
+// Copies `bytes` into the work request's memory at `offset` (READ responses, atomic results). False: a key or range
+// does not hold; nothing beyond it was written.
+[[nodiscard]] bool scatter(const memory::MemoryTable& memory, const ProtectionDomain* pd, const SendQueue& queue,
+                           std::uint64_t wqe, std::uint32_t offset, ConstBytes bytes);
+// Can the whole scatter list be written to?
+[[nodiscard]] bool writable(const memory::MemoryTable& memory, const ProtectionDomain* pd, const SendQueue& queue,
+                            std::uint64_t wqe);
+
+}  // namespace brdma::qp

@@ -1,0 +1,63 @@
+// qp/send_queue.h - the work requests that a queue pair was given and has not completed, in posting order.
+// A work request is named by its number: how many were posted before it. Three numbers cut the queue:
+//   head() <= next() <= tail()     [head, next): begun, not complete   [next, tail): waiting   tail: the next post
+// Scatter lists and inline data lie beside the requests, a fixed room each: posting copies and allocates nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "bitmaprdma/types.h"
+
+namespace brdma::qp {
+
+struct SendWqe {
+  std::uint64_t wr_id = 0;
+  std::uint64_t remote_address = 0;
+  std::uint64_t compare_or_add = 0;
+  std::uint64_t swap = 0;
+  std::uint32_t length = 0;  // of the whole message
+  std::uint32_t rkey = 0;
+  std::uint32_t immediate_be = 0;
+  std::uint32_t flags = 0;  // kSend...
+  WorkOpcode opcode = WorkOpcode::kSend;
+  bool inlined = false;  // the payload was copied at post
+  std::uint16_t sge_count = 0;
+};
+
+class SendQueue {
+ public:
+  explicit SendQueue(const QpCapabilities& capabilities);
+
+  [[nodiscard]] std::uint64_t head() const { return head_; }
+  [[nodiscard]] std::uint64_t next() const { return next_; }
+  [[nodiscard]] std::uint64_t tail() const { return tail_; }
+  [[nodiscard]] bool empty() const { return head_ == tail_; }
+  [[nodiscard]] bool full() const { return tail_ - head_ >= entries_max_; }
+
+  [[nodiscard]] const SendWqe& operator[](std::uint64_t number) const { return wqes_[number & mask_]; }
+  [[nodiscard]] std::span<const Sge> sges(std::uint64_t number) const {
+    return {&sges_[(number & mask_) * sge_max_], (*this)[number].sge_count};
+  }
+  [[nodiscard]] const std::byte* inline_bytes(std::uint64_t number) const {
+    return &inline_[(number & mask_) * inline_max_];
+  }
+
+  // Precondition: not full(), and the request has been checked.
+  void push(const SendRequest& request, std::uint32_t length);
+  void begin_next() { ++next_; }
+  void pop() { ++head_; }
+  void clear() { head_ = next_ = tail_; }
+
+ private:
+  std::uint32_t entries_max_, sge_max_, inline_max_;
+  std::uint64_t mask_;
+  std::uint64_t head_ = 0, next_ = 0, tail_ = 0;
+  std::unique_ptr<SendWqe[]> wqes_;
+  std::unique_ptr<Sge[]> sges_;
+  std::unique_ptr<std::byte[]> inline_;
+};
+
+}  // namespace brdma::qp

@@ -1,0 +1,129 @@
+#include "qp/transmit_batch.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace brdma::qp {
+namespace {
+
+constexpr std::byte kPadMask{0x30};  // BTH byte 1, bits 5..4
+constexpr std::size_t kPadMax = 3;
+
+std::size_t pad_of(std::size_t payload_bytes) { return (0 - payload_bytes) & kPadMax; }
+
+// Bitmap mode and control packets compute their ICRC with identification 0 whatever the IP header says.
+bool ignores_identification(std::uint8_t opcode) { return opcode >= wire::kTransportBitmap; }
+
+}  // namespace
+
+TransmitBatch::TransmitBatch(TransmitBuffer& buffer, const EngineConfig& config)
+    : buffer_(buffer), config_(config), segments_max_(std::clamp<std::size_t>(config.segments_max, 1, kSegmentsMax)) {}
+
+void TransmitBatch::begin(const Destination& destination) {
+  BRDMA_CHECK(segments_ == 0);
+  destination_ = destination;
+  begun_ = true;
+  v4_ = destination.source.is_v4();
+  icrc_path_ = wire::IcrcPath{.source = destination.source,
+                              .destination = destination.destination,
+                              .source_port = config_.source_ports[destination.path],
+                              .destination_port = kRoceUdpPort,
+                              .ip_id = 0};
+}
+
+bool TransmitBatch::fits(std::size_t packet_bytes, std::size_t payload_slices, bool bitmap) const {
+  const std::size_t copied = payload_slices == 0 ? packet_bytes : kHeaderBytesMax;
+  if (header_used_ + copied > buffer_.headers.size()) return false;
+  if (slices_ + payload_slices + 2 > kSlicesMax) return false;
+  if (segments_ == 0) return true;
+  if (closed_ || packet_bytes > segment_bytes_) return false;
+  if (segments_ + kept_segments_ >= segments_max_ || bytes_ + packet_bytes > config_.batch_bytes_max) return false;
+  return bitmap || !v4_ || config_.ip_id_counts_in_batch;
+}
+
+void TransmitBatch::add(const wire::Packet& packet, std::span<const Slice> payload, std::size_t payload_bytes) {
+  std::byte* const headers = buffer_.headers.data() + header_used_;
+  const std::size_t headers_size = wire::emit_headers(packet, headers);
+  const std::size_t pad = pad_of(payload_bytes);
+  headers[1] = (headers[1] & ~kPadMask) | std::byte(pad << 4);
+  header_used_ += headers_size;
+
+  const bool exact = ignores_identification(packet.bth.opcode);
+  icrc_path_.ip_id = exact || !v4_ ? std::uint16_t{0} : static_cast<std::uint16_t>(segments_);
+  standard_ = standard_ || !exact;
+  const std::size_t size = headers_size + payload_bytes + pad + wire::kIcrcSize;
+  wire::Icrc icrc(icrc_path_, size, ConstBytes{headers, headers_size});
+  if (payload_bytes > 0) {
+    close_header_slice();
+    for (const Slice& slice : payload) {
+      icrc.update(ConstBytes{static_cast<const std::byte*>(slice.data), slice.size});
+      append_slice(slice.data, slice.size);
+    }
+    header_slice_start_ = header_used_;
+  }
+  std::byte* const trailer = buffer_.headers.data() + header_used_;
+  if (pad > 0) {
+    std::memset(trailer, 0, pad);
+    icrc.update(ConstBytes{trailer, pad});
+  }
+  append_trailer(pad, icrc.finish());
+  count_packet(size);
+}
+
+void TransmitBatch::add_control(const wire::Bth& bth, ConstBytes body) {
+  std::byte* const packet = buffer_.headers.data() + header_used_;
+  wire::emit_bth(bth, packet);
+  std::memcpy(packet + wire::kBthSize, body.data(), body.size());
+  const std::size_t covered = wire::kBthSize + body.size();
+  header_used_ += covered;
+  icrc_path_.ip_id = 0;
+  const wire::Icrc icrc(icrc_path_, covered + wire::kIcrcSize, ConstBytes{packet, covered});
+  append_trailer(0, icrc.finish());
+  count_packet(covered + wire::kIcrcSize);
+}
+
+std::size_t TransmitBatch::packet_bytes(const wire::Packet& packet, std::size_t payload_bytes) {
+  return wire::headers_size(packet) + payload_bytes + pad_of(payload_bytes) + wire::kIcrcSize;
+}
+
+bool TransmitBatch::finish(Transmit& out) {
+  if (segments_ == 0) return false;
+  close_header_slice();
+  out.source = destination_.source;
+  out.destination = destination_.destination;
+  out.path = destination_.path;
+  out.traffic_class = destination_.traffic_class;
+  out.hop_limit = destination_.hop_limit;
+  out.standard = standard_;
+  out.segments = static_cast<std::uint16_t>(segments_);
+  out.segment_bytes = static_cast<std::uint16_t>(segment_bytes_);
+  out.bytes = static_cast<std::uint32_t>(bytes_);
+  out.slices = std::span<const Slice>{buffer_.slices.data(), slices_};
+  return true;
+}
+
+void TransmitBatch::close_header_slice() {
+  if (header_used_ > header_slice_start_) {
+    append_slice(buffer_.headers.data() + header_slice_start_, header_used_ - header_slice_start_);
+  }
+  header_slice_start_ = header_used_;
+}
+
+void TransmitBatch::append_slice(const void* data, std::size_t size) { buffer_.slices[slices_++] = Slice{data, size}; }
+
+void TransmitBatch::append_trailer(std::size_t pad, std::uint32_t icrc) {
+  store_le32(buffer_.headers.data() + header_used_ + pad, icrc);
+  header_used_ += pad + wire::kIcrcSize;
+}
+
+void TransmitBatch::count_packet(std::size_t bytes) {
+  BRDMA_CHECK(segments_ == 0 || (!closed_ && bytes <= segment_bytes_));
+  if (segments_ == 0) segment_bytes_ = bytes;
+  closed_ = bytes < segment_bytes_;
+  bytes_ += bytes;
+  ++segments_;
+}
+
+}  // namespace brdma::qp

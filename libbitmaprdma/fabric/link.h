@@ -5,8 +5,8 @@
 //   poll
 //
 // Order is kept except where reordering holds a packet back: due times never go back. Equal times keep their order.
-// The owner calls handle_packet and poll with a time that never goes back, drains poll until it answers nothing, and
-// wakes at next_timeout. It also lends an `Owner`, which does what needs bytes:
+// The owner calls handle_packet and poll with a time that does not go back (by more than its own lateness), drains poll
+// until it answers nothing, and wakes at next_timeout. It also lends an `Owner`, which does what needs bytes:
 //   std::optional<Packet> duplicate(const Packet&)          nothing when there is no room for a copy
 //   void corrupt(Packet&, std::uint64_t random)             flip one bit, chosen by `random`
 //   void discard(Packet)                                    the packet ends here (lost, or the queue is full)
@@ -120,9 +120,13 @@ class Link {
     std::optional<Packet> packet{std::move(wire_.front().packet)};
     ++counters_.forwarded;
     counters_.bytes += wire_.front().bytes;
+    polled_due_ = wire_.front().due;
     wire_.pop_front();
     return packet;
   }
+
+  // When the packet that poll gave last was due: a driver that comes late hands this time to the next link.
+  [[nodiscard]] Instant polled_due() const { return polled_due_; }
 
   [[nodiscard]] std::optional<Instant> next_timeout() const {
     std::optional<Instant> next;
@@ -212,6 +216,7 @@ class Link {
   Instant free_at_;             // when the transmitter is idle
   std::uint64_t fraction_ = 0;  // of a nanosecond after free_at_, in units of 1/bps
   Instant last_due_;
+  Instant polled_due_;
 };
 
 }  // namespace brdma::fabric

@@ -1,3 +1,5 @@
 brdma_unit_test(fabric_impairments_test LINK brdma_fabric)
 brdma_unit_test(fabric_link_test LINK brdma_fabric)
 brdma_unit_test(fabric_network_test LINK brdma_fabric)
+brdma_unit_test(fabric_frame_test LINK brdma_fabric)
+brdma_unit_test(fabric_switch_test LINK brdma_fabric)

@@ -1,0 +1,139 @@
+// fabric/switch.h - an Ethernet switch with a host behind each port: learns where addresses are, floods what it does
+// not know, and passes each packet through the links between. Sans-I/O like fabric/link.h, with the same Owner.
+//
+//   host -> up link (rate, queue) -> forwarding -> down link of the destination's port (faults, rate, queue, delay) ->
+//   host
+//
+// Faults and delay lie on the down link alone: between two hosts a packet meets each of them once.
+// The driver calls handle_packet for what hosts send, then poll for each port until it answers nothing, then waits
+// until next_timeout. Without a rate the up links are passed by.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "fabric/frame.h"
+#include "fabric/link.h"
+#include "fabric/mac_table.h"
+#include "fabric/network.h"
+
+namespace brdma::fabric {
+
+template <class Packet>
+class Switch {
+ public:
+  // One port a name. Names choose the links' random streams: "h1".
+  Switch(std::span<const std::string> ports, const NetworkConfig& config) : config_(config) {
+    ports_.reserve(ports.size());
+    for (const std::string& name : ports) {
+      ports_.push_back(Port{Link<UpPacket>{up_config(), config.seed, name + ".up"},
+                            Link<Packet>{config.link, config.seed, name + ".down"}});
+    }
+  }
+
+  void configure(const NetworkConfig& config) {
+    config_ = config;
+    for (Port& port : ports_) {
+      port.up.configure(up_config());
+      port.down.configure(config.link);
+    }
+  }
+  [[nodiscard]] const NetworkConfig& config() const { return config_; }
+  [[nodiscard]] std::uint32_t port_count() const { return static_cast<std::uint32_t>(ports_.size()); }
+  [[nodiscard]] const LinkCounters& up_counters(std::uint32_t port) const { return ports_[port].up.counters(); }
+  [[nodiscard]] const LinkCounters& down_counters(std::uint32_t port) const { return ports_[port].down.counters(); }
+
+  // A packet of `bytes` came from the host behind `from`.
+  template <class Owner>
+  void handle_packet(std::uint32_t from, Packet packet, const FrameInfo& info, std::uint32_t bytes, Instant now,
+                     Owner& owner) {
+    BRDMA_CHECK(from < ports_.size());
+    table_.learn(info.source, from);
+    Port& port = ports_[from];
+    UpPacket up{std::move(packet), info.destination, bytes, is_judged(info.kind)};
+    if (!config_.link.rate && port.up.pending() == 0) return forward(from, std::move(up), now, owner);
+    UpOwner<Owner> up_owner{owner};
+    port.up.handle_packet(std::move(up), bytes, false, now, up_owner);
+  }
+
+  // Moves on what is due. Call before a round of polls.
+  template <class Owner>
+  void handle_timeout(Instant now, Owner& owner) {
+    UpOwner<Owner> up_owner{owner};
+    for (std::uint32_t i = 0; i < ports_.size(); ++i) {
+      // With the time at which it was due: the driver's lateness is not added up, and a full rate stays full.
+      Link<UpPacket>& link = ports_[i].up;
+      while (auto up = link.poll(now, up_owner)) forward(i, std::move(*up), link.polled_due(), owner);
+    }
+  }
+
+  // The next packet that the host behind `port` gets now.
+  template <class Owner>
+  [[nodiscard]] std::optional<Packet> poll(std::uint32_t port, Instant now, Owner& owner) {
+    return ports_[port].down.poll(now, owner);
+  }
+
+  [[nodiscard]] std::optional<Instant> next_timeout() const {
+    std::optional<Instant> next;
+    for (const Port& port : ports_) {
+      for (const auto due : {port.up.next_timeout(), port.down.next_timeout()}) {
+        if (due && (!next || *due < *next)) next = due;
+      }
+    }
+    return next;
+  }
+
+ private:
+  struct UpPacket {
+    Packet packet{};
+    MacAddress destination = 0;
+    std::uint32_t bytes = 0;
+    bool judged = false;
+  };
+  // The up links carry no faults: of their owner only discard is ever asked.
+  template <class Owner>
+  struct UpOwner {
+    Owner& owner;
+    std::optional<UpPacket> duplicate(const UpPacket&) { return std::nullopt; }
+    void corrupt(UpPacket&, std::uint64_t) {}
+    void discard(UpPacket up) { owner.discard(std::move(up.packet)); }
+  };
+  struct Port {
+    Link<UpPacket> up;
+    Link<Packet> down;
+  };
+
+  [[nodiscard]] LinkConfig up_config() const {
+    return {.rate = config_.link.rate, .queue_bytes = config_.link.queue_bytes};
+  }
+  [[nodiscard]] bool is_judged(FrameKind kind) const {
+    return kind == FrameKind::kRoce || (kind == FrameKind::kIp && config_.impaired == Impaired::kAll);
+  }
+
+  template <class Owner>
+  void forward(std::uint32_t from, UpPacket up, Instant now, Owner& owner) {
+    if (const auto to = table_.find(up.destination)) {
+      if (*to == from) return owner.discard(std::move(up.packet));  // the host talks to itself
+      return ports_[*to].down.handle_packet(std::move(up.packet), up.bytes, up.judged, now, owner);
+    }
+    for (std::uint32_t to = 0; to < ports_.size(); ++to) {
+      if (to == from) continue;
+      if (auto copy = owner.duplicate(up.packet)) {
+        ports_[to].down.handle_packet(std::move(*copy), up.bytes, up.judged, now, owner);
+      }
+    }
+    owner.discard(std::move(up.packet));
+  }
+
+  NetworkConfig config_;
+  std::vector<Port> ports_;
+  MacTable table_;
+};
+
+}  // namespace brdma::fabric

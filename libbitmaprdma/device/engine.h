@@ -87,6 +87,7 @@ class Engine {
   Result<QueuePair*, Status> create_qp(QpCreate& request);
   Status destroy_qp(QueuePair* qp);
   [[nodiscard]] std::uint32_t qp_num(const QueuePair* qp) const;
+  [[nodiscard]] std::size_t queue_pairs() const;  // that exist: without one, no packet is for us
   // Checks move and mask as IBTA table 92 does: EINVAL and nothing changed where they do not fit.
   Status modify_qp(QueuePair* qp, const QpAttributes& attributes, std::uint32_t mask, Instant now);
   [[nodiscard]] QpAttributes query_qp(const QueuePair* qp) const;

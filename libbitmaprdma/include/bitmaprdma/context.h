@@ -3,6 +3,7 @@
 //
 // Thread-safety: Context's own functions may be called from any thread. A Session holds the context's lock; keep it for
 // one batch (a posting list, a poll) and no longer, and never two of one context in one thread.
+// fork(): a child must not use its parent's contexts (it may destroy them); it opens its own.
 // Errors: Status with the verbs manual's errno value. Opening: Result with a sentence that says what to do next.
 #pragma once
 
@@ -64,10 +65,12 @@ class Context {
     ~Session();
     Session(const Session&) = delete;
     Session& operator=(const Session&) = delete;
-    [[nodiscard]] Engine& engine();             // object calls (create_..., modify_qp, ...)
-    [[nodiscard]] std::int64_t now_ns() const;  // the time of this session, for engine calls
+    [[nodiscard]] Engine& engine();                                // object calls (create_..., modify_qp, ...)
+    [[nodiscard]] std::int64_t now_ns() const { return now_ns_; }  // the time of this session, for engine calls
+
    private:
     Context& context_;
+    std::int64_t now_ns_;
   };
 
   // Fast paths: one lock, one burst of progress each.

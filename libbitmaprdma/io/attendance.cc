@@ -1,0 +1,50 @@
+// io/attendance.cc
+#include "io/attendance.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+namespace brdma::io {
+
+Attendance::Attendance() : wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+Attendance::~Attendance() {
+  if (wake_fd_ >= 0) close(wake_fd_);
+}
+
+// The thread stores kParked and then asks application_spins(); here the count goes back to 0 and then the state is
+// looked at (all sequentially consistent): one of the two sees the other.
+void Attendance::request_charge() {
+  armed_.store(true, std::memory_order_relaxed);
+  empty_polls_.store(0);
+  if (thread_.load() == Thread::kParked) wake();
+}
+
+void Attendance::take_charge() {
+  empty_polls_.store(0);
+  set_thread(Thread::kSpinning);
+}
+
+void Attendance::deadline_is(std::optional<Instant> deadline) {
+  if (thread() != Thread::kBlocked || !deadline) return;
+  if (blocked_until_ && *blocked_until_ <= *deadline) return;
+  blocked_until_ = deadline;  // one wake is enough
+  wake();
+}
+
+void Attendance::block_until(std::optional<Instant> deadline) {
+  blocked_until_ = deadline;
+  set_thread(Thread::kBlocked);
+}
+
+void Attendance::wake() {
+  const std::uint64_t one = 1;
+  (void)!write(wake_fd_, &one, sizeof(one));  // cannot fail but by overflow, and then it is awake anyway
+}
+
+void Attendance::clear_wake() {
+  std::uint64_t count;
+  (void)!read(wake_fd_, &count, sizeof(count));
+}
+
+}  // namespace brdma::io

@@ -1,0 +1,67 @@
+// io/attendance.h - who makes progress now: the application by its calls, or the progress thread. The few words that
+// both sides read without the shard's lock, and the eventfd that wakes the thread.
+//
+// States of the thread:
+//   kAbsent    not started: only calls make progress
+//   kParked    the application polls; the thread looks now and then whether it still does
+//   kSpinning  in charge, polling the socket
+//   kBlocked   in charge, asleep until a packet, a deadline or wake()
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "base/units.h"
+
+namespace brdma::io {
+
+class Attendance {
+ public:
+  enum class Thread : std::uint8_t { kAbsent, kParked, kSpinning, kBlocked };
+
+  Attendance();  // without an eventfd (no descriptors left) the thread is never started
+  ~Attendance();
+  Attendance(const Attendance&) = delete;
+  Attendance& operator=(const Attendance&) = delete;
+
+  // --- the application's calls; the shard's lock is held ---
+  void called() { bump(calls_); }
+  void polled_in_vain() { bump(empty_polls_); }
+  // The application may go to sleep now, it has armed a completion queue: the thread must be in charge.
+  void request_charge();
+  void notified() { armed_.store(false, std::memory_order_relaxed); }
+  // After a call: the earliest deadline there is. Wakes a thread that would oversleep it.
+  void deadline_is(std::optional<Instant> deadline);
+
+  // --- the thread's side ---
+  [[nodiscard]] std::uint64_t calls() const { return calls_.load(std::memory_order_relaxed); }
+  // The application stands in a loop of polls, so it needs no help: it has polled in vain again and again since the
+  // thread took charge or was asked to. A program that sleeps on a completion channel polls in vain once or twice.
+  [[nodiscard]] bool application_spins() const { return empty_polls_.load() >= kVainPolls; }
+  [[nodiscard]] bool armed() const { return armed_.load(std::memory_order_relaxed); }
+  void set_thread(Thread state) { thread_.store(state); }
+  void take_charge();  // lock held
+  // Shard's lock held: from here on deadline_is() compares with `deadline`.
+  void block_until(std::optional<Instant> deadline);
+  void clear_wake();
+
+  [[nodiscard]] Thread thread() const { return thread_.load(std::memory_order_relaxed); }
+  void wake();
+  [[nodiscard]] int wake_fd() const { return wake_fd_; }
+
+ private:
+  static constexpr std::uint64_t kVainPolls = 8;
+  // One writer at a time (the lock's holder): no locked instruction needed.
+  static void bump(std::atomic<std::uint64_t>& counter) {
+    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  alignas(64) std::atomic<std::uint64_t> calls_{0};
+  std::atomic<std::uint64_t> empty_polls_{0};
+  alignas(64) std::atomic<Thread> thread_{Thread::kAbsent};
+  std::atomic<bool> armed_{false};        // a completion queue was, since the last notification
+  std::optional<Instant> blocked_until_;  // guarded by the shard's lock; none: no deadline
+  int wake_fd_;
+};
+
+}  // namespace brdma::io

@@ -1,0 +1,175 @@
+// io/context.cc - brdma::Context: a lease, a shard on it, and the thread that serves it while the program is away.
+//
+// fork(): the child shares the sockets but has no progress thread, and its engine is a copy that would answer the same
+// packets as the parent's. It must not use the context; destroying it there touches nothing.
+#include "bitmaprdma/context.h"
+
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "control/config.h"
+#include "io/clock.h"
+#include "io/open_context.h"
+#include "io/receive_budget.h"
+
+namespace brdma {
+namespace {
+
+constexpr int kEventDeviceFatal = 8;  // IBV_EVENT_DEVICE_FATAL
+
+std::uint64_t random_seed() {
+  std::uint64_t seed = 0;
+  if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+    seed = static_cast<std::uint64_t>(io::monotonic_now().ns()) ^ (static_cast<std::uint64_t>(getpid()) << 40);
+  return seed;
+}
+
+EngineConfig engine_config(const io::ContextImpl::Options& options, const io::Lease& lease,
+                           const io::ReceiveSocket& receive_socket,
+                           const std::vector<io::TransmitSocket>& transmit_sockets) {
+  EngineConfig config;
+  config.recovery = options.recovery;
+  config.seed = options.seed;
+  config.slot = lease.slot;
+  config.slot_bits = lease.slot_bits;
+  config.source_ports.clear();
+  // Without GSO a batch still saves work: its packets leave by one sendmmsg. But each then has identification 0.
+  config.segments_max = static_cast<std::uint32_t>(kSegmentsMax);
+  config.ip_id_counts_in_batch = true;
+  for (const auto& socket : transmit_sockets) {
+    config.source_ports.push_back(socket.port());
+    if (!socket.gso()) config.ip_id_counts_in_batch = false;
+  }
+  const io::ReceiveBudget budget = io::receive_budget(receive_socket.buffer_bytes());
+  config.receive_packets = budget.packets;
+  config.receive_bytes = budget.bytes;
+  return config;
+}
+
+// Holds a shard's lock for one call; polls in a loop must not starve other threads that want it.
+class Call {
+ public:
+  explicit Call(io::Shard& shard) : shard_(shard) {
+    constexpr int kCourtesy = 64;
+    if (shard_.lock().contended()) [[unlikely]] {
+      for (int i = 0; i < kCourtesy; ++i) io::cpu_relax();
+    }
+    shard_.lock().lock();
+  }
+  ~Call() { shard_.lock().unlock(); }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+ private:
+  io::Shard& shard_;
+};
+
+}  // namespace
+
+Context::Impl::Impl(const DeviceInfo& device_info, io::Lease leased, const Options& options, const EngineConfig& config,
+                    io::ReceiveSocket receive_socket, std::vector<io::TransmitSocket> transmit_sockets,
+                    NotificationHandler* notification_handler)
+    : device(device_info),
+      lease(std::move(leased)),
+      handler(notification_handler),
+      shard(config, std::move(receive_socket), std::move(transmit_sockets), *lease.statistics, notification_handler),
+      thread_wanted(options.progress_thread),
+      thread(shard,
+             [&] {
+               auto thread_options = options.thread;
+               thread_options.watched_fd = lease.control_fd;
+               thread_options.on_hangup = [this] { handle_hangup(); };
+               return thread_options;
+             }()),
+      pid(getpid()) {}
+
+Result<std::unique_ptr<Context>, ContextError> Context::Impl::make(const DeviceInfo& device, io::Lease lease,
+                                                                   const Options& options,
+                                                                   NotificationHandler* handler) {
+  io::ReceiveSocket receive_socket{lease.socket_fd, lease.dual_stack, options.receive};
+  io::TransmitSocketOptions transmit_options;
+  transmit_options.gso = options.gso;
+  transmit_options.ifindex = device.ifindex;
+  transmit_options.send_buffer_bytes = options.send_buffer_bytes;
+  auto opened = io::TransmitSocket::open(transmit_options);
+  if (!opened) return opened.reason();
+  std::vector<io::TransmitSocket> transmit_sockets;
+  transmit_sockets.push_back(std::move(opened).value());
+  const EngineConfig config = engine_config(options, lease, receive_socket, transmit_sockets);
+  auto impl = std::make_unique<Impl>(device, std::move(lease), options, config, std::move(receive_socket),
+                                     std::move(transmit_sockets), handler);
+  return std::unique_ptr<Context>{new Context{std::move(impl)}};
+}
+
+void Context::Impl::start_thread_if_needed() {
+  if (!thread_wanted || thread.started() || shard.engine().queue_pairs() == 0) return;
+  thread_wanted = thread.start();
+}
+
+// brdmad is gone, its restarted worker not counted: nothing will be steered to this socket any more, and it keeps port
+// 4791 from the next brdmad.
+void Context::Impl::handle_hangup() {
+  if (lease.alive()) return;
+  lease.abandon();
+  if (handler != nullptr) handler->async_event(kEventDeviceFatal, nullptr);
+}
+
+Context::Context(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Context::~Context() {
+  if (impl_->pid != getpid()) (void)impl_.release();
+}
+
+Result<std::unique_ptr<Context>, ContextError> Context::open(const DeviceInfo& device, NotificationHandler* handler) {
+  auto lease = io::acquire_lease(device);
+  if (!lease) return lease.reason();
+  const control::Settings settings = control::load_settings_or_warn();
+  Impl::Options options;
+  options.recovery = settings.recovery;
+  options.seed = settings.seed ? *settings.seed : random_seed();
+  return Impl::make(device, std::move(lease).value(), options, handler);
+}
+
+const DeviceInfo& Context::device() const { return impl_->device; }
+
+Context::Session::Session(Context& context) : context_(context) {
+  io::Shard& shard = context_.impl_->shard;
+  shard.lock().lock();
+  shard.before();
+  now_ns_ = io::monotonic_now().ns();
+}
+
+Context::Session::~Session() {
+  Impl& impl = *context_.impl_;
+  impl.shard.settle(io::monotonic_now());
+  impl.start_thread_if_needed();
+  impl.shard.lock().unlock();
+}
+
+Engine& Context::Session::engine() { return context_.impl_->shard.engine(); }
+
+std::size_t Context::poll_cq(CompletionQueue* cq, std::span<Completion> out) {
+  const Call call{impl_->shard};
+  return impl_->shard.poll_cq(cq, out);
+}
+
+Status Context::post_send(QueuePair* qp, std::span<const SendRequest> requests, std::size_t& posted) {
+  const Call call{impl_->shard};
+  return impl_->shard.post_send(qp, requests, posted);
+}
+
+Status Context::post_receive(QueuePair* qp, std::span<const ReceiveRequest> requests, std::size_t& posted) {
+  const Call call{impl_->shard};
+  return impl_->shard.post_receive(qp, requests, posted);
+}
+
+void Context::request_notify(CompletionQueue* cq, bool solicited_only) {
+  const Call call{impl_->shard};
+  impl_->shard.request_notify(cq, solicited_only);
+}
+
+}  // namespace brdma

@@ -1,0 +1,53 @@
+// io/open_context.h - makes a Context on a lease that the caller has. Context::open() is this with the daemon's lease
+// and the configured settings; tests and benchmarks bring a socket of their own and settings to try.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/config.h"
+#include "base/result.h"
+#include "bitmaprdma/context.h"
+#include "io/lease.h"
+#include "io/progress_thread.h"
+#include "io/receive_socket.h"
+#include "io/shard.h"
+
+namespace brdma {
+
+struct Context::Impl {
+  struct Options {
+    RecoveryConfig recovery;
+    std::uint64_t seed = 1;
+    bool gso = true;
+    int send_buffer_bytes = 1 << 20;
+    io::ReceiveSocketOptions receive;
+    bool progress_thread = true;  // false: only calls make progress
+    io::ProgressThread::Options thread;
+  };
+  // Error: no socket to send from.
+  static Result<std::unique_ptr<Context>, ContextError> make(const DeviceInfo& device, io::Lease lease,
+                                                             const Options& options, NotificationHandler* handler);
+
+  Impl(const DeviceInfo& device, io::Lease lease, const Options& options, const EngineConfig& config,
+       io::ReceiveSocket receive_socket, std::vector<io::TransmitSocket> transmit_sockets,
+       NotificationHandler* handler);
+  // Shard's lock held. At the first queue pair packets can come: somebody must be there for them.
+  void start_thread_if_needed();
+  void handle_hangup();
+
+  DeviceInfo device;
+  io::Lease lease;
+  NotificationHandler* handler;
+  io::Shard shard;
+  bool thread_wanted;
+  io::ProgressThread thread;
+  int pid;
+};
+
+namespace io {
+// For tests and benchmarks, which look behind the public interface.
+using ContextImpl = Context::Impl;
+}  // namespace io
+
+}  // namespace brdma

@@ -1,0 +1,123 @@
+// io/progress_thread.cc
+#include "io/progress_thread.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <mutex>
+#include <system_error>
+#include <utility>
+
+#include "io/clock.h"
+
+namespace brdma::io {
+namespace {
+
+using State = Attendance::Thread;
+
+// A deadline nearer than this is awaited spinning: going to sleep and waking up takes about as long.
+constexpr Duration kSleepMin = 20_us;
+constexpr int kRelaxBetweenRounds = 8;  // leaves the application's thread a moment to take the lock
+
+void relax() {
+  for (int i = 0; i < kRelaxBetweenRounds; ++i) cpu_relax();
+}
+
+}  // namespace
+
+ProgressThread::ProgressThread(Shard& shard, Options options)
+    : shard_(shard), options_(std::move(options)), park_interval_(options_.park_interval_max) {}
+
+ProgressThread::~ProgressThread() {
+  if (!started()) return;
+  stop_.store(true);
+  shard_.attendance().wake();
+  thread_.join();
+  shard_.attendance().set_thread(State::kAbsent);
+}
+
+bool ProgressThread::start() {
+  if (shard_.attendance().wake_fd() < 0) return false;
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // a new thread inherits the mask
+  try {
+    thread_ = std::thread{[this] { run(); }};
+  } catch (const std::system_error&) {  // EAGAIN: no more threads
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return started();
+}
+
+void ProgressThread::run() {
+  pthread_setname_np(pthread_self(), "brdma-progress");
+  prctl(PR_SET_TIMERSLACK, 1UL);
+  while (!stopping()) {
+    be_in_charge();
+    stay_parked();
+  }
+}
+
+// Returns when the application spins itself.
+void ProgressThread::be_in_charge() {
+  Attendance& attendance = shard_.attendance();
+  ShardLock& lock = shard_.lock();
+  bool first = true;
+  Instant last_busy = monotonic_now();
+  for (; !stopping(); relax()) {
+    if (!first && attendance.application_spins()) return;
+    if (!lock.try_lock()) continue;  // whoever holds it makes progress
+    std::unique_lock held{lock, std::adopt_lock};
+    if (first) {
+      attendance.take_charge();
+    } else {
+      attendance.set_thread(State::kSpinning);
+    }
+    const Shard::Round round = shard_.make_progress();
+    if (std::exchange(first, false) && round.received > 0)
+      park_interval_ = std::max(park_interval_ / 4, options_.park_interval_min);  // they had to wait for us
+    const Instant now = monotonic_now();
+    if (round.busy) last_busy = now;
+    const auto deadline = shard_.next_deadline();
+    const Duration left = deadline ? *deadline - now : Duration{};
+    if (now - last_busy < options_.spin || (deadline && left < kSleepMin)) continue;
+    attendance.block_until(deadline);
+    const int writable_fd = shard_.blocked_fd();
+    held.unlock();
+    sleep(true, writable_fd, left, deadline.has_value());
+  }
+}
+
+void ProgressThread::stay_parked() {
+  Attendance& attendance = shard_.attendance();
+  attendance.set_thread(State::kParked);
+  // It may have armed a completion queue before it polled so often, and will sleep when it has had enough of that.
+  if (attendance.armed()) park_interval_ = options_.park_interval_min;
+  while (!stopping() && attendance.application_spins()) {
+    const std::uint64_t calls = attendance.calls();
+    sleep(false, -1, park_interval_, true);
+    if (attendance.calls() == calls) return;
+    park_interval_ = std::min(park_interval_ * 2, options_.park_interval_max);
+  }
+}
+
+void ProgressThread::sleep(bool on_packets, int writable_fd, Duration at_most, bool bounded) {
+  constexpr std::int64_t kNsPerSecond = 1'000'000'000;
+  std::array<pollfd, 4> fds{pollfd{shard_.attendance().wake_fd(), POLLIN, 0}, pollfd{options_.watched_fd, POLLRDHUP, 0},
+                            pollfd{on_packets ? shard_.receive_fd() : -1, POLLIN, 0}, pollfd{writable_fd, POLLOUT, 0}};
+  const timespec timeout{at_most.ns() / kNsPerSecond, at_most.ns() % kNsPerSecond};
+  if (ppoll(fds.data(), fds.size(), bounded ? &timeout : nullptr, nullptr) <= 0) return;
+  if (fds[0].revents != 0) shard_.attendance().clear_wake();
+  if (fds[1].revents != 0) {
+    options_.watched_fd = -1;
+    const std::lock_guard held{shard_.lock()};
+    if (options_.on_hangup) options_.on_hangup();
+  }
+}
+
+}  // namespace brdma::io

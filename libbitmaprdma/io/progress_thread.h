@@ -1,0 +1,64 @@
+// io/progress_thread.h - makes progress for a shard while its application does not (design section 6).
+//
+//   parked     the application polls. Sleeps, and looks about every millisecond whether calls still come; when none
+//   did,
+//              takes charge.
+//   in charge  receives, fires timeouts, sends. Spins until ~50 us after the last packet (a sleeping receiver costs
+//              some 20 us a packet), then sleeps on the socket, the wake descriptor and the engine's next deadline.
+//              Parks again when the application is seen to poll in a loop: the two would only take turns at the lock.
+// An application that arms a completion queue puts the thread in charge at once.
+//
+// A program may spin on its memory and call us seldom (ib_write_lat): then packets wait for a parked thread. Each time
+// it finds some on taking charge it parks for a shorter time the next time, down to 50 us; as long as calls come, for
+// longer again.
+//
+// All signals are blocked in it and its timer slack is 1 ns. fork(): the child has no such thread, and must not use
+// the context.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <thread>
+
+#include "base/units.h"
+#include "io/shard.h"
+
+namespace brdma::io {
+
+class ProgressThread {
+ public:
+  struct Options {
+    Duration spin = 50_us;                // after the last packet
+    Duration park_interval_max = 700_us;  // the application is taken for absent after one to two of these
+    Duration park_interval_min = 50_us;
+    int watched_fd = -1;  // the daemon's connection: `on_hangup` is called once when its other end closes
+    std::function<void()> on_hangup = nullptr;  // with the shard's lock held
+  };
+
+  // `shard` outlives this.
+  ProgressThread(Shard& shard, Options options);
+  ~ProgressThread();
+  ProgressThread(const ProgressThread&) = delete;
+  ProgressThread& operator=(const ProgressThread&) = delete;
+
+  // False: the system gives no thread (or no descriptor); only the application's calls make progress then.
+  bool start();
+  [[nodiscard]] bool started() const { return thread_.joinable(); }
+  // In a forked child there is nothing to join.
+  void forget() { thread_.detach(); }
+
+ private:
+  void run();
+  void be_in_charge();
+  void stay_parked();
+  void sleep(bool on_packets, int writable_fd, Duration at_most, bool bounded);
+  [[nodiscard]] bool stopping() const { return stop_.load(std::memory_order_relaxed); }
+
+  Shard& shard_;
+  Options options_;
+  Duration park_interval_;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace brdma::io

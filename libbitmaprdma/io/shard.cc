@@ -1,0 +1,234 @@
+// io/shard.cc - rounds of progress: receive, timeouts, send, notify.
+#include "io/shard.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "io/clock.h"
+
+namespace brdma::io {
+namespace {
+
+// enum ibv_event_type; this folder does not see libibverbs.
+int verbs_event(Notification::Kind kind) {
+  switch (kind) {
+    case Notification::Kind::kCqError:
+      return 0;
+    case Notification::Kind::kQpFatal:
+      return 1;
+    case Notification::Kind::kQpRequestError:
+      return 2;
+    case Notification::Kind::kQpAccessError:
+      return 3;
+    case Notification::Kind::kCommEstablished:
+      return 4;
+    case Notification::Kind::kSqDrained:
+      return 5;
+    case Notification::Kind::kLastWqeReached:
+      return 16;
+    case Notification::Kind::kCompletion:
+      break;
+  }
+  return -1;
+}
+
+}  // namespace
+
+Shard::Shard(const EngineConfig& config, ReceiveSocket receive_socket, std::vector<TransmitSocket> transmit_sockets,
+             Statistics& statistics, NotificationHandler* handler)
+    : statistics_(statistics),
+      handler_(handler),
+      receive_socket_(std::move(receive_socket)),
+      transmit_sockets_(std::move(transmit_sockets)),
+      slot_(config.slot),
+      slot_mask_((1u << config.slot_bits) - 1),
+      engine_(config, statistics, nullptr),
+      deferral_(config.recovery.ack_delay) {}
+
+std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out) {
+  attendance_.called();
+  std::size_t count = engine_.poll_cq(cq, out);
+  if (count > 0 || engine_.queue_pairs() == 0) return count;
+  Instant now = monotonic_now();
+  ReceivedMessage message;
+  for (unsigned i = 0; i < kReceiveBurstMax && count < out.size() && receive_socket_.receive(message); ++i) {
+    if (i > 0) now = monotonic_now();
+    handle_message(message, now);
+    // As soon as the caller's array is full he gets it: what else came can wait for his next call, he cannot.
+    count += engine_.poll_cq(cq, out.subspan(count));
+    if (i % kMessagesPerDrain == kMessagesPerDrain - 1) drain(now);
+  }
+  handle_due_timeouts(now);
+  drain(now);
+  if (count < out.size()) count += engine_.poll_cq(cq, out.subspan(count));  // of timeouts
+  if (count == 0) attendance_.polled_in_vain();
+  end_call();
+  return count;
+}
+
+Status Shard::post_send(QueuePair* qp, std::span<const SendRequest> requests, std::size_t& posted) {
+  attendance_.called();
+  const Instant now = monotonic_now();
+  Status status;
+  for (posted = 0; posted < requests.size() && status.ok();) {
+    status = engine_.post_send(qp, requests[posted], now);
+    if (status.ok()) ++posted;
+  }
+  if (posted > 0) {
+    deferral_.posted(now);
+    output_possible_ = true;
+    drain(now);
+    end_call();
+  }
+  return status;
+}
+
+Status Shard::post_receive(QueuePair* qp, std::span<const ReceiveRequest> requests, std::size_t& posted) {
+  attendance_.called();
+  const Instant now = monotonic_now();
+  Status status;
+  for (posted = 0; posted < requests.size() && status.ok();) {
+    status = engine_.post_receive(qp, requests[posted], now);
+    if (status.ok()) ++posted;
+  }
+  settle(now);
+  return status;
+}
+
+void Shard::request_notify(CompletionQueue* cq, bool solicited_only) {
+  attendance_.called();
+  engine_.request_notify(cq, solicited_only);
+  attendance_.request_charge();
+  settle(monotonic_now());
+}
+
+void Shard::before() {
+  attendance_.called();
+  if (!pending_) return;
+  pollfd writable{blocked_fd(), POLLOUT, 0};
+  poll(&writable, 1, kPendingWaitMs);
+  const Transmit again = *std::exchange(pending_, std::nullopt);
+  if (send_batch(again)) return;
+  statistics_.add(Counter::kSendFailed, transmit_sockets_[again.path].give_up(again));
+  pending_.reset();
+}
+
+void Shard::settle(Instant now) {
+  output_possible_ = true;
+  drain(now);
+  end_call();
+}
+
+Shard::Round Shard::make_progress() {
+  Round round;
+  Instant now = monotonic_now();
+  ReceivedMessage message;
+  while (round.received < kReceiveBurstMax && receive_socket_.receive(message)) {
+    if (round.received > 0) now = monotonic_now();
+    handle_message(message, now);
+    if (++round.received % kMessagesPerDrain == 0) drain(now);
+  }
+  const bool timeouts = handle_due_timeouts(now);
+  const bool sent = drain(now);
+  round.busy = round.received > 0 || timeouts || sent;
+  deliver_notifications();
+  return round;
+}
+
+void Shard::handle_message(const ReceivedMessage& message, Instant now) {
+  constexpr std::size_t kQpnLowByte = 7;  // of BTH
+  Datagram datagram = message.datagram;
+  for (std::size_t offset = 0; offset < message.bytes.size(); offset += message.segment_bytes) {
+    datagram.bytes = message.bytes.subspan(offset, std::min(message.segment_bytes, message.bytes.size() - offset));
+    // A merged message is steered whole by its first packet; another slot's packet must not reach our queue pairs.
+    if (datagram.bytes.size() > kQpnLowByte && (load_u8(&datagram.bytes[kQpnLowByte]) & slot_mask_) != slot_)
+        [[unlikely]] {
+      statistics_.add(Counter::kStrayPackets);
+      continue;
+    }
+    engine_.handle_datagram(datagram, now);
+  }
+  output_possible_ = true;
+  if (const std::uint32_t lost = receive_socket_.take_overflow(); lost > 0) [[unlikely]]
+    statistics_.add(Counter::kSocketOverflow, lost);
+}
+
+bool Shard::handle_due_timeouts(Instant now) {
+  const auto due = engine_.next_timeout();
+  if (!due || *due > now) return false;
+  engine_.handle_timeout(now);
+  output_possible_ = true;
+  return true;
+}
+
+// Holding back is for calls that follow each other closely, or for a thread that watches the deadline; a blocked one
+// would have to be woken for it, which costs more than the acknowledgement.
+bool Shard::may_hold_back() const { return attendance_.thread() != Attendance::Thread::kBlocked; }
+
+// Sends what the engine has. True: something left.
+bool Shard::drain(Instant now) {
+  bool sent = false;
+  if (pending_) {
+    const Transmit again = *std::exchange(pending_, std::nullopt);
+    if (!send_batch(again)) return false;
+    sent = true;
+  }
+  if (!output_possible_) return sent;
+  const bool deferrable = engine_.only_deferrable_output();
+  if (deferrable && may_hold_back() && deferral_.hold_back(now)) return sent;
+  deferral_.sent(!deferrable);
+  Transmit transmit;
+  for (unsigned i = 0; i < kTransmitBurstMax; ++i) {
+    if (i > 0) now = monotonic_now();  // a batch takes microseconds, and carries timestamps
+    if (!engine_.poll_transmit(buffer_, transmit, now)) {
+      output_possible_ = false;
+      return sent;
+    }
+    if (!send_batch(transmit)) return sent;
+    sent = true;
+  }
+  attendance_.request_charge();  // there is more, and the application may not call again
+  return sent;
+}
+
+// False: the system cannot take it now; it is pending.
+bool Shard::send_batch(const Transmit& transmit) {
+  const SendReport report = transmit_sockets_[transmit.path].send(transmit);
+  if (report.refused > 0) [[unlikely]]
+    statistics_.add(Counter::kSendFailed, report.refused);
+  if (report.blocked) [[unlikely]] {
+    statistics_.add(Counter::kSendBlocked);
+    pending_ = transmit;
+    return false;
+  }
+  return true;
+}
+
+void Shard::deliver_notifications() {
+  while (const auto notification = engine_.poll_notification()) {
+    if (notification->kind == Notification::Kind::kCompletion) {
+      attendance_.notified();
+      if (handler_ != nullptr) handler_->completion_event(notification->user);
+    } else if (handler_ != nullptr) {
+      handler_->async_event(verbs_event(notification->kind), notification->user);
+    }
+  }
+}
+
+void Shard::end_call() {
+  deliver_notifications();
+  attendance_.deadline_is(next_deadline());
+}
+
+std::optional<Instant> Shard::next_deadline() const {
+  const auto engine = engine_.next_timeout();
+  const auto deferred = deferral_.deadline();
+  if (!engine || !deferred) return engine ? engine : deferred;
+  return std::min(*engine, *deferred);
+}
+
+int Shard::blocked_fd() const { return pending_ ? transmit_sockets_[pending_->path].fd() : -1; }
+
+}  // namespace brdma::io

@@ -1,0 +1,87 @@
+// io/shard.h - an engine, its sockets and its lock: one leased slot. Application threads and the progress thread both
+// drive it; every function but lock() and attendance() needs the lock.
+//
+// An application's call makes progress inline (design section 6): a post sends at once; a poll that finds no completion
+// takes what the socket has. Between calls the progress thread may be in charge (io/progress_thread.h).
+// What the system cannot take now (EAGAIN) stays here as the pending batch and goes first next time: nothing that the
+// engine has given out is lost without a count.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "bitmaprdma/context.h"
+#include "device/engine.h"
+#include "io/ack_deferral.h"
+#include "io/attendance.h"
+#include "io/receive_socket.h"
+#include "io/shard_lock.h"
+#include "io/transmit_socket.h"
+
+namespace brdma::io {
+
+// Receive messages (up to 64 KiB each) of one round; output is sent in between, or a sender would wait for its
+// acknowledgements while a round lasts.
+inline constexpr unsigned kReceiveBurstMax = 16;
+inline constexpr unsigned kMessagesPerDrain = 4;
+inline constexpr unsigned kTransmitBurstMax = 512;
+inline constexpr int kPendingWaitMs = 10;  // for the system to take a pending batch whose memory may go away
+
+class Shard {
+ public:
+  // `handler` may be null. The socket's descriptor and `statistics` outlive the shard.
+  Shard(const EngineConfig& config, ReceiveSocket receive_socket, std::vector<TransmitSocket> transmit_sockets,
+        Statistics& statistics, NotificationHandler* handler);
+
+  [[nodiscard]] ShardLock& lock() { return lock_; }
+  [[nodiscard]] Attendance& attendance() { return attendance_; }
+  [[nodiscard]] Engine& engine() { return engine_; }
+
+  // --- the application's calls ---
+  std::size_t poll_cq(CompletionQueue* cq, std::span<Completion> out);
+  Status post_send(QueuePair* qp, std::span<const SendRequest> requests, std::size_t& posted);
+  Status post_receive(QueuePair* qp, std::span<const ReceiveRequest> requests, std::size_t& posted);
+  void request_notify(CompletionQueue* cq, bool solicited_only);
+  // Around other engine calls (they may take away queue pairs and memory that a pending batch points to): before() gets
+  // rid of it, settle() sends what they made.
+  void before();
+  void settle(Instant now);
+
+  // --- the progress thread's ---
+  struct Round {
+    bool busy = false;      // received or sent something
+    unsigned received = 0;  // messages
+  };
+  Round make_progress();
+  [[nodiscard]] std::optional<Instant> next_deadline() const;
+  // The descriptor whose becoming writable lets the pending batch go on; -1: nothing pending.
+  [[nodiscard]] int blocked_fd() const;
+  [[nodiscard]] int receive_fd() const { return receive_socket_.fd(); }
+
+ private:
+  void handle_message(const ReceivedMessage& message, Instant now);
+  bool handle_due_timeouts(Instant now);
+  [[nodiscard]] bool may_hold_back() const;
+  bool drain(Instant now);
+  [[nodiscard]] bool send_batch(const Transmit& transmit);
+  void deliver_notifications();
+  void end_call();
+
+  ShardLock lock_;
+  Attendance attendance_;
+  Statistics& statistics_;
+  NotificationHandler* handler_;
+  ReceiveSocket receive_socket_;
+  std::vector<TransmitSocket> transmit_sockets_;
+  std::uint32_t slot_, slot_mask_;
+  Engine engine_;
+  AckDeferral deferral_;
+  bool output_possible_ = false;  // something happened since poll_transmit answered false
+  std::optional<Transmit> pending_;
+  TransmitBuffer buffer_;
+};
+
+}  // namespace brdma::io

@@ -1,0 +1,74 @@
+// io/transmit_socket.h - a sending socket: one UDP source port, so one path of the network, for IPv4 and IPv6 peers.
+//
+// A batch leaves as one GSO message where the kernel and the route can, else packet by packet; the packets are the
+// same. Unconnected and with "don't fragment", because then Linux writes identification 0, 1, 2, ... into a batch's
+// IPv4 headers, which the ICRC of standard packets covers. One AF_INET6 socket serves both families: a second one for
+// IPv4 would need the same port number and be no faster (sending to ::ffff:a.b.c.d was measured equal). It receives
+// nothing: a filter drops whatever arrives. One thread at a time.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/result.h"
+#include "bitmaprdma/context.h"
+#include "device/datagram.h"
+#include "io/split_batch.h"
+
+namespace brdma::io {
+
+struct TransmitSocketOptions {
+  bool gso = true;            // false: never try (tests, or a kernel known to be bad)
+  std::uint32_t ifindex = 0;  // interface of link-local addresses
+  int send_buffer_bytes = 1 << 20;
+  std::uint16_t destination_port = kRoceUdpPort;
+};
+
+// What became of a batch.
+struct SendReport {
+  bool blocked = false;       // no room: call send() again with the same Transmit, its memory unchanged
+  std::uint32_t refused = 0;  // packets that the system refused for good: lost, to be counted
+  int error = 0;              // why (errno), of the last refused one
+};
+
+class TransmitSocket {
+ public:
+  static Result<TransmitSocket, ContextError> open(const TransmitSocketOptions& options);
+  ~TransmitSocket();
+  TransmitSocket(TransmitSocket&& other) noexcept;
+  TransmitSocket& operator=(TransmitSocket&&) = delete;
+
+  SendReport send(const Transmit& transmit);
+  // Instead of sending a blocked batch again: answers how many of its packets had not left.
+  [[nodiscard]] std::uint32_t give_up(const Transmit& transmit);
+
+  [[nodiscard]] int fd() const { return fd_; }
+  [[nodiscard]] std::uint16_t port() const { return port_; }
+  // False: batches leave packet by packet.
+  [[nodiscard]] bool gso() const { return gso_; }
+
+ private:
+  struct Address;
+  struct Scratch;
+  explicit TransmitSocket(const TransmitSocketOptions& options);
+  [[nodiscard]] int open_socket();
+  void bind_port();
+  [[nodiscard]] bool probe_gso();
+  [[nodiscard]] SendReport send_whole(const Transmit& transmit, bool& retry_singly);
+  void send_singly(const Transmit& transmit, SendReport& report);
+  void correct_icrc(const Transmit& transmit, std::span<iovec> pieces, PacketPieces& packet, std::byte* copy) const;
+
+  TransmitSocketOptions options_;
+  int fd_ = -1;
+  bool dual_stack_ = true;
+  bool gso_ = false;
+  std::uint16_t port_ = 0;
+  std::uint32_t packets_done_ = 0;    // of the batch that was blocked half-way
+  std::uint32_t gso_refusals_ = 0;    // in a row, of batches whose packets went singly
+  std::unique_ptr<Scratch> scratch_;  // for sending singly
+};
+
+}  // namespace brdma::io

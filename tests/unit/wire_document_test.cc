@@ -1,0 +1,101 @@
+// The examples of docs/wire.md, byte by byte: what the document shows is what the code reads and writes.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "support/bytes.h"
+#include "wire/control.h"
+#include "wire/icrc.h"
+#include "wire/packet.h"
+
+namespace brdma::wire {
+namespace {
+
+using test::Bytes;
+using test::filled;
+using test::hex;
+using test::operator+;  // vectors of bytes have no namespace of ours: argument lookup does not find it
+
+void expect_documented(const std::string& text) {
+  static const std::string document = [] {
+    std::ifstream in{BRDMA_DOCS_DIR "/wire.md"};
+    return std::string{std::istreambuf_iterator<char>{in}, {}};
+  }();
+  EXPECT_NE(document.find(text), std::string::npos) << "docs/wire.md does not show " << text;
+}
+
+Bytes documented(const std::string& text) {
+  expect_documented(text);
+  return hex(text);
+}
+
+TEST(WireDocument, WriteMiddle) {
+  const Bytes headers = documented("c7 00 ffff 00 002203 00 000000") +
+                        documented("10 001102 00 000001 00 000001 00 000001") + documented("00000000000f4240") +
+                        documented("00007f0000001400 000055aa 000009c4");
+  const Bytes bytes = headers + filled(1024, 0x5A) + documented("2489a641");
+  const auto parsed = parse_packet(bytes);
+  ASSERT_TRUE(parsed.ok());
+  const Packet& packet = parsed.value();
+  EXPECT_EQ(packet.op, RcOp::kWriteMiddle);
+  EXPECT_EQ(packet.bxth.source_qpn, 0x1102u);
+  EXPECT_EQ(packet.bxth.msn, 1u);
+  EXPECT_EQ(packet.bxth.rsn, 1u);
+  EXPECT_EQ(packet.bxth.packet_index, 1u);
+  EXPECT_EQ(packet.bxth.timestamp, 1'000'000u);
+  EXPECT_EQ(packet.reth.length, 2500u);
+  EXPECT_EQ(packet.payload.size(), 1024u);
+  const IcrcPath path{.source = IpAddress::v4(10, 77, 0, 1),
+                      .destination = IpAddress::v4(10, 77, 0, 2),
+                      .source_port = 0xC000,
+                      .destination_port = 4791,
+                      .ip_id = 0};
+  EXPECT_EQ(packet_icrc(path, bytes), stored_icrc(bytes));
+}
+
+TEST(WireDocument, BitmapAcknowledgement) {
+  Bytes bits = documented("7fc00000");
+  for (std::uint32_t i = 0; i < 32; ++i) {
+    const bool arrived = i >= 1 && i <= 9;
+    EXPECT_EQ(((load_be32(bits.data()) >> (31 - i)) & 1) != 0, arrived) << i;
+  }
+  BitmapAck ack;
+  ack.base = Psn{1003};
+  ack.highest = Psn{1012};
+  ack.bit_count = 10;
+  ack.bits = bits;
+  Bytes body(kBitmapAckSize + bits.size());
+  ASSERT_EQ(emit_bitmap_ack(ack, body.data()), body.size());
+  EXPECT_TRUE(parse_bitmap_ack(body, Psn{1003}));
+  EXPECT_FALSE(parse_bitmap_ack(body, Psn{1004}));  // bit 9 would be 1013, behind the highest
+}
+
+TEST(WireDocument, FfmOfTheWorkedExample) {
+  Bytes gap = documented("00 0003eb 00000001");
+  Ffm ffm;
+  ffm.highest = Psn{1012};
+  ffm.cause = 1;
+  ffm.base = Psn{1003};
+  ffm.depth = 9;
+  ffm.gap_count = 1;
+  ffm.gaps = gap;
+  Bytes body(kFfmSize + gap.size());
+  ASSERT_EQ(emit_ffm(ffm, body.data()), body.size());
+  const auto parsed = parse_ffm(body, Psn{1003});
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(parsed->gap(0).start, Psn{1003});
+  EXPECT_EQ(parsed->gap(0).length, 1u);
+}
+
+TEST(WireDocument, PathMtuTable) {
+  const std::pair<std::size_t, std::size_t> rows[] = {{364, 256}, {620, 512}, {1132, 1024}, {2156, 2048}, {4204, 4096}};
+  for (const auto& [netdev, path_mtu] : rows) {
+    EXPECT_EQ(netdev, path_mtu + kOverheadMax);
+    expect_documented("| " + std::to_string(netdev) + " | " + std::to_string(path_mtu) + " |");
+  }
+}
+
+}  // namespace
+}  // namespace brdma::wire

@@ -1,0 +1,94 @@
+// qp/acknowledge.cc - ACK (standard) and BitmapAck: when one is due, and its making.
+// Packets only note that they want to be acknowledged; one acknowledgement leaves after a burst of them, behind the
+// data of the same batch where there is some.
+#include <algorithm>
+#include <array>
+
+#include "qp/responder_impl.h"
+
+namespace brdma::qp {
+
+void Responder::Impl::note_for_acknowledgement(const wire::Packet& packet, Instant now) {
+  const bool bitmap = speaks_bitmap();
+  if (!bitmap && !packet.bth.ack_request) return;  // a standard requester asks when it wants one
+  if (!ack.pending) {
+    ack.pending = true;
+    ack.since = now;
+  }
+  ack.requested = ack.requested || packet.bth.ack_request;
+  if (bitmap && ++ack.packets >= recovery.ack_packets) ack.forced = true;
+}
+
+void Responder::Impl::acknowledge_soon(Instant now) {
+  if (!ack.pending) ack.since = now;
+  ack.pending = true;
+  ack.forced = true;
+}
+
+bool Responder::Impl::acknowledgement_due(Instant now) const {
+  return ack.pending && (ack.forced || ack.requested || now >= ack.since + recovery.ack_delay);
+}
+
+bool Responder::Impl::poll_acknowledgement(TransmitBatch& batch, Instant now) {
+  if (!acknowledgement_due(now)) return false;
+  const bool bitmap = speaks_bitmap();
+  // An ACK says that the answers to earlier READs and atomics have been sent (IBTA 9.7.5.1.2): it must not overtake
+  // them. A BitmapAck speaks of requests only.
+  if (!bitmap && !resources.empty()) return false;
+  return send_acknowledgement(batch, wire::kSyndromeAck, base() - 1, bitmap, now);
+}
+
+// `psn`: of the standard form. A BitmapAck speaks of the base, which is where a NAK's PSN stands too.
+bool Responder::Impl::send_acknowledgement(TransmitBatch& batch, std::uint8_t syndrome, Psn psn, bool bitmap,
+                                           Instant now) {
+  if (!bitmap) {
+    wire::Packet packet;
+    packet.op = wire::RcOp::kAcknowledge;
+    packet.bth.opcode = wire::opcode_of(packet.op, false);
+    packet.bth.dest_qpn = identity.attributes.destination_qpn;
+    packet.bth.psn = psn;
+    packet.aeth = {syndrome, msn};
+    if (!batch.fits(TransmitBatch::packet_bytes(packet, 0), 0, false)) return false;
+    batch.add(packet, {}, 0);
+  } else {
+    std::array<std::byte, wire::kAckBitsMax / 8> bits;
+    const auto known = static_cast<std::uint32_t>(distance(window.highest(), base()) + 1);
+    const std::uint32_t bit_count = std::min({known, std::uint32_t{wire::kAckBitsMax}, mtu * 8});
+    const std::size_t bits_size = (bit_count + 31) / 32 * 4;
+    const std::size_t body_size = wire::kBitmapAckSize + bits_size;
+    if (!batch.fits(wire::kBthSize + body_size + wire::kIcrcSize, 0, true)) return false;
+    window.export_bits(bit_count, bits.data());
+    const PeerCredit credit = env.credit_share();
+    wire::BitmapAck body;
+    body.source_qpn = identity.qpn;
+    body.path = ack.echo_path;
+    body.msn = msn;
+    body.syndrome = syndrome;
+    body.base = base();
+    body.highest = window.highest();
+    body.credit_packets = credit.packets;
+    body.credit_bytes = credit.bytes;
+    body.echo_valid = ack.echo_valid;
+    body.ts_echo = ack.echo;
+    body.tr = static_cast<std::uint64_t>(ack.echo_arrival.ns());
+    body.ack_delay_ns = static_cast<std::uint32_t>(
+        std::clamp<std::int64_t>((now - ack.echo_arrival).ns(), 0, std::int64_t{0xFFFF'FFFF}));
+    body.bit_count = static_cast<std::uint16_t>(bit_count);
+    body.bits = ConstBytes{bits.data(), bits_size};
+    std::byte bytes[wire::kBitmapAckSize + sizeof bits];
+    const std::size_t emitted = wire::emit_bitmap_ack(body, bytes);
+    wire::Bth bth;
+    bth.opcode = static_cast<std::uint8_t>(wire::Control::kBitmapAck);
+    bth.dest_qpn = identity.attributes.destination_qpn;
+    bth.psn = base();
+    batch.add_control(bth, ConstBytes{bytes, emitted});
+    ack.echo_valid = false;  // one echo a packet: later acknowledgements would tell of an old round trip
+  }
+  ack.pending = ack.requested = ack.forced = false;
+  ack.packets = 0;
+  env.count(Counter::kAcksSent);
+  env.trace(now, identity.qpn, trace::AckSent{base(), window.highest(), syndrome});
+  return true;
+}
+
+}  // namespace brdma::qp

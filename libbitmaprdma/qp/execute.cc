@@ -1,0 +1,219 @@
+// qp/execute.cc - a request whose turn it is: everything before its PSN has been executed.
+// The state that is kept between packets (`message`) does not depend on how packets are written: one message may come
+// in standard and in bitmap packets.
+#include <atomic>
+#include <cstring>
+
+#include "qp/responder_impl.h"
+
+namespace brdma::qp {
+namespace {
+
+using wire::RcOp;
+
+constexpr std::uint32_t kSerialMask = 0xFF'FFFF;      // MSN and RSN
+constexpr std::uint32_t kMessageBytesMax = 1u << 31;  // IBTA 9.7.2
+constexpr std::uint32_t kReadPacketsMax = 1u << 22;   // a quarter of the PSN space, as the largest window
+constexpr std::size_t kAtomicBytes = 8;
+
+std::uint64_t fetch_and_store(RcOp op, const wire::AtomicEth& atomic, std::byte* word) {
+  // The application's threads may use the same word: a real atomic operation, not a load and a store.
+  std::atomic_ref<std::uint64_t> value(*reinterpret_cast<std::uint64_t*>(word));
+  if (op == RcOp::kFetchAdd) return value.fetch_add(atomic.swap_or_add);
+  std::uint64_t expected = atomic.compare;
+  value.compare_exchange_strong(expected, atomic.swap_or_add);
+  return expected;
+}
+
+}  // namespace
+
+Verdict Responder::Impl::execute(const wire::Packet& packet, bool placed, Outcome& outcome, Instant now) {
+  if (wire::is_write(packet.op)) return execute_write(packet, placed, outcome, now);
+  if (wire::is_send(packet.op)) return execute_send(packet, placed, outcome, now);
+  if (message.kind != Message::Kind::kNone) return Verdict::kInvalidRequest;  // inside another message
+  if (packet.op == RcOp::kReadRequest) return execute_read(packet);
+  return execute_atomic(packet);
+}
+
+// IBTA 9.7.4.1.6: First and Middle carry exactly the path MTU; Last and Only at most that.
+bool Responder::Impl::payload_fits_opcode(const wire::Packet& packet) const {
+  return wire::is_last_or_only(packet.op) ? packet.payload.size() <= mtu : packet.payload.size() == mtu;
+}
+
+Verdict Responder::Impl::execute_send(const wire::Packet& packet, bool placed, Outcome& outcome, Instant now) {
+  const bool first = wire::is_first_or_only(packet.op);
+  const bool last = wire::is_last_or_only(packet.op);
+  if (first != (message.kind == Message::Kind::kNone)) return Verdict::kInvalidRequest;
+  if (!first && message.kind != Message::Kind::kSend) return Verdict::kInvalidRequest;
+  if (!payload_fits_opcode(packet)) return Verdict::kInvalidRequest;
+  // There are no memory windows yet, and a region's key can't be invalidated from afar.
+  if (packet.op == RcOp::kSendLastInvalidate || packet.op == RcOp::kSendOnlyInvalidate) return Verdict::kAccessError;
+  if (receives.empty()) return Verdict::kNotReady;
+  // Where the data lies was decided by its RSN and index: they must be what they turn out to be in order.
+  if (placed && (packet.bxth.rsn != rsn || packet.bxth.packet_index != message.packets)) {
+    return Verdict::kInvalidRequest;
+  }
+  const std::uint64_t bytes = message.bytes + packet.payload.size();
+  if (bytes > receives[0].bytes) {
+    complete_receive(packet, CompletionStatus::kLocalLengthError, 0, outcome, now);
+    return Verdict::kInvalidRequest;
+  }
+  if (!placed && receives.scatter(env.memory, identity.pd, 0, message.bytes, packet.payload) != memory::Fault::kNone) {
+    complete_receive(packet, CompletionStatus::kLocalProtectionError, 0, outcome, now);
+    return Verdict::kOperationError;
+  }
+  if (!last) {
+    message.kind = Message::Kind::kSend;
+    message.bytes = bytes;
+    ++message.packets;
+    return Verdict::kDone;
+  }
+  message = Message{};
+  msn = (msn + 1) & kSerialMask;
+  complete_receive(packet, CompletionStatus::kSuccess, static_cast<std::uint32_t>(bytes), outcome, now);
+  return Verdict::kDone;
+}
+
+// Checks on the whole message, made on its first packet.
+Verdict Responder::Impl::begin_write(const wire::Packet& packet) {
+  if ((identity.attributes.access & kAccessRemoteWrite) == 0) return Verdict::kInvalidRequest;
+  if (packet.reth.length > kMessageBytesMax) return Verdict::kInvalidRequest;
+  std::byte* bytes = nullptr;
+  const auto fault = env.memory.resolve(identity.pd, packet.reth.rkey, packet.reth.address, packet.reth.length,
+                                        kAccessRemoteWrite, &bytes);
+  if (fault != memory::Fault::kNone) return Verdict::kAccessError;
+  env.count(Counter::kWriteRequests);
+  return Verdict::kDone;
+}
+
+Verdict Responder::Impl::execute_write(const wire::Packet& packet, bool placed, Outcome& outcome, Instant now) {
+  const bool first = wire::is_first_or_only(packet.op);
+  const bool last = wire::is_last_or_only(packet.op);
+  if (first != (message.kind == Message::Kind::kNone)) return Verdict::kInvalidRequest;
+  if (!first && message.kind != Message::Kind::kWrite) return Verdict::kInvalidRequest;
+  if (!payload_fits_opcode(packet)) return Verdict::kInvalidRequest;
+  const bool immediate = wire::has_immediate(packet.op);
+  // Before anything is written or counted: the same packet will come again.
+  if (immediate && receives.empty()) return Verdict::kNotReady;
+  if (first) {
+    const Verdict verdict = begin_write(packet);
+    if (verdict != Verdict::kDone) return verdict;
+    message.reth = packet.reth;
+  } else if (packet.bitmap && (packet.reth.address != message.reth.address + message.bytes ||
+                               packet.reth.rkey != message.reth.rkey || packet.reth.length != message.reth.length)) {
+    return Verdict::kInvalidRequest;
+  }
+  const std::uint64_t bytes = message.bytes + packet.payload.size();
+  if (last ? bytes != message.reth.length : bytes >= message.reth.length) return Verdict::kInvalidRequest;
+  if (!placed && !place_write(packet)) return Verdict::kAccessError;
+  if (!last) {
+    message.kind = Message::Kind::kWrite;
+    message.bytes = bytes;
+    ++message.packets;
+    return Verdict::kDone;
+  }
+  message = Message{};
+  msn = (msn + 1) & kSerialMask;
+  if (immediate) {
+    complete_receive(packet, CompletionStatus::kSuccess, static_cast<std::uint32_t>(bytes), outcome, now);
+  }
+  return Verdict::kDone;
+}
+
+// The key is looked up for each packet: the region may be gone since the last.
+bool Responder::Impl::place_write(const wire::Packet& packet) {
+  const std::size_t size = packet.payload.size();
+  if (size == 0) return true;
+  std::byte* to = nullptr;
+  const auto fault = env.memory.resolve(identity.pd, message.reth.rkey, message.reth.address + message.bytes, size,
+                                        kAccessRemoteWrite, &to);
+  if (fault != memory::Fault::kNone) return false;
+  const auto run = early.uncovered(packet.bth.psn, to, size);
+  std::memcpy(to + run.offset, packet.payload.data() + run.offset, run.size);
+  return true;
+}
+
+Verdict Responder::Impl::check_read(const wire::Packet& packet) const {
+  if ((identity.attributes.access & kAccessRemoteRead) == 0) return Verdict::kInvalidRequest;
+  if (identity.attributes.max_dest_rd_atomic == 0) return Verdict::kInvalidRequest;
+  if (packet.reth.length > kMessageBytesMax) return Verdict::kInvalidRequest;
+  const std::uint32_t packets = response_packets(packet.reth.length, mtu);
+  if (packets > (packet.bitmap ? window.window() : kReadPacketsMax)) return Verdict::kInvalidRequest;
+  std::byte* bytes = nullptr;
+  const auto fault = env.memory.resolve(identity.pd, packet.reth.rkey, packet.reth.address, packet.reth.length,
+                                        kAccessRemoteRead, &bytes);
+  return fault == memory::Fault::kNone ? Verdict::kDone : Verdict::kAccessError;
+}
+
+Verdict Responder::Impl::execute_read(const wire::Packet& packet) {
+  const Verdict verdict = check_read(packet);
+  if (verdict != Verdict::kDone) return verdict;
+  if (!resources.room_for_request()) return Verdict::kNotReady;
+  env.count(Counter::kReadRequests);
+  msn = (msn + 1) & kSerialMask;
+  Response answer;
+  answer.kind = Response::Kind::kRead;
+  answer.bitmap = packet.bitmap;
+  answer.psn = packet.bth.psn;
+  answer.msn = msn;
+  answer.rkey = packet.reth.rkey;
+  answer.address = packet.reth.address;
+  answer.bytes_left = packet.reth.length;
+  answer.message = packet.bxth.msn;
+  answer.packet_index = packet.bxth.packet_index;
+  resources.push(answer);
+  return Verdict::kDone;
+}
+
+Verdict Responder::Impl::check_atomic(const wire::Packet& packet, std::byte** word) const {
+  if ((identity.attributes.access & kAccessRemoteAtomic) == 0) return Verdict::kInvalidRequest;
+  if (identity.attributes.max_dest_rd_atomic == 0) return Verdict::kInvalidRequest;
+  if (packet.atomic.address % kAtomicBytes != 0) return Verdict::kInvalidRequest;
+  const auto fault = env.memory.resolve(identity.pd, packet.atomic.rkey, packet.atomic.address, kAtomicBytes,
+                                        kAccessRemoteAtomic, word);
+  if (fault != memory::Fault::kNone) return Verdict::kAccessError;
+  // An aligned address in a region whose own start is not: the machine could not do it in one step.
+  if (reinterpret_cast<std::uintptr_t>(*word) % kAtomicBytes != 0) return Verdict::kInvalidRequest;
+  return Verdict::kDone;
+}
+
+Verdict Responder::Impl::execute_atomic(const wire::Packet& packet) {
+  std::byte* word = nullptr;
+  const Verdict verdict = check_atomic(packet, &word);
+  if (verdict != Verdict::kDone) return verdict;
+  if (!resources.room_for_request()) return Verdict::kNotReady;
+  env.count(Counter::kAtomicRequests);
+  msn = (msn + 1) & kSerialMask;
+  Response answer;
+  answer.kind = Response::Kind::kAtomic;
+  answer.bitmap = packet.bitmap;
+  answer.psn = packet.bth.psn;
+  answer.msn = msn;
+  answer.message = packet.bxth.msn;
+  answer.original = fetch_and_store(packet.op, packet.atomic, word);
+  resources.push(answer);
+  resources.remember_atomic(answer.psn, answer.original, answer.msn);
+  return Verdict::kDone;
+}
+
+void Responder::Impl::complete_receive(const wire::Packet& packet, CompletionStatus status, std::uint32_t bytes,
+                                       Outcome& outcome, Instant now) {
+  const bool good = status == CompletionStatus::kSuccess;
+  Completion completion;
+  completion.wr_id = receives[0].wr_id;
+  completion.status = status;
+  completion.opcode = wire::is_write(packet.op) ? CompletionOpcode::kReceiveRdmaWithImm : CompletionOpcode::kReceive;
+  completion.byte_length = bytes;
+  completion.qp_num = identity.qpn;
+  completion.source_qp = identity.attributes.destination_qpn;
+  if (wire::has_immediate(packet.op) && good) {
+    completion.flags = kCompletionWithImm;
+    completion.immediate_be = packet.immediate_be;
+  }
+  receives.pop();
+  rsn = (rsn + 1) & kSerialMask;
+  if (good) env.count(Counter::kReceives);
+  if (!env.complete(*identity.receive_cq, completion, packet.bth.solicited || !good, now)) outcome.to_error = true;
+}
+
+}  // namespace brdma::qp

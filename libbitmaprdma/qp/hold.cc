@@ -1,0 +1,149 @@
+#include "qp/hold.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace brdma::qp {
+
+bool EarlyPackets::hold(Psn base, const wire::Packet& packet) {
+  const ConstBytes payload = packet.payload;
+  BRDMA_CHECK(payload.size() <= mtu_);
+  std::byte* buffer = nullptr;
+  const bool small = payload.size() <= kSmallBytes;
+  if (!payload.empty()) {
+    const std::size_t cost = small ? kSmallBytes : mtu_;
+    if (held_bytes_ + cost > bytes_max_) return false;
+    buffer = take_buffer(small);
+    held_bytes_ += cost;
+    std::memcpy(buffer, payload.data(), payload.size());
+  }
+  Record& record = add(base, packet);
+  record.packet.payload = {buffer, payload.size()};
+  record.buffer = buffer;
+  record.small = small;
+  return true;
+}
+
+void EarlyPackets::note_placed(Psn base, const wire::Packet& packet, const std::byte* place) {
+  Record& record = add(base, packet);
+  record.placed = true;
+  if (place == nullptr) return;
+  const Psn psn = packet.bth.psn;
+  placed_.push_back({place, static_cast<std::uint32_t>(packet.payload.size()), psn,
+                     static_cast<std::uint32_t>(&record - records_.data())});
+  record.placed_index = static_cast<std::uint32_t>(placed_.size());
+  if (newest_.empty()) newest_.assign(kBlocks, kNoPsn);
+  for (const std::byte* end : {place, place + packet.payload.size() - 1}) {
+    std::uint32_t& newest = newest_[block(end)];
+    if (newest == kNoPsn || distance(psn, Psn{newest}) > 0) newest = psn.value();
+  }
+}
+
+const EarlyPackets::Record* EarlyPackets::find(Psn psn) const {
+  if (count_ == 0) return nullptr;
+  const std::uint32_t number = index_[psn.value() & (index_.size() - 1)];
+  if (number == kNone) return nullptr;
+  const Record& record = records_[number - 1];
+  return record.packet.bth.psn == psn ? &record : nullptr;
+}
+
+void EarlyPackets::release(Psn psn) {
+  if (find(psn) == nullptr) return;
+  std::uint32_t& number = index_[psn.value() & (index_.size() - 1)];
+  Record& record = records_[number - 1];
+  if (record.buffer != nullptr) {
+    held_bytes_ -= record.small ? kSmallBytes : mtu_;
+    free_buffers_[record.small].push_back(record.buffer);
+  }
+  if (record.placed_index != 0) forget_place(record);
+  free_records_.push_back(number - 1);
+  number = kNone;
+  --count_;
+}
+
+void EarlyPackets::clear() { *this = EarlyPackets{mtu_, bytes_max_}; }
+
+EarlyPackets::Record& EarlyPackets::add(Psn base, const wire::Packet& packet) {
+  const Psn psn = packet.bth.psn;
+  const auto offset = static_cast<std::size_t>(distance(psn, base));
+  BRDMA_CHECK(distance(psn, base) >= 0);
+  if (offset >= index_.size()) reindex(std::max<std::size_t>(64, std::bit_ceil(offset + 1)));
+  if (free_records_.empty()) {
+    records_.emplace_back();
+    free_records_.push_back(static_cast<std::uint32_t>(records_.size() - 1));
+  }
+  const std::uint32_t number = free_records_.back();
+  std::uint32_t& at = index_[psn.value() & (index_.size() - 1)];
+  BRDMA_CHECK(at == kNone);
+  free_records_.pop_back();
+  at = number + 1;
+  ++count_;
+  Record& record = records_[number];
+  record = Record{};
+  record.packet = packet;
+  return record;
+}
+
+void EarlyPackets::reindex(std::size_t capacity) {
+  std::vector<std::uint32_t> grown(capacity, kNone);
+  for (const std::uint32_t number : index_) {
+    if (number != kNone) grown[records_[number - 1].packet.bth.psn.value() & (capacity - 1)] = number;
+  }
+  index_ = std::move(grown);
+}
+
+std::byte* EarlyPackets::take_buffer(bool small) {
+  auto& free = free_buffers_[small];
+  if (free.empty()) {
+    const std::size_t size = small ? kSmallBytes : mtu_;
+    constexpr std::size_t kPerChunk = 16;
+    chunks_.push_back(std::make_unique<std::byte[]>(size * kPerChunk));
+    for (std::size_t i = 0; i < kPerChunk; ++i) free.push_back(chunks_.back().get() + i * size);
+  }
+  std::byte* buffer = free.back();
+  free.pop_back();
+  return buffer;
+}
+
+void EarlyPackets::forget_place(Record& record) {
+  Placed& hole = placed_[record.placed_index - 1];
+  hole = placed_.back();
+  records_[hole.record].placed_index = record.placed_index;
+  record.placed_index = 0;
+  placed_.pop_back();
+  // Stale entries only cost a needless search; PSNs wrap, so they must not stay for ever.
+  if (placed_.empty()) std::fill(newest_.begin(), newest_.end(), kNoPsn);
+}
+
+std::size_t EarlyPackets::block(const std::byte* place) {
+  const auto page = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(place)) >> kBlockShift;
+  return static_cast<std::size_t>((page * 0x9E37'79B9'7F4A'7C15u) >> 54);  // top ten bits: kBlocks
+}
+
+EarlyPackets::Run EarlyPackets::uncovered_slow(Psn psn, const std::byte* place, std::size_t size) const {
+  if (size == 0) return {};
+  const auto touched = [&](const std::byte* at) {
+    const std::uint32_t newest = newest_[block(at)];
+    return newest != kNoPsn && distance(Psn{newest}, psn) > 0;
+  };
+  // A packet is at most 4096 bytes: it touches the blocks of its two ends and no other.
+  if (!touched(place) && !touched(place + size - 1)) return {0, size};
+  const std::byte* begin = place;
+  const std::byte* end = place + size;
+  // Newest first: where messages overwrite each other's buffer, the first hit covers all.
+  for (auto it = placed_.rbegin(); it != placed_.rend() && begin < end; ++it) {
+    if (it->begin >= end || it->begin + it->size <= begin || distance(it->psn, psn) <= 0) continue;
+    if (it->begin <= begin) {
+      begin = it->begin + it->size;
+    } else {
+      end = it->begin;
+    }
+  }
+  if (begin >= end) return {};
+  return {static_cast<std::size_t>(begin - place), static_cast<std::size_t>(end - begin)};
+}
+
+}  // namespace brdma::qp

@@ -1,0 +1,92 @@
+// qp/hold.h - the packets of one queue pair that came early, by PSN: what in-order execution needs of them later.
+//   held:   header and a copy of the payload, executed when the base reaches them;
+//   placed: header only, its data is in the application's memory already; execution just keeps the books.
+// Copies lie in buffers of two sizes, allocated when first needed, kept for reuse, bounded by `bytes_max`.
+//
+// The place of placed WRITE data is remembered, because memory must end up as if all had come in order: a packet of a
+// lower PSN that arrives later must not overwrite what a higher PSN has written (uncovered()).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/psn.h"
+#include "wire/packet.h"
+
+namespace brdma::qp {
+
+class EarlyPackets {
+ public:
+  struct Record {
+    wire::Packet packet;  // payload: the copy; of a placed packet only its size is meaningful
+    bool placed = false;
+
+   private:
+    friend class EarlyPackets;
+    std::byte* buffer = nullptr;
+    bool small = false;
+    std::uint32_t placed_index = 0;  // into placed_, plus one; 0: a placed SEND, or held
+  };
+
+  // `mtu`: largest payload held; `bytes_max`: bound on the copies.
+  EarlyPackets(std::uint32_t mtu, std::uint32_t bytes_max) : mtu_(mtu), bytes_max_(bytes_max) {}
+
+  [[nodiscard]] bool empty() const { return count_ == 0; }
+  [[nodiscard]] std::size_t size() const { return count_; }
+  [[nodiscard]] std::size_t held_bytes() const { return held_bytes_; }
+  // PSNs handed in lie in [base, base + window) and are not here yet. False: no room for the copy.
+  bool hold(Psn base, const wire::Packet& packet);
+  // `place`: where a WRITE's payload went; null for a SEND (receive buffers are not shared with anybody's WRITEs).
+  void note_placed(Psn base, const wire::Packet& packet, const std::byte* place);
+  [[nodiscard]] const Record* find(Psn psn) const;
+  void release(Psn psn);  // nothing happens where there is none
+  void clear();
+
+  // What of [place, place + size) a packet `psn` may still write: later PSNs' data stays. One run, because placed
+  // packets are all of MTU size and `size` <= MTU. Offset and length within the packet.
+  struct Run {
+    std::size_t offset = 0, size = 0;
+  };
+  [[nodiscard]] Run uncovered(Psn psn, const std::byte* place, std::size_t size) const {
+    if (placed_.empty()) [[likely]]
+      return {0, size};
+    return uncovered_slow(psn, place, size);
+  }
+
+ private:
+  struct Placed {
+    const std::byte* begin = nullptr;
+    std::uint32_t size = 0;
+    Psn psn;
+    std::uint32_t record = 0;
+  };
+  static constexpr std::size_t kSmallBytes = 256;  // most held packets are Only and Last of small messages
+  static constexpr std::size_t kBlockShift = 12;
+  static constexpr std::size_t kBlocks = 1024;
+  static constexpr std::uint32_t kNone = 0;  // in index_: no record; else record number plus one
+
+  Record& add(Psn base, const wire::Packet& packet);
+  void reindex(std::size_t capacity);
+  std::byte* take_buffer(bool small);
+  void forget_place(Record& record);
+  [[nodiscard]] Run uncovered_slow(Psn psn, const std::byte* place, std::size_t size) const;
+  [[nodiscard]] static std::size_t block(const std::byte* place);
+
+  std::uint32_t mtu_, bytes_max_;
+  std::size_t count_ = 0, held_bytes_ = 0;
+  std::vector<std::uint32_t> index_;  // by PSN modulo its power-of-two size, which spans what is in the window
+  std::vector<Record> records_;
+  std::vector<std::uint32_t> free_records_;
+  std::vector<std::unique_ptr<std::byte[]>> chunks_;
+  std::array<std::vector<std::byte*>, 2> free_buffers_;  // [small]
+  std::vector<Placed> placed_;
+  // Newest PSN placed in each block of memory (hashed), kNoPsn where none: tells at once that nothing can overlap.
+  static constexpr std::uint32_t kNoPsn = ~std::uint32_t{0};
+  std::vector<std::uint32_t> newest_;
+};
+
+}  // namespace brdma::qp

@@ -1,0 +1,96 @@
+// qp/place_early.cc - what can be done with a packet before its turn.
+// A bitmap-mode First or Middle says itself where its data goes and is placed at once. All others are held: a message's
+// last packet because programs poll on the last byte, READs and atomics because they see or change memory, standard
+// packets because they don't say what they are part of.
+// A fault makes the packet unreceived, never an answer: it is judged when it comes again in order.
+#include <algorithm>
+#include <cstring>
+
+#include "qp/responder_impl.h"
+
+namespace brdma::qp {
+
+std::optional<DropReason> Responder::Impl::keep_early(const wire::Packet& packet) {
+  if (!payload_fits_opcode(packet)) return DropReason::kEarlyInvalid;
+  if (packet.bitmap && !wire::is_last_or_only(packet.op)) {
+    return wire::is_write(packet.op) ? place_write_early(packet) : place_send_early(packet);
+  }
+  if (const auto reason = check_held(packet)) return reason;
+  if (!early.hold(base(), packet)) return DropReason::kHoldFull;
+  env.count(Counter::kHeldPackets);
+  return std::nullopt;
+}
+
+// Index of the posted receive that a bitmap packet's RSN names.
+std::optional<std::size_t> Responder::Impl::receive_index(const wire::Packet& packet) const {
+  const std::size_t index = (packet.bxth.rsn - rsn) & 0xFF'FFFF;
+  if (index >= receives.size()) return std::nullopt;
+  return index;
+}
+
+std::optional<DropReason> Responder::Impl::place_send_early(const wire::Packet& packet) {
+  const auto index = receive_index(packet);
+  if (!index) return DropReason::kEarlyNoReceive;
+  const std::uint64_t offset = std::uint64_t{packet.bxth.packet_index} * mtu;
+  if (offset + packet.payload.size() > receives[*index].bytes) return DropReason::kEarlyInvalid;
+  if (receives.scatter(env.memory, identity.pd, *index, offset, packet.payload) != memory::Fault::kNone) {
+    return DropReason::kEarlyInvalid;
+  }
+  early.note_placed(base(), packet, nullptr);
+  env.count(Counter::kPlacedEarly);
+  return std::nullopt;
+}
+
+std::optional<DropReason> Responder::Impl::place_write_early(const wire::Packet& packet) {
+  if ((identity.attributes.access & kAccessRemoteWrite) == 0) return DropReason::kEarlyInvalid;
+  const std::uint64_t offset = std::uint64_t{packet.bxth.packet_index} * mtu;
+  const std::size_t size = packet.payload.size();
+  if (offset + size >= packet.reth.length) return DropReason::kEarlyInvalid;  // only a last packet ends the message
+  // The whole message must be as good as this packet: nothing is written of one that will be refused.
+  std::byte* whole = nullptr;
+  const auto fault = env.memory.resolve(identity.pd, packet.reth.rkey, packet.reth.address - offset, packet.reth.length,
+                                        kAccessRemoteWrite, &whole);
+  if (fault != memory::Fault::kNone) return DropReason::kEarlyInvalid;
+  std::byte* const to = whole + offset;
+  const auto run = early.uncovered(packet.bth.psn, to, size);
+  std::memcpy(to + run.offset, packet.payload.data() + run.offset, run.size);
+  early.note_placed(base(), packet, to);
+  env.count(Counter::kPlacedEarly);
+  return std::nullopt;
+}
+
+std::optional<DropReason> Responder::Impl::check_held(const wire::Packet& packet) const {
+  if (packet.op == wire::RcOp::kReadRequest) {
+    const std::uint32_t packets = response_packets(packet.reth.length, mtu);
+    if (static_cast<std::uint64_t>(distance(packet.bth.psn, base())) + packets > window.window()) {
+      return DropReason::kOutOfWindow;
+    }
+    if (check_read(packet) != Verdict::kDone) return DropReason::kEarlyInvalid;
+    for (std::uint32_t i = 1; i < packets; ++i) {
+      if (window.has(packet.bth.psn + i)) return DropReason::kEarlyInvalid;  // those PSNs are somebody else's
+    }
+    return std::nullopt;
+  }
+  if (wire::is_atomic(packet.op)) {
+    std::byte* word = nullptr;
+    return check_atomic(packet, &word) == Verdict::kDone ? std::nullopt : std::optional{DropReason::kEarlyInvalid};
+  }
+  if (!packet.bitmap) return std::nullopt;
+  if (wire::is_send(packet.op) || wire::has_immediate(packet.op)) {
+    // Not marked as received unless its receive is there: the sender must hear an RNR NAK for what it can send again.
+    const auto index = receive_index(packet);
+    if (!index) return DropReason::kEarlyNoReceive;
+    const std::uint64_t end = std::uint64_t{packet.bxth.packet_index} * mtu + packet.payload.size();
+    if (wire::is_send(packet.op) && end > receives[*index].bytes) return DropReason::kEarlyInvalid;
+  }
+  if (wire::is_write(packet.op)) {
+    if ((identity.attributes.access & kAccessRemoteWrite) == 0) return DropReason::kEarlyInvalid;
+    std::byte* to = nullptr;
+    const auto fault = env.memory.resolve(identity.pd, packet.reth.rkey, packet.reth.address, packet.payload.size(),
+                                          kAccessRemoteWrite, &to);
+    if (fault != memory::Fault::kNone) return DropReason::kEarlyInvalid;
+  }
+  return std::nullopt;
+}
+
+}  // namespace brdma::qp

@@ -1,0 +1,253 @@
+// qp/promote_gaps.cc - gaps: seen, judged, told to the sender, closed (spec 1: gaps, tolerance, FFM).
+// A peer in bitmap mode is told by FFMs which packets are missing. A standard peer can only be told by a sequence NAK
+// to go back to the base, so only the gap at the base is judged, and only once a round of going back.
+#include <algorithm>
+
+#include "qp/responder_impl.h"
+
+namespace brdma::qp {
+namespace {
+
+using bitmap::GapRecord;
+using bitmap::GapState;
+using recovery::LossCause;
+using recovery::judge;
+using recovery::Lost;
+using recovery::WaitUntil;
+
+// Until an FFM has been answered once, nothing is known of the round trip; then it is repeated after twice that.
+constexpr Duration kRepeatFirst = 500_us;
+constexpr Duration kRepeatMax = 8_ms;
+
+void bring_forward(std::optional<Instant>& deadline, Instant candidate) {
+  if (!deadline || candidate < *deadline) deadline = candidate;
+}
+
+Counter promotion_counter(LossCause cause) {
+  switch (cause) {
+    case LossCause::kAge:
+      return Counter::kGapsPromotedAge;
+    case LossCause::kStall:
+      return Counter::kGapsPromotedStall;
+    case LossCause::kSamePath:
+      return Counter::kGapsPromotedPath;
+    case LossCause::kDepth:
+    case LossCause::kImmediate:
+      break;
+  }
+  return Counter::kGapsPromotedDepth;
+}
+
+}  // namespace
+
+// `packet` has been marked as received, and lies beyond the base.
+void Responder::Impl::note_early(Psn previous_highest, const wire::Packet& packet, Instant now) {
+  const Psn psn = packet.bth.psn;
+  const std::int32_t beyond = distance(psn, previous_highest);
+  if (beyond > 1) {
+    const Psn start = previous_highest + 1;
+    const auto length = static_cast<std::uint32_t>(beyond - 1);
+    gaps.open(previous_highest, psn, packet.bxth.path, now, now);
+    env.count(Counter::kGapsSeen);
+    env.trace(now, identity.qpn, trace::GapSeen{start, length});
+    bring_forward(watch.judge_at, now + std::min(recovery.age_max, recovery.stall_max) + kTick);
+    if (!watch.depth_armed) watch.depth_psn = start + recovery.depth_max + 1;
+    watch.depth_armed = true;
+  } else if (beyond <= 0 && note_filled(packet, now)) {
+    env.trace(now, identity.qpn, trace::GapClosed{psn, base()});
+    if (gaps.incomplete()) gaps.refill(window, now, now);
+  }
+  if (!speaks_bitmap()) return judge_base_gap(now);
+  const bool too_deep = watch.depth_armed && distance(window.highest(), watch.depth_psn) >= 0;
+  if (too_deep || (watch.judge_at && now >= *watch.judge_at)) scan_gaps(now);
+}
+
+// `packet` arrived inside a gap. True: that gap is closed.
+bool Responder::Impl::note_filled(const wire::Packet& packet, Instant now) {
+  const std::uint32_t count =
+      packet.op == wire::RcOp::kReadRequest ? response_packets(packet.reth.length, mtu) : std::uint32_t{1};
+  bool closed = false;
+  for (std::uint32_t i = 0; i < count && !gaps.empty(); ++i) {
+    const Psn psn = packet.bth.psn + i;
+    for (std::size_t g = 0; g < gaps.size() && distance(gaps[g].start, psn) <= 0; ++g) {
+      // One FFM, then its answer: a round trip. After several, which one it answers is not known.
+      if (gaps[g].feedbacks == 1 && distance(psn, gaps[g].start + gaps[g].length) < 0 && packet.bxth.retransmitted) {
+        feedback_rtt = now - gaps[g].last_feedback;
+      }
+    }
+    const auto filled = gaps.fill(psn);
+    if (!filled.found) continue;
+    closed = closed || filled.closed;
+    if (filled.state == GapState::kWaiting) {
+      if (filled.closed) env.count(Counter::kGapsClosed);
+      continue;
+    }
+    // Promoted, and yet here comes the original. A standard packet does not say which it is, unless the NAK that asks
+    // for another has not left.
+    const bool original = packet.bitmap ? !packet.bxth.retransmitted : resources.has_nak(psn);
+    if (original && i == 0) env.count(Counter::kMisjudgementCorrections);
+  }
+  return closed;
+}
+
+// The base has moved, and early packets are still waiting, or the last of them was just executed.
+void Responder::Impl::gaps_after_advance(Instant now) {
+  gaps.drop_before(base());
+  if (gaps.incomplete()) gaps.refill(window, now, now);
+  go_back.repeats = 0;
+  if (go_back.active && distance(base(), go_back.end) > 0) go_back.active = false;
+  if (gaps.empty()) {
+    watch = GapWatch{};
+    feedback_due = false;
+    return;
+  }
+  if (gaps[0].start == base()) gaps[0].base_stuck_since = now;
+  if (speaks_bitmap()) {
+    scan_gaps(now);
+  } else {
+    judge_base_gap(now);
+  }
+}
+
+recovery::GapVerdict Responder::Impl::judge_gap(std::size_t i, Instant now) const {
+  const GapRecord& gap = gaps[i];
+  recovery::GapFacts facts;
+  facts.depth = static_cast<std::uint32_t>(distance(window.highest(), gap.start));
+  facts.first_seen = gap.first_seen;
+  // The base stands because of the first gap, not of those behind it.
+  facts.base_stuck_since = gap.start == base() ? std::max(gap.first_seen, gap.base_stuck_since) : now;
+  return judge(facts, {recovery.depth_max, recovery.age_max, recovery.stall_max}, now);
+}
+
+// Judges every waiting gap and finds what is next: a deadline, a depth, an FFM to repeat.
+void Responder::Impl::scan_gaps(Instant now) {
+  watch = GapWatch{};
+  if (rnr_wait) return;  // the sender waits as it was told: nothing to ask it for until the base has come again
+  for (std::size_t i = 0; i < gaps.size(); ++i) {
+    GapRecord& gap = gaps[i];
+    if (gap.state == GapState::kWaiting) {
+      const auto verdict = judge_gap(i, now);
+      if (const auto* wait = std::get_if<WaitUntil>(&verdict)) {
+        bring_forward(watch.judge_at, wait->retry_at);
+        if (!watch.depth_armed) watch.depth_psn = gap.start + recovery.depth_max + 1;
+        watch.depth_armed = true;
+        continue;
+      }
+      promote(gap, std::get<Lost>(verdict).cause, now);
+    }
+    if (gap.feedbacks == 0 || now >= gap.last_feedback + repeat_interval(gap)) {
+      feedback_due = true;
+    } else {
+      bring_forward(watch.repeat_at, gap.last_feedback + repeat_interval(gap));
+    }
+  }
+}
+
+void Responder::Impl::promote(GapRecord& gap, LossCause cause, Instant now) {
+  gap.state = GapState::kPromoted;
+  env.count(promotion_counter(cause));
+  env.trace(now, identity.qpn, trace::GapPromoted{gap.start, gap.length, static_cast<std::uint8_t>(cause)});
+}
+
+Duration Responder::Impl::repeat_interval(const GapRecord& gap) const {
+  const int doublings = std::min<int>(gap.feedbacks - 1, 4);
+  return std::max(feedback_rtt * 2, std::min(kRepeatFirst * (std::int64_t{1} << doublings), kRepeatMax));
+}
+
+// For a standard peer.
+void Responder::Impl::judge_base_gap(Instant now) {
+  watch = GapWatch{};
+  if (rnr_wait || gaps.empty() || gaps[0].start != base()) return;
+  GapRecord& gap = gaps[0];
+  recovery::GapVerdict verdict = WaitUntil{now};
+  if (!go_back.active) {
+    verdict = judge_gap(0, now);
+  } else {
+    // It is being sent again already. Only packets beyond it that come a second time say that it was lost again.
+    if (go_back.repeats == 0) return;
+    verdict = judge({go_back.repeats, false, go_back.first_repeat, go_back.first_repeat},
+                    {recovery.depth_max, recovery.age_max, recovery.stall_max}, now);
+  }
+  if (const auto* wait = std::get_if<WaitUntil>(&verdict)) {
+    watch.judge_at = wait->retry_at;
+    return;
+  }
+  promote(gap, std::get<Lost>(verdict).cause, now);
+  go_back = GoBack{true, window.highest(), 0, {}};
+  sequence_nak_sent = false;
+  request_sequence_nak();
+}
+
+// IBTA 9.7.5.1.3: once, until the right PSN comes.
+void Responder::Impl::request_sequence_nak() {
+  if (sequence_nak_sent) return;
+  sequence_nak_sent = true;
+  Response nak;
+  nak.bitmap = speaks_bitmap();
+  nak.syndrome = wire::kSyndromeNakSequence;
+  nak.psn = base();
+  nak.msn = msn;
+  if (!resources.has_nak(nak.psn)) resources.push(nak);
+}
+
+bool Responder::Impl::poll_feedback(TransmitBatch& batch, Instant now) {
+  if (!feedback_due) [[likely]]
+    return false;
+  std::byte listed[wire::kFfmGapsMax * wire::kFfmGapSize];
+  GapRecord* named[wire::kFfmGapsMax];
+  const std::size_t named_max = std::min<std::size_t>(wire::kFfmGapsMax, mtu / wire::kFfmGapSize);
+  std::size_t count = 0, left = 0;
+  for (std::size_t i = 0; i < gaps.size(); ++i) {
+    GapRecord& gap = gaps[i];
+    if (gap.state != GapState::kPromoted) continue;
+    if (gap.feedbacks != 0 && now < gap.last_feedback + repeat_interval(gap)) continue;
+    if (count == named_max) {
+      ++left;
+      continue;
+    }
+    wire::emit_ffm_gap({gap.start, gap.length}, listed + count * wire::kFfmGapSize);
+    named[count++] = &gap;
+  }
+  if (count == 0 || rnr_wait) {
+    feedback_due = false;
+    return false;
+  }
+  const std::size_t body_size = wire::kFfmSize + count * wire::kFfmGapSize;
+  if (!batch.fits(wire::kBthSize + body_size + wire::kIcrcSize, 0, true)) return false;
+
+  const GapRecord& first = *named[0];
+  const auto verdict = judge_gap(static_cast<std::size_t>(&first - &gaps[0]), now);
+  const auto* lost = std::get_if<Lost>(&verdict);
+  wire::Ffm ffm;
+  ffm.source_qpn = identity.qpn;
+  ffm.path = first.path;
+  ffm.highest = window.highest();
+  ffm.cause = static_cast<std::uint8_t>(lost != nullptr ? lost->cause : LossCause::kAge);
+  ffm.base = base();
+  ffm.depth = static_cast<std::uint16_t>(std::min(distance(window.highest(), first.start), 0xFFFF));
+  ffm.repeat = first.feedbacks;
+  ffm.timestamp = static_cast<std::uint64_t>(now.ns());
+  ffm.serial = ffm_serial++;
+  ffm.gap_count = static_cast<std::uint16_t>(count);
+  ffm.gaps = ConstBytes{listed, count * wire::kFfmGapSize};
+  std::byte body[wire::kFfmSize + sizeof listed];
+  const std::size_t emitted = wire::emit_ffm(ffm, body);
+  wire::Bth bth;
+  bth.opcode = static_cast<std::uint8_t>(wire::Control::kFfm);
+  bth.dest_qpn = identity.attributes.destination_qpn;
+  bth.psn = first.start;
+  batch.add_control(bth, ConstBytes{body, emitted});
+  env.count(Counter::kFfmSent);
+  env.trace(now, identity.qpn,
+            trace::FfmSent{first.start, first.length, ffm.highest, static_cast<std::uint16_t>(count)});
+  for (std::size_t i = 0; i < count; ++i) {
+    if (named[i]->feedbacks != 0xFFFF) ++named[i]->feedbacks;
+    named[i]->last_feedback = now;
+  }
+  feedback_due = false;
+  scan_gaps(now);
+  feedback_due = feedback_due || left > 0;
+  return true;
+}
+
+}  // namespace brdma::qp

@@ -1,0 +1,215 @@
+// qp/receive_request.cc - admission of a request: in order, ahead, or seen before (spec 1: windows and mapping).
+#include "qp/responder_impl.h"
+
+namespace brdma::qp {
+
+Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now) {
+  last_call = now;
+  Outcome outcome;
+  if (halted || !started) [[unlikely]] {
+    drop(DropReason::kAfterError, packet, now);
+    return outcome;
+  }
+  if (packet.bitmap) {
+    bitmap_seen = true;
+    ack.echo_valid = true;
+    ack.echo_path = packet.bxth.path;
+    ack.echo = packet.bxth.timestamp;
+    ack.echo_arrival = now;
+  }
+  const std::int32_t offset = distance(packet.bth.psn, base());
+  if (offset < 0) [[unlikely]] {
+    handle_duplicate(packet, now);
+    return outcome;
+  }
+  if (offset > 0) [[unlikely]] {
+    handle_ahead(packet, now);
+    return outcome;
+  }
+  const Verdict verdict = execute(packet, /*placed=*/false, outcome, now);
+  if (verdict == Verdict::kDone) [[likely]] {
+    if (!established) [[unlikely]] {
+      established = true;
+      if (identity.state == QpState::kRtr) outcome.async_event = kEventCommEstablished;
+    }
+    // READs and atomics are acknowledged by their answers.
+    if (wire::is_write(packet.op) || wire::is_send(packet.op)) note_for_acknowledgement(packet, now);
+    if (window.empty()) [[likely]] {
+      advanced(packet);
+    } else {
+      fill_gap(packet, outcome, now);
+    }
+  } else if (verdict == Verdict::kNotReady) {
+    not_ready(packet);
+    drop(DropReason::kReceiverNotReady, packet, now);
+  } else {
+    fail(verdict, packet, outcome);
+  }
+  return outcome;
+}
+
+// The packet that the base waited for has been executed, and others wait beyond it.
+void Responder::Impl::fill_gap(const wire::Packet& packet, Outcome& outcome, Instant now) {
+  const bool closed = note_filled(packet, now);
+  advanced(packet);
+  drain(outcome, now);
+  if (closed) env.trace(now, identity.qpn, trace::GapClosed{packet.bth.psn, base()});
+  gaps_after_advance(now);
+}
+
+// The packet at the base has been executed.
+void Responder::Impl::advanced(const wire::Packet& packet) {
+  const std::uint32_t count =
+      packet.op == wire::RcOp::kReadRequest ? response_packets(packet.reth.length, mtu) : std::uint32_t{1};
+  sequence_nak_sent = false;
+  rnr_wait = false;
+  // A READ's PSNs may hold packets that do not belong there: the peer contradicted itself.
+  for (std::uint32_t i = 0; i < count && !early.empty(); ++i) early.release(base() + i);
+  window.advance_over(count);
+}
+
+// What came early and is now in order.
+void Responder::Impl::drain(Outcome& outcome, Instant now) {
+  const Psn before = base();
+  blocked = false;
+  while (window.has(base())) {
+    const EarlyPackets::Record* record = early.find(base());
+    BRDMA_CHECK(record != nullptr);
+    const wire::Packet packet = record->packet;  // its payload stays where it is until release()
+    const Verdict verdict = execute(packet, record->placed, outcome, now);
+    if (verdict == Verdict::kNotReady) {
+      not_ready(packet);
+      blocked = true;
+      break;
+    }
+    if (verdict != Verdict::kDone) {
+      fail(verdict, packet, outcome);
+      break;
+    }
+    advanced(packet);
+    if (outcome.to_error) break;  // the completion queue is overrun
+  }
+  if (base() != before) acknowledge_soon(now);  // the sender waits for just this
+}
+
+void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant now) {
+  const Psn psn = packet.bth.psn;
+  if (rnr_wait) return drop(DropReason::kAfterError, packet, now);  // sent before the RNR NAK got there
+  if (recovery.mode == RecoveryMode::kGoBackN) {
+    env.count(Counter::kOutOfSequence);
+    request_sequence_nak();
+    return drop(DropReason::kOutOfOrder, packet, now);
+  }
+  const bitmap::Arrival arrival = window.classify(psn);
+  if (arrival == bitmap::Arrival::kDuplicate) {
+    env.count(Counter::kDuplicateRequest);
+    if (speaks_bitmap()) {
+      acknowledge_soon(now);
+    } else if (go_back.active) {
+      if (go_back.repeats++ == 0) go_back.first_repeat = now;
+      judge_base_gap(now);
+    }
+    return drop(DropReason::kDuplicate, packet, now);
+  }
+  env.count(Counter::kOutOfSequence);
+  auto reason = arrival == bitmap::Arrival::kBeyondWindow ? DropReason::kOutOfWindow : keep_early(packet);
+  if (reason) {
+    // A standard peer knows no other way to hear of the gap than a NAK: what cannot be kept can't be waited for.
+    if (*reason == DropReason::kOutOfWindow && !speaks_bitmap()) request_sequence_nak();
+    return drop(*reason, packet, now);
+  }
+  const Psn previous_highest = window.highest();
+  if (packet.op == wire::RcOp::kReadRequest) {
+    window.receive_run(psn, response_packets(packet.reth.length, mtu));
+  } else {
+    window.receive(psn);
+  }
+  note_early(previous_highest, packet, now);
+  if (speaks_bitmap()) note_for_acknowledgement(packet, now);  // a standard ACK could not tell of it
+}
+
+// A request from before the base: answered again where the answer may have been lost, never done again.
+void Responder::Impl::handle_duplicate(const wire::Packet& packet, Instant now) {
+  env.count(Counter::kDuplicateRequest);
+  if (packet.op == wire::RcOp::kReadRequest) return replay_read(packet, now);
+  if (wire::is_atomic(packet.op)) return replay_atomic(packet, now);
+  acknowledge_soon(now);
+  drop(DropReason::kDuplicate, packet, now);
+}
+
+void Responder::Impl::replay_read(const wire::Packet& packet, Instant now) {
+  const Psn psn = packet.bth.psn;
+  const std::uint32_t count = response_packets(packet.reth.length, mtu);
+  if (speaks_bitmap()) acknowledge_soon(now);
+  if (check_read(packet) != Verdict::kDone) return drop(DropReason::kEarlyInvalid, packet, now);
+  if (static_cast<std::uint32_t>(distance(base(), psn)) < count) return drop(DropReason::kOutOfWindow, packet, now);
+  if (resources.will_answer(psn, count, mtu)) return drop(DropReason::kDuplicate, packet, now);
+  if (!resources.room_for_replay()) return drop(DropReason::kHoldFull, packet, now);
+  Response answer;
+  answer.kind = Response::Kind::kRead;
+  answer.bitmap = packet.bitmap;
+  answer.replay = true;
+  answer.psn = psn;
+  answer.msn = msn;
+  answer.rkey = packet.reth.rkey;
+  answer.address = packet.reth.address;
+  answer.bytes_left = packet.reth.length;
+  answer.message = packet.bxth.msn;
+  answer.packet_index = packet.bxth.packet_index;
+  resources.push(answer);
+}
+
+void Responder::Impl::replay_atomic(const wire::Packet& packet, Instant now) {
+  const auto* result = resources.find_atomic(packet.bth.psn);
+  if (speaks_bitmap()) acknowledge_soon(now);
+  if (result == nullptr) return drop(DropReason::kDuplicate, packet, now);
+  if (!resources.room_for_replay()) return drop(DropReason::kHoldFull, packet, now);
+  Response answer;
+  answer.kind = Response::Kind::kAtomic;
+  answer.bitmap = packet.bitmap;
+  answer.replay = true;
+  answer.psn = result->psn;
+  answer.msn = result->msn;
+  answer.message = packet.bxth.msn;
+  answer.original = result->original;
+  resources.push(answer);
+}
+
+void Responder::Impl::not_ready(const wire::Packet& packet) {
+  rnr_wait = true;
+  env.count(Counter::kSentRnr);
+  // One that has not left yet says it all.
+  Response nak;
+  nak.syndrome = static_cast<std::uint8_t>(wire::kSyndromeRnr | (identity.attributes.min_rnr_timer & 0x1F));
+  nak.bitmap = speaks_bitmap();
+  nak.psn = packet.bth.psn;
+  nak.msn = msn;
+  if (!resources.has_nak(nak.psn)) resources.push(nak);
+}
+
+void Responder::Impl::fail(Verdict verdict, const wire::Packet& packet, Outcome& outcome) {
+  Response nak;
+  nak.bitmap = speaks_bitmap();
+  nak.psn = packet.bth.psn;
+  nak.msn = msn;
+  if (verdict == Verdict::kAccessError) {
+    nak.syndrome = wire::kSyndromeNakRemoteAccess;
+    outcome.async_event = kEventAccessError;
+    env.count(Counter::kRemoteAccessErrors);
+  } else {
+    nak.syndrome =
+        verdict == Verdict::kInvalidRequest ? wire::kSyndromeNakInvalidRequest : wire::kSyndromeNakRemoteOperation;
+    outcome.async_event = kEventRequestError;
+    env.count(Counter::kRemoteInvalidRequests);
+  }
+  resources.push(nak);
+  outcome.to_error = true;
+  halted = true;
+}
+
+void Responder::Impl::drop(DropReason reason, const wire::Packet& packet, Instant now) {
+  env.drop(reason);
+  env.trace(now, identity.qpn, trace::PacketDropped{reason, packet.bth.opcode, packet.bth.psn});
+}
+
+}  // namespace brdma::qp

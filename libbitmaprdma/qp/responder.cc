@@ -1,0 +1,132 @@
+#include "qp/responder.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "qp/responder_impl.h"
+
+namespace brdma::qp {
+
+Responder::Impl::Impl(const Environment& environment, Identity& owner)
+    : env(environment),
+      identity(owner),
+      recovery(environment.config.recovery),
+      receives(owner.capabilities.receive_wr_max, owner.capabilities.receive_sge_max) {}
+
+void Responder::Impl::start(Psn first) {
+  reset_connection();
+  mtu = identity.mtu();
+  window = bitmap::ReceiveWindow{first, recovery.window_packets};
+  early = EarlyPackets{mtu, recovery.hold_bytes_max};
+  resources.reset(identity.attributes.max_dest_rd_atomic);
+  started = true;
+}
+
+// Everything but the posted receives: those that were posted in INIT stay.
+void Responder::Impl::reset_connection() {
+  gaps.clear();
+  early.clear();
+  resources.reset(0);
+  message = Message{};
+  msn = rsn = 0;
+  started = halted = bitmap_seen = established = false;
+  rnr_wait = blocked = retry_blocked = sequence_nak_sent = feedback_due = false;
+  go_back = GoBack{};
+  ack = Acknowledgement{};
+  watch = GapWatch{};
+  ffm_serial = 0;
+  feedback_rtt = Duration{};
+  owed.reset();
+}
+
+Status Responder::Impl::post_receive(const ReceiveRequest& request) {
+  const Status status = receives.post(request);
+  if (status.ok() && blocked) retry_blocked = true;
+  return status;
+}
+
+// Answers that are on their way still leave: the NAK that tells the peer why is among them.
+void Responder::Impl::flush(Instant now) {
+  while (!receives.empty()) {
+    Completion completion;
+    completion.wr_id = receives[0].wr_id;
+    completion.status = CompletionStatus::kFlushed;
+    completion.opcode = CompletionOpcode::kReceive;
+    completion.qp_num = identity.qpn;
+    receives.pop();
+    env.complete(*identity.receive_cq, completion, /*solicited=*/true, now);
+  }
+  halted = true;
+  gaps.clear();
+  early.clear();
+  watch = GapWatch{};
+  ack = Acknowledgement{};
+  feedback_due = blocked = retry_blocked = false;
+}
+
+Outcome Responder::Impl::handle_timeout(Instant now) {
+  last_call = now;
+  Outcome outcome = owed.value_or(Outcome{});
+  owed.reset();
+  if (halted) return outcome;
+  if (ack.pending && now >= ack.since + recovery.ack_delay) ack.forced = true;
+  if (retry_blocked) {
+    retry_blocked = rnr_wait = false;
+    drain(outcome, now);
+    gaps_after_advance(now);
+    return outcome;
+  }
+  const bool judge = watch.judge_at && now >= *watch.judge_at;
+  const bool repeat = watch.repeat_at && now >= *watch.repeat_at;
+  if ((judge || repeat) && speaks_bitmap()) scan_gaps(now);
+  if (judge && !speaks_bitmap()) judge_base_gap(now);
+  return outcome;
+}
+
+std::optional<Instant> Responder::Impl::next_timeout() const {
+  if (owed || retry_blocked) return last_call;  // at once
+  std::optional<Instant> next = watch.judge_at;
+  const auto sooner = [&next](Instant candidate) {
+    if (!next || candidate < *next) next = candidate;
+  };
+  if (watch.repeat_at && !feedback_due) sooner(*watch.repeat_at);
+  if (ack.pending && !ack.forced) sooner(ack.since + recovery.ack_delay);
+  return next;
+}
+
+Responder::Responder(const Environment& environment, Identity& identity)
+    : impl_(std::make_unique<Impl>(environment, identity)) {}
+Responder::~Responder() = default;
+
+Status Responder::post_receive(const ReceiveRequest& request) { return impl_->post_receive(request); }
+void Responder::start(Psn first) { impl_->start(first); }
+void Responder::reset() {
+  impl_->reset_connection();
+  impl_->receives.clear();
+}
+void Responder::flush(Instant now) { impl_->flush(now); }
+Outcome Responder::handle_request(const wire::Packet& packet, Instant now) {
+  return impl_->handle_request(packet, now);
+}
+Outcome Responder::handle_timeout(Instant now) { return impl_->handle_timeout(now); }
+std::optional<Instant> Responder::next_timeout() const { return impl_->next_timeout(); }
+
+bool Responder::poll_responses(TransmitBatch& batch, Instant now) { return impl_->poll_responses(batch, now); }
+bool Responder::poll_feedback(TransmitBatch& batch, Instant now) { return impl_->poll_feedback(batch, now); }
+bool Responder::poll_acknowledgement(TransmitBatch& batch, Instant now) {
+  return impl_->poll_acknowledgement(batch, now);
+}
+bool Responder::has_output(Instant now) const {
+  return !impl_->resources.empty() || impl_->feedback_due || impl_->acknowledgement_due(now);
+}
+bool Responder::only_deferrable(Instant now) const {
+  const auto& ack = impl_->ack;
+  return impl_->resources.empty() && !impl_->feedback_due && ack.pending && !ack.forced &&
+         now < ack.since + impl_->recovery.ack_delay;
+}
+void Responder::acknowledge_now() {
+  if (impl_->ack.pending) impl_->ack.forced = true;
+}
+PeerCredit Responder::own_credit() const { return impl_->env.credit_share(); }
+
+}  // namespace brdma::qp

@@ -1,0 +1,184 @@
+// qp/responder_impl.h - private to the responder's files: its state, and the functions of each flow.
+//
+//   handle_request -> admission (receive_request.cc)
+//        psn == base    -> execute (execute.cc) -> advanced -> drain (hold: what came early and is now in order)
+//        psn ahead      -> place_early / hold_early (place_early.cc), gap records (promote_gaps.cc)
+//        psn behind     -> duplicate (receive_request.cc), answered again (serve_read.cc)
+//   poll_...       -> serve_read.cc (responses, atomics, NAKs), promote_gaps.cc (FFM), acknowledge.cc
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "bitmap/gap_table.h"
+#include "bitmap/receive_window.h"
+#include "qp/hold.h"
+#include "qp/receive_queue.h"
+#include "qp/responder.h"
+#include "qp/responder_resources.h"
+#include "recovery/gap_judge.h"
+#include "wire/control.h"
+
+namespace brdma::qp {
+
+// enum ibv_event_type
+inline constexpr int kEventRequestError = 2, kEventAccessError = 3, kEventCommEstablished = 4;
+
+// How the in-order execution of a packet ended.
+enum class Verdict : std::uint8_t {
+  kDone,
+  kNotReady,        // no receive posted, or no room for another answer: RNR NAK, the base stays
+  kInvalidRequest,  // NAK 0x61, queue pair to error
+  kAccessError,     // NAK 0x62
+  kOperationError,  // NAK 0x63: our own receive buffer is at fault
+};
+
+struct Responder::Impl {
+  Impl(const Environment& environment, Identity& owner);
+
+  // The message that in-order execution is in the middle of. Either format of packet continues it.
+  struct Message {
+    enum class Kind : std::uint8_t { kNone, kSend, kWrite };
+    Kind kind = Kind::kNone;
+    std::uint32_t packets = 0;
+    std::uint64_t bytes = 0;  // payload so far
+    wire::Reth reth;          // of a WRITE: where the whole message begins
+  };
+  // A standard peer that was told to go back: it sends everything from `base` to `end` again, so a gap in there says
+  // nothing new until packets beyond it come a second time.
+  struct GoBack {
+    bool active = false;
+    Psn end;                    // highest PSN received when the NAK was made
+    std::uint32_t repeats = 0;  // packets beyond the base that came again since the base last moved
+    Instant first_repeat;
+  };
+  struct Acknowledgement {
+    bool pending = false;       // something is not acknowledged yet that wants to be
+    bool requested = false;     // the peer asked (AckReq): due, but may wait for data to travel behind
+    bool forced = false;        // due now
+    std::uint32_t packets = 0;  // since the last one
+    Instant since;              // of the first of them
+    bool echo_valid = false;    // the newest bitmap packet's timestamp
+    std::uint8_t echo_path = 0;
+    std::uint64_t echo = 0;
+    Instant echo_arrival;
+  };
+  // What time or the highest PSN changes next in the gap records; lets most packets pass without a look at them.
+  struct GapWatch {
+    std::optional<Instant> judge_at;   // earliest deadline of a waiting gap
+    std::optional<Instant> repeat_at;  // earliest repetition of an FFM
+    bool depth_armed = false;
+    Psn depth_psn;  // once the highest PSN gets here, a waiting gap is too deep
+  };
+
+  // receive_request.cc
+  Outcome handle_request(const wire::Packet& packet, Instant now);
+  void handle_ahead(const wire::Packet& packet, Instant now);
+  void handle_duplicate(const wire::Packet& packet, Instant now);
+  void replay_read(const wire::Packet& packet, Instant now);
+  void replay_atomic(const wire::Packet& packet, Instant now);
+  void drain(Outcome& outcome, Instant now);
+  void fill_gap(const wire::Packet& packet, Outcome& outcome, Instant now);
+  void advanced(const wire::Packet& packet);
+  void not_ready(const wire::Packet& packet);
+  void fail(Verdict verdict, const wire::Packet& packet, Outcome& outcome);
+  void drop(DropReason reason, const wire::Packet& packet, Instant now);
+
+  // execute.cc
+  Verdict execute(const wire::Packet& packet, bool placed, Outcome& outcome, Instant now);
+  Verdict execute_send(const wire::Packet& packet, bool placed, Outcome& outcome, Instant now);
+  Verdict execute_write(const wire::Packet& packet, bool placed, Outcome& outcome, Instant now);
+  Verdict begin_write(const wire::Packet& packet);
+  Verdict execute_read(const wire::Packet& packet);
+  Verdict execute_atomic(const wire::Packet& packet);
+  bool place_write(const wire::Packet& packet);
+  [[nodiscard]] bool payload_fits_opcode(const wire::Packet& packet) const;
+  [[nodiscard]] Verdict check_read(const wire::Packet& packet) const;
+  [[nodiscard]] Verdict check_atomic(const wire::Packet& packet, std::byte** word) const;
+  void complete_receive(const wire::Packet& packet, CompletionStatus status, std::uint32_t bytes, Outcome& outcome,
+                        Instant now);
+
+  // place_early.cc: the reason why not, nullopt when the packet is now kept (and may be marked as received).
+  std::optional<DropReason> keep_early(const wire::Packet& packet);
+  std::optional<DropReason> place_send_early(const wire::Packet& packet);
+  std::optional<DropReason> place_write_early(const wire::Packet& packet);
+  std::optional<DropReason> check_held(const wire::Packet& packet) const;
+  [[nodiscard]] std::optional<std::size_t> receive_index(const wire::Packet& packet) const;
+
+  // promote_gaps.cc
+  void note_early(Psn previous_highest, const wire::Packet& packet, Instant now);
+  bool note_filled(const wire::Packet& packet, Instant now);  // true: its gap is closed
+  void gaps_after_advance(Instant now);
+  void scan_gaps(Instant now);
+  void judge_base_gap(Instant now);
+  void promote(bitmap::GapRecord& gap, recovery::LossCause cause, Instant now);
+  [[nodiscard]] recovery::GapVerdict judge_gap(std::size_t i, Instant now) const;
+  [[nodiscard]] Duration repeat_interval(const bitmap::GapRecord& gap) const;
+  void request_sequence_nak();
+  bool poll_feedback(TransmitBatch& batch, Instant now);
+
+  // acknowledge.cc
+  void note_for_acknowledgement(const wire::Packet& packet, Instant now);
+  void acknowledge_soon(Instant now);
+  bool poll_acknowledgement(TransmitBatch& batch, Instant now);
+  bool send_acknowledgement(TransmitBatch& batch, std::uint8_t syndrome, Psn psn, bool bitmap, Instant now);
+  [[nodiscard]] bool acknowledgement_due(Instant now) const;
+
+  // serve_read.cc
+  enum class Sending : std::uint8_t {
+    kFull,   // does not fit into this batch
+    kMore,   // something was added, or changed: look at the front again
+    kDone,   // the answer has left
+    kStale,  // the answer is not wanted any more
+  };
+  bool poll_responses(TransmitBatch& batch, Instant now);
+  Sending send_read_packet(Response& answer, TransmitBatch& batch, Instant now);
+  Sending send_atomic_answer(const Response& answer, TransmitBatch& batch, Instant now);
+  Sending send_nak(const Response& answer, TransmitBatch& batch, Instant now);
+  void refuse_read(const Response& answer);
+  [[nodiscard]] wire::Packet answer_packet(const Response& answer, wire::RcOp op, Instant now) const;
+  void count_answer(const wire::Packet& packet, const Response& answer, std::size_t bytes, Instant now) const;
+
+  // responder.cc
+  void start(Psn first);
+  void reset_connection();
+  Status post_receive(const ReceiveRequest& request);
+  void flush(Instant now);
+  Outcome handle_timeout(Instant now);
+  [[nodiscard]] std::optional<Instant> next_timeout() const;
+
+  // The peer reads bitmap-mode packets: it has said so, or sent one.
+  [[nodiscard]] bool speaks_bitmap() const { return identity.bitmap_agreed || bitmap_seen; }
+  [[nodiscard]] Psn base() const { return window.base(); }
+
+  const Environment& env;
+  Identity& identity;
+  const RecoveryConfig& recovery;
+  ReceiveQueue receives;
+  bitmap::ReceiveWindow window{Psn{}, 1};
+  bitmap::GapTable gaps;
+  EarlyPackets early{256, 0};
+  ResponderResources resources;
+  Message message;
+  std::uint32_t mtu = 256;
+  std::uint32_t msn = 0;  // messages completed; 24 bits
+  std::uint32_t rsn = 0;  // receives completed; 24 bits
+  bool started = false;
+  bool halted = false;  // a fatal NAK was made: nothing is taken any more
+  bool bitmap_seen = false;
+  bool established = false;  // IBV_EVENT_COMM_EST was raised, or is not to be
+  bool rnr_wait = false;     // an RNR NAK was sent for the base: what follows is dropped until it comes again
+  bool blocked = false;      // a held packet at the base waits for a receive: post_receive() sets retry_blocked
+  bool retry_blocked = false;
+  bool sequence_nak_sent = false;  // for this base
+  bool feedback_due = false;
+  GoBack go_back;
+  Acknowledgement ack;
+  GapWatch watch;
+  std::uint32_t ffm_serial = 0;
+  Duration feedback_rtt;  // from an FFM to the packet that it asked for; 0: none seen
+  Instant last_call;
+  std::optional<Outcome> owed;  // found while sending; handed out by the next handle_timeout()
+};
+
+}  // namespace brdma::qp

@@ -1,0 +1,118 @@
+// qp/serve_read.cc - answers on their way: READ responses, results of atomics, NAKs, in the order of their requests.
+// A READ's data is read from the application's memory when its packet is made, and its key is looked up for each
+// packet: the region may be gone since the request came.
+#include <algorithm>
+
+#include "qp/responder_impl.h"
+
+namespace brdma::qp {
+
+using wire::RcOp;
+
+bool Responder::Impl::poll_responses(TransmitBatch& batch, Instant now) {
+  bool added = false;
+  while (!resources.empty()) {
+    Response& answer = resources.front();
+    Sending sending = Sending::kDone;
+    switch (answer.kind) {
+      case Response::Kind::kRead:
+        sending = send_read_packet(answer, batch, now);
+        break;
+      case Response::Kind::kAtomic:
+        sending = send_atomic_answer(answer, batch, now);
+        break;
+      case Response::Kind::kNak:
+        sending = send_nak(answer, batch, now);
+        break;
+    }
+    if (sending == Sending::kFull) break;
+    if (sending != Sending::kMore) resources.pop();
+    added = added || sending != Sending::kStale;
+  }
+  return added;
+}
+
+wire::Packet Responder::Impl::answer_packet(const Response& answer, RcOp op, Instant now) const {
+  wire::Packet packet;
+  packet.op = op;
+  packet.bitmap = answer.bitmap;
+  packet.bth.opcode = wire::opcode_of(op, answer.bitmap);
+  packet.bth.dest_qpn = identity.attributes.destination_qpn;
+  packet.bth.psn = answer.psn;
+  packet.aeth = {wire::kSyndromeAck, answer.msn};
+  if (answer.bitmap) {
+    packet.bxth.retransmitted = answer.replay;
+    packet.bxth.source_qpn = identity.qpn;
+    packet.bxth.msn = answer.message;
+    packet.bxth.packet_index = answer.packet_index;
+    packet.bxth.timestamp = static_cast<std::uint64_t>(now.ns());
+  }
+  return packet;
+}
+
+void Responder::Impl::count_answer(const wire::Packet& packet, const Response& answer, std::size_t bytes,
+                                   Instant now) const {
+  if (!answer.replay) env.count(Counter::kSentDataPackets);
+  env.trace(now, identity.qpn,
+            trace::PacketSent{packet.bth.opcode, packet.bth.psn, static_cast<std::uint32_t>(bytes), answer.replay});
+}
+
+Responder::Impl::Sending Responder::Impl::send_read_packet(Response& answer, TransmitBatch& batch, Instant now) {
+  const std::uint32_t size = std::min(answer.bytes_left, mtu);
+  const bool last = answer.bytes_left <= mtu;
+  const RcOp op = answer.started ? (last ? RcOp::kReadResponseLast : RcOp::kReadResponseMiddle)
+                                 : (last ? RcOp::kReadResponseOnly : RcOp::kReadResponseFirst);
+  const wire::Packet packet = answer_packet(answer, op, now);
+  if (!batch.fits(TransmitBatch::packet_bytes(packet, size), size == 0 ? 0 : 1, answer.bitmap)) return Sending::kFull;
+  std::byte* data = nullptr;
+  const auto fault = env.memory.resolve(identity.pd, answer.rkey, answer.address, size, kAccessRemoteRead, &data);
+  if (fault != memory::Fault::kNone) {
+    refuse_read(answer);
+    return Sending::kMore;
+  }
+  const Slice slice{data, size};
+  batch.add(packet, size == 0 ? std::span<const Slice>{} : std::span<const Slice>{&slice, 1}, size);
+  count_answer(packet, answer, size, now);
+  answer.started = true;
+  answer.psn = answer.psn + 1;
+  answer.packet_index = (answer.packet_index + 1) & 0xFF'FFFF;
+  answer.address += size;
+  answer.bytes_left -= size;
+  return last ? Sending::kDone : Sending::kMore;
+}
+
+// The region went away while its data was being sent: the rest of the answers makes place for a NAK.
+void Responder::Impl::refuse_read(const Response& answer) {
+  Response nak;
+  nak.syndrome = wire::kSyndromeNakRemoteAccess;
+  nak.psn = answer.psn;
+  nak.msn = answer.msn;
+  if (!halted) {
+    owed = Outcome{true, kEventAccessError};
+    env.count(Counter::kRemoteAccessErrors);
+  }
+  halted = true;
+  resources.replace_all(nak);
+}
+
+Responder::Impl::Sending Responder::Impl::send_atomic_answer(const Response& answer, TransmitBatch& batch,
+                                                             Instant now) {
+  wire::Packet packet = answer_packet(answer, RcOp::kAtomicAcknowledge, now);
+  packet.atomic_original = answer.original;
+  if (!batch.fits(TransmitBatch::packet_bytes(packet, 0), 0, answer.bitmap)) return Sending::kFull;
+  batch.add(packet, {}, 0);
+  count_answer(packet, answer, sizeof answer.original, now);
+  return Sending::kDone;
+}
+
+Responder::Impl::Sending Responder::Impl::send_nak(const Response& answer, TransmitBatch& batch, Instant now) {
+  // What it asks for has come meanwhile: the peer must not go back for it.
+  if (!halted && answer.psn != base()) return Sending::kStale;
+  // A BitmapAck can only speak of the base.
+  const bool bitmap = answer.bitmap && answer.psn == base();
+  if (!send_acknowledgement(batch, answer.syndrome, answer.psn, bitmap, now)) return Sending::kFull;
+  if (answer.syndrome == wire::kSyndromeNakSequence) env.count(Counter::kSentSeqNak);
+  return Sending::kDone;
+}
+
+}  // namespace brdma::qp

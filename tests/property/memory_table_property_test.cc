@@ -1,0 +1,98 @@
+// The memory table against a std::map of live regions: keys are right or refused, bounds are exact, nothing survives
+// its removal.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <limits>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "memory/memory_table.h"
+#include "support/seeds.h"
+
+namespace brdma::memory {
+namespace {
+
+// In wide arithmetic and in the order that the header promises.
+Fault expected(const MemoryRegion* region, const ProtectionDomain* pd, std::uint64_t address, std::uint64_t length,
+               std::uint32_t needed) {
+  if (length == 0) return Fault::kNone;
+  if (region == nullptr) return Fault::kBadKey;
+  if (region->pd != pd) return Fault::kWrongDomain;
+  if ((needed & ~region->access) != 0) return Fault::kNoPermission;
+  using Wide = unsigned __int128;
+  const bool inside = address >= region->iova && Wide{address} + length <= Wide{region->iova} + region->length;
+  return inside ? Fault::kNone : Fault::kOutOfBounds;
+}
+
+std::uint64_t near(std::uint64_t centre, Random& random) { return centre + random.below(9) - 4; }
+
+TEST(MemoryTableProperty, EqualsAMapOfRegions) {
+  test::for_each_seed(100, [](Random& random) {
+    MemoryTable table{Random{random.next()}};
+    std::vector<ProtectionDomain*> domains{table.alloc_pd(), table.alloc_pd()};
+    std::map<std::uint32_t, MemoryRegion*> live;
+    std::set<std::uint32_t> keys;
+    constexpr std::uint32_t kAccess[] = {0, 1, 1 | 2, 1 | 4, 1 | 8, 1 | 2 | 4 | 8, 4};
+    constexpr std::uint32_t kNeeded[] = {0, 1, 2, 4, 8};
+    const auto pick_region = [&]() -> MemoryRegion* {
+      if (live.empty()) return nullptr;
+      return std::next(live.begin(), static_cast<std::ptrdiff_t>(random.below(live.size())))->second;
+    };
+    for (int step = 0; step < 600; ++step) {
+      const auto choice = random.below(10);
+      if (choice < 2) {
+        ProtectionDomain* pd = domains[random.below(2)];
+        const std::uint64_t length = random.below(4) == 0 ? random.below(3) : random.next() >> random.below(64);
+        const std::uint64_t iova = random.below(3) == 0 ? 0 - length - random.below(3) : random.next();
+        const std::uint64_t address = 0x1000;
+        const bool fits =
+            length <= 1 || length - 1 <= std::numeric_limits<std::uint64_t>::max() - std::max(iova, address);
+        auto added = table.add(pd, address, length, iova, kAccess[random.below(7)]);
+        ASSERT_EQ(added.ok(), fits || length == 0) << length << " at " << iova;
+        if (!added.ok()) continue;
+        ASSERT_NE(added.value()->key, 0u);
+        ASSERT_TRUE(live.emplace(added.value()->key, added.value()).second) << "key given twice";
+        keys.insert(added.value()->key);
+      } else if (choice == 2) {
+        MemoryRegion* region = pick_region();
+        if (region == nullptr) continue;
+        live.erase(region->key);
+        ASSERT_TRUE(table.remove(region).ok());
+      } else {
+        const MemoryRegion* region = pick_region();
+        std::uint32_t key = region != nullptr ? region->key : 0;
+        if (random.below(6) == 0) key = static_cast<std::uint32_t>(random.next());
+        if (random.below(6) == 0 && !keys.empty()) key = *keys.lower_bound(*keys.begin());
+        const auto found = live.find(key);
+        const MemoryRegion* aimed = found == live.end() ? nullptr : found->second;
+        const std::uint64_t address = region == nullptr ? random.next()
+                                      : random.below(2) ? near(region->iova, random)
+                                                        : near(region->iova + region->length, random);
+        const std::uint64_t length = region == nullptr ? 1
+                                     : random.below(2) ? random.below(6)
+                                                       : near(region->length, random);
+        const std::uint32_t needed = kNeeded[random.below(5)];
+        const ProtectionDomain* pd = domains[random.below(2)];
+        std::byte* bytes = nullptr;
+        const Fault fault = table.resolve(pd, key, address, length, needed, &bytes);
+        ASSERT_EQ(fault, expected(aimed, pd, address, length, needed)) << "step " << step;
+        if (fault == Fault::kNone && length > 0) {
+          ASSERT_EQ(reinterpret_cast<std::uintptr_t>(bytes), aimed->address + (address - aimed->iova));
+        } else {
+          ASSERT_EQ(bytes, nullptr);
+        }
+      }
+      ASSERT_EQ(table.regions(), live.size());
+    }
+    for (const auto& [key, region] : live) {
+      ASSERT_EQ(table.dealloc_pd(region->pd).error(), EBUSY);
+      ASSERT_TRUE(table.remove(region).ok());
+    }
+    for (ProtectionDomain* pd : domains) ASSERT_TRUE(table.dealloc_pd(pd).ok());
+  });
+}
+
+}  // namespace
+}  // namespace brdma::memory

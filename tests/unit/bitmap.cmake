@@ -1,0 +1,3 @@
+brdma_unit_test(bitmap_receive_window_test LINK brdma_bitmap brdma_test_support)
+brdma_unit_test(bitmap_send_window_test LINK brdma_bitmap brdma_test_support)
+brdma_unit_test(bitmap_gap_table_test LINK brdma_bitmap brdma_test_support)

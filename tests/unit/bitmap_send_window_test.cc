@@ -1,0 +1,112 @@
+// tests spec 1: the send bitmap's states, sender's reaction.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "bitmap/send_window.h"
+#include "support/checks.h"
+
+namespace brdma::bitmap {
+namespace {
+
+using enum EntryState;
+
+SendWindow with_entry_in(EntryState state) {
+  SendWindow window{Psn{1003}, 16};
+  window.sent(0, Instant{});
+  window.sent(0, Instant{});
+  if (state == kSuspectedLost) window.suspect(Psn{1003});
+  if (state == kRetransmitPending || state == kRetransmittedUnacked) window.request_retransmission(Psn{1003});
+  if (state == kRetransmittedUnacked) window.retransmitted(Psn{1003}, 0, Instant{});
+  if (state == kAcked) window.acknowledge(Psn{1003});
+  EXPECT_EQ(window.entry(Psn{1003}).state, state);
+  return window;
+}
+
+TEST(SendWindow, MovesOfAnEntryAreLegalOrRefused) {
+  constexpr EntryState kIllegal{0xFF};  // a failed check
+  struct Case {
+    const char* name;
+    std::function<void(SendWindow&)> move;
+    EntryState to[5];  // from sent-unacked, suspected-lost, retransmit-pending, retransmitted-unacked, acked
+  };
+  const Case cases[] = {
+      {"request",
+       [](SendWindow& w) { w.request_retransmission(Psn{1003}); },
+       {kRetransmitPending, kRetransmitPending, kRetransmitPending, kRetransmitPending, kAcked}},
+      {"suspect",
+       [](SendWindow& w) { w.suspect(Psn{1003}); },
+       {kSuspectedLost, kIllegal, kIllegal, kIllegal, kIllegal}},
+      {"retransmitted",
+       [](SendWindow& w) { w.retransmitted(Psn{1003}, 0, Instant{}); },
+       {kIllegal, kIllegal, kRetransmittedUnacked, kIllegal, kIllegal}},
+      {"acknowledge", [](SendWindow& w) { w.acknowledge(Psn{1003}); }, {kAcked, kAcked, kAcked, kAcked, kAcked}},
+      {"acknowledge_before",
+       [](SendWindow& w) { w.acknowledge_before(Psn{1004}); },
+       {kAcked, kAcked, kAcked, kAcked, kAcked}},
+  };
+  const test::ThrowingChecks checks;
+  for (const Case& c : cases) {
+    for (const EntryState from : {kSentUnacked, kSuspectedLost, kRetransmitPending, kRetransmittedUnacked, kAcked}) {
+      SCOPED_TRACE(std::string{c.name} + " from " + std::to_string(static_cast<int>(from)));
+      SendWindow window = with_entry_in(from);
+      const EntryState to = c.to[static_cast<int>(from)];
+      if (to == kIllegal) {
+        EXPECT_THROW(c.move(window), test::CheckFailed);
+        EXPECT_EQ(window.entry(Psn{1003}).state, from);
+      } else {
+        c.move(window);
+        EXPECT_EQ(window.entry(Psn{1003}).state, to);
+        EXPECT_EQ(window.pending(), to == kRetransmitPending ? 1u : 0u);
+        EXPECT_EQ(window.unacked(), to == kAcked ? 1u : 2u);
+      }
+    }
+  }
+}
+
+TEST(SendWindow, ReachesOnlyWhatWasSent) {
+  const test::ThrowingChecks checks;
+  SendWindow window{Psn{0xFFFFFF}, 2};
+  EXPECT_THROW((void)window.entry(Psn{0xFFFFFF}), test::CheckFailed);
+  window.sent(0, Instant{});
+  window.sent(1, Instant{});
+  EXPECT_TRUE(window.contains(Psn{0}));
+  EXPECT_FALSE(window.contains(Psn{1}));
+  EXPECT_FALSE(window.contains(Psn{0xFFFFFE}));
+  EXPECT_EQ(window.room(), 0u);
+  EXPECT_THROW(window.sent(0, Instant{}), test::CheckFailed) << "beyond the window";
+  EXPECT_THROW(window.acknowledge(Psn{1}), test::CheckFailed);
+  EXPECT_THROW(window.acknowledge_before(Psn{2}), test::CheckFailed);
+  EXPECT_EQ(window.acknowledge_before(Psn{1}), 2u);
+  EXPECT_EQ(window.base(), Psn{0xFFFFFF}) << "until advance()";
+  EXPECT_EQ(window.advance(), 2u);
+  EXPECT_EQ(window.base(), Psn{1});
+}
+
+TEST(SendWindow, RemembersWhenAnEntryWasSentOverTheWrapOfItsClock) {
+  SendWindow window{Psn{1}, 4};
+  const Instant at = Instant::from_ns((std::int64_t{1} << 38) - 100);  // 64 ns * 2^32 is 2^38 ns
+  window.sent(0, at);
+  const Instant seen = window.sent_at(Psn{1}, at + 3_s);
+  EXPECT_LE(seen, at);
+  EXPECT_GT(seen, at - 64_ns);
+}
+
+TEST(SendWindow, FindsPendingEntriesAmongManySentLater) {
+  SendWindow window{Psn{100}, 1u << 16};
+  window.sent_run(10, 0, Instant{});
+  window.request_retransmission(Psn{109});
+  window.sent_run(5000, 0, Instant{});  // far beyond what the bitmap of pending entries holds
+  EXPECT_EQ(window.next_pending(Psn{100}), Psn{109});
+  EXPECT_EQ(window.next_pending(Psn{110}), window.next());
+  EXPECT_EQ(window.next_pending(Psn{109 + 64}), window.next());
+  window.request_retransmission(Psn{4000});
+  EXPECT_EQ(window.next_pending(Psn{110}), Psn{4000});
+  window.retransmitted(Psn{109}, 0, Instant{});
+  EXPECT_EQ(window.next_pending(Psn{100}), Psn{4000});
+  window.request_retransmission(Psn{101});
+  EXPECT_EQ(window.next_pending(Psn{100}), Psn{101});
+}
+
+}  // namespace
+}  // namespace brdma::bitmap

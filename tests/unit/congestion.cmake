@@ -1,0 +1,1 @@
+brdma_unit_test(congestion_delay_window_test LINK brdma_congestion)

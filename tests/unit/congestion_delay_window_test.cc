@@ -1,0 +1,232 @@
+// The delay window in a closed loop: flows over one bottleneck with a finite queue, modelled packet by packet.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <queue>
+#include <vector>
+
+#include "base/random.h"
+#include "congestion/delay_window.h"
+
+namespace brdma::congestion {
+namespace {
+
+constexpr std::uint64_t kPacket = 4156;
+constexpr unsigned kPacketsPerAck = 8;
+
+struct Path {
+  Bandwidth rate;
+  std::uint64_t queue_bytes = 256 * 1024;
+  Duration round_trip = 100_us;  // without queueing
+  std::uint32_t loss_ppm = 0;
+  // Once every `stall_every`, the receiver is not scheduled for `stall`: what arrives meanwhile is answered at its end.
+  Duration stall_every{}, stall{};
+};
+
+struct Result {
+  double utilisation = 0;  // delivered, as a share of the rate
+  double dropped = 0;      // by the queue, as a share of what was sent
+  std::vector<std::uint64_t> delivered;
+};
+
+// Sends as much as each flow's window lets it; a lost packet leaves its flow's flight when its answer would have come.
+class Bottleneck {
+ public:
+  Bottleneck(const Path& path, std::size_t flows) : path_(path), flows_(flows), random_(1) {}
+
+  void set_round_trip(Duration round_trip) { path_.round_trip = round_trip; }
+  [[nodiscard]] const DelayWindow& window(std::size_t flow) const { return flows_[flow].window; }
+
+  Result run(Duration how_long) {
+    const Instant end = now_ + how_long;
+    for (auto& flow : flows_) flow.delivered = 0;
+    sent_ = dropped_ = 0;
+    for (std::size_t i = 0; i < flows_.size(); ++i) fill(i);
+    while (!answers_.empty() && answers_.top().at <= end) {
+      const Answer answer = answers_.top();
+      answers_.pop();
+      now_ = answer.at;
+      handle(answer);
+    }
+    now_ = end;
+    Result result;
+    std::uint64_t total = 0;
+    for (const auto& flow : flows_) {
+      result.delivered.push_back(flow.delivered);
+      total += flow.delivered;
+    }
+    result.utilisation = static_cast<double>(path_.rate.time_for(total).ns()) / static_cast<double>(how_long.ns());
+    result.dropped = static_cast<double>(dropped_) / static_cast<double>(sent_);
+    return result;
+  }
+
+ private:
+  struct Answer {
+    Instant at;
+    std::uint64_t order;
+    std::size_t flow;
+    Instant sent;
+    bool lost;
+    bool operator>(const Answer& other) const { return at != other.at ? at > other.at : order > other.order; }
+  };
+  struct Flow {
+    DelayWindow window;
+    std::uint64_t in_flight = 0, unreported = 0, delivered = 0;
+    unsigned packets_unreported = 0;
+  };
+
+  void fill(std::size_t index) {
+    Flow& flow = flows_[index];
+    while (flow.in_flight + kPacket <= flow.window.bytes()) {
+      flow.in_flight += kPacket;
+      send(index);
+    }
+  }
+  void send(std::size_t flow) {
+    ++sent_;
+    free_at_ = std::max(free_at_, now_);
+    const bool full = free_at_ - now_ + path_.rate.time_for(kPacket) > path_.rate.time_for(path_.queue_bytes);
+    const bool lost = full || random_.chance_per_million(path_.loss_ppm);
+    if (full) {
+      ++dropped_;
+    } else {
+      free_at_ = free_at_ + path_.rate.time_for(kPacket);
+    }
+    answers_.push({stalled(free_at_ + path_.round_trip), order_++, flow, now_, lost});
+  }
+  [[nodiscard]] Instant stalled(Instant at) const {
+    if (path_.stall_every == Duration{}) return at;
+    const Duration into = Duration::from_ns(at.ns() % path_.stall_every.ns());
+    return into < path_.stall ? at + (path_.stall - into) : at;
+  }
+  void handle(const Answer& answer) {
+    Flow& flow = flows_[answer.flow];
+    const bool limited = flow.in_flight + 2 * kPacket > flow.window.bytes();
+    if (!answer.lost) {
+      flow.delivered += kPacket;
+      flow.unreported += kPacket;
+    }
+    flow.in_flight -= kPacket;
+    if (++flow.packets_unreported == kPacketsPerAck) {
+      flow.window.on_acknowledgement(flow.unreported, now_ - answer.sent, limited, now_);
+      flow.unreported = 0;
+      flow.packets_unreported = 0;
+    }
+    fill(answer.flow);
+  }
+
+  Path path_;
+  std::vector<Flow> flows_;
+  Random random_;
+  std::priority_queue<Answer, std::vector<Answer>, std::greater<>> answers_;
+  Instant now_, free_at_;
+  std::uint64_t order_ = 0, sent_ = 0, dropped_ = 0;
+};
+
+Bandwidth gbit(std::uint64_t g) { return Bandwidth::from_bps(g * 1'000'000'000); }
+
+TEST(DelayWindow, FillsTheLinkAndNotItsQueue) {
+  struct Case {
+    std::uint64_t gbit;
+    Duration round_trip;
+  };
+  // Up to twice the queue on the path. Beyond that an unpaced window's bursts are what overflows, not its size.
+  const Case cases[] = {{1, 20_us},  {1, 100_us}, {1, 1_ms},   {1, 4_ms},    {2, 100_us},  {2, 1_ms},   {5, 20_us},
+                        {5, 100_us}, {5, 400_us}, {10, 20_us}, {10, 100_us}, {10, 200_us}, {10, 400_us}};
+  for (const auto& [rate, round_trip] : cases) {
+    SCOPED_TRACE(std::to_string(rate) + " Gbit/s, " + std::to_string(round_trip.ns() / 1000) + " us");
+    Bottleneck link{{.rate = gbit(rate), .round_trip = round_trip}, 1};
+    link.run(std::max(20_ms, round_trip * 60));  // warm-up
+    const Result steady = link.run(1_s);
+    EXPECT_GT(steady.utilisation, 0.97);
+    EXPECT_LT(steady.dropped, 0.001);
+  }
+}
+
+TEST(DelayWindow, StartsWithinAFewRoundTrips) {
+  Bottleneck link{{.rate = gbit(10), .round_trip = 200_us}, 1};
+  EXPECT_GT(link.run(2_ms).utilisation, 0.5);
+}
+
+TEST(DelayWindow, FlowsShareABottleneckEvenly) {
+  for (const std::uint64_t rate : {1, 10}) {
+    for (const std::size_t flows : {2, 4, 8}) {
+      SCOPED_TRACE(std::to_string(rate) + " Gbit/s, flows: " + std::to_string(flows));
+      Bottleneck link{{.rate = gbit(rate)}, flows};
+      link.run(4_s);  // they start at the same instant and see each other's queue as the path: a few drains correct it
+      const Result steady = link.run(1_s);
+      EXPECT_GT(steady.utilisation, 0.97);
+      EXPECT_LT(steady.dropped, 0.002);
+      const auto [least, most] = std::minmax_element(steady.delivered.begin(), steady.delivered.end());
+      EXPECT_LT(*most, *least * 2);
+    }
+  }
+}
+
+TEST(DelayWindow, RandomLossDoesNotShrinkIt) {
+  Bottleneck link{{.rate = gbit(10), .loss_ppm = 50'000}, 1};
+  link.run(20_ms);
+  EXPECT_GT(link.run(100_ms).utilisation, 0.92);  // 0.95 is all there is
+}
+
+TEST(DelayWindow, ADescheduledPeerCostsLittleMoreThanTheTimeItIsAway) {
+  // 4 ms away in every 40: 0.9 is all there is, and every packet of that time shows an RTT of up to 4 ms.
+  Bottleneck link{{.rate = gbit(10), .stall_every = 40_ms, .stall = 4_ms}, 1};
+  link.run(80_ms);
+  EXPECT_GT(link.run(400_ms).utilisation, 0.85);
+}
+
+TEST(DelayWindow, AQueueShorterThanTheTargetIsNotFloodedWithoutBound) {
+  Bottleneck link{{.rate = gbit(10), .queue_bytes = 64 * 1024}, 1};
+  link.run(20_ms);
+  const Result steady = link.run(100_ms);
+  EXPECT_GT(steady.utilisation, 0.95);
+  EXPECT_LE(link.window(0).bytes(), 10'000'000'000 / 8 * 220 / 1'000'000);  // rate * (base + target) and a little
+}
+
+TEST(DelayWindow, LearnsThatThePathHasBecomeLonger) {
+  Bottleneck link{{.rate = gbit(5)}, 1};
+  link.run(50_ms);
+  link.set_round_trip(2_ms);
+  link.run(DelayWindowConfig{}.base_rtt_period * 2 + 300_ms);
+  EXPECT_GE(link.window(0).base_rtt(), 2_ms);
+  EXPECT_LT(link.window(0).base_rtt(), 2_ms + 100_us);
+  EXPECT_GT(link.run(200_ms).utilisation, 0.95);
+}
+
+TEST(DelayWindow, GrowsOnlyWhenItIsInUse) {
+  DelayWindow window;
+  const std::uint64_t before = window.bytes();
+  Instant now;
+  for (int i = 0; i < 1000; ++i) window.on_acknowledgement(100'000, 50_us, false, now = now + 10_us);
+  EXPECT_EQ(window.bytes(), before);
+  for (int i = 0; i < 1000; ++i) window.on_acknowledgement(100'000, 50_us, true, now = now + 10_us);
+  EXPECT_GT(window.bytes(), before);
+}
+
+TEST(DelayWindow, ATimeoutHalvesDownToTheMinimum) {
+  DelayWindow window;
+  const std::uint64_t before = window.bytes();
+  window.on_timeout(Instant{});
+  EXPECT_EQ(window.bytes(), before / 2);
+  for (int i = 0; i < 10; ++i) window.on_timeout(Instant{});
+  EXPECT_EQ(window.bytes(), DelayWindowConfig{}.min_bytes);
+}
+
+TEST(DelayWindow, ExtremeSamplesAreHarmless) {
+  DelayWindow window;
+  Instant now;
+  for (const Duration rtt : {0_ns, 1_ns, 3600_s, Duration::from_ns(-5), 1_us}) {
+    for (const std::uint64_t acked : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 40}) {
+      now = now + 1_ms;
+      window.on_acknowledgement(acked, rtt, true, now);
+      window.on_acknowledgement(acked, rtt, true, now);
+      EXPECT_GE(window.bytes(), DelayWindowConfig{}.min_bytes);
+      EXPECT_LE(window.bytes(), DelayWindowConfig{}.max_bytes);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace brdma::congestion

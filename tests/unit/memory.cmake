@@ -1,0 +1,1 @@
+brdma_unit_test(memory_table_test LINK brdma_memory)

@@ -1,0 +1,2 @@
+brdma_unit_test(recovery_gap_judge_test LINK brdma_recovery)
+brdma_unit_test(recovery_rtt_estimator_test LINK brdma_recovery)

@@ -1,0 +1,1 @@
+brdma_unit_test(trace_text_test LINK brdma_trace)

@@ -1,0 +1,142 @@
+#include "lease_book.h"
+
+#include <fcntl.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "control/statistics.h"
+
+namespace brdma::daemon {
+namespace {
+
+std::int64_t unix_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// One message; it fits the empty buffer of a connection on which nothing was sent, so it is never cut.
+bool send_reply(int connection, const io::LeaseReply& reply, const std::array<int, 2>* descriptors) {
+  iovec part{const_cast<io::LeaseReply*>(&reply), sizeof reply};
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(2 * sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (descriptors != nullptr) {
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof *descriptors);
+    std::memcpy(CMSG_DATA(header), descriptors->data(), sizeof *descriptors);
+  }
+  return ::sendmsg(connection, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof reply);
+}
+
+ContextError no_slot(const SharedState& state) {
+  const std::uint32_t used = leases_in_use(state);
+  constexpr std::uint32_t kAll = io::kSlotCount - io::kFirstLeasableSlot;
+  const std::string how_many = std::to_string(used) + " of " + std::to_string(kAll) + " leases are in use";
+  if (used == kAll) return {ENOSPC, how_many + ": end programs that use a device ('brdma resource' lists them)"};
+  return {ENOSPC,
+          how_many + " and the others belong to other users: end a program of your own, or have brdmad restarted"};
+}
+
+}  // namespace
+
+void refuse(int connection, const ContextError& reason) {
+  io::LeaseReply reply;
+  reply.error = reason.error;
+  io::put_text(reply.message, reason.message);
+  static_cast<void>(send_reply(connection, reply, nullptr));
+}
+
+bool LeaseBook::answer(std::uint32_t slot, int connection) {
+  io::LeaseReply reply;
+  reply.slot = slot;
+  reply.dual_stack = group_.dual_stack ? 1 : 0;
+  reply.lease_id = state_.slots[slot].lease_id;
+  const std::array<int, 2> descriptors{group_.sockets[slot].get(), pages_[slot].fd()};
+  return send_reply(connection, reply, &descriptors);
+}
+
+Result<std::uint32_t, ContextError> LeaseBook::grant(const LeaseClient& client, const io::LeaseRequest& request) {
+  const auto refused = [&client](const ContextError& reason) {
+    refuse(client.connection, reason);
+    return reason;
+  };
+  const auto slot = choose_slot(state_, client.uid);
+  if (!slot) return refused(no_slot(state_));
+  StatisticsMapping page = StatisticsMapping::create();
+  if (!page.valid()) {
+    return refused({errno, std::string("cannot make a statistics page: ") + std::strerror(errno)});
+  }
+  pages_[*slot] = std::move(page);
+
+  SlotRecord& record = state_.slots[*slot];
+  record.has_owner = true;
+  record.uid = client.uid;
+  record.pid = client.pid != 0 ? client.pid : request.pid;
+  record.lease_id = ++state_.lease_count;
+  record.since_unix_ns = unix_ns();
+  record.statistics_known = request.statistics_layout == control::statistics_layout();
+  io::put_text(record.program, io::get_text(request.program));
+  io::put_text(record.device, io::get_text(request.device));
+  record.state = SlotState::kOffered;
+
+  const int socket_fd = group_.sockets[*slot].get();
+  const bool kept = send_keep(channel_, *slot, client.connection, pages_[*slot].fd());
+  set_leased_buffer(socket_fd);
+  drain(socket_fd);
+  if (!kept || !answer(*slot, client.connection)) {
+    end(*slot);
+    return ContextError{EPIPE, "the client went away"};
+  }
+  record.state = SlotState::kLeased;
+  return *slot;
+}
+
+void LeaseBook::end(std::uint32_t slot) {
+  SlotRecord& record = state_.slots[slot];
+  if (record.statistics_known) add_ended(state_, io::get_text(record.device), pages_[slot].read());
+  pages_[slot] = {};
+  set_idle_buffer(group_.sockets[slot].get());
+  const std::uint32_t stale = drain(group_.sockets[slot].get());
+  spdlog::info("lease {} of {} (pid {}) ends: slot {}, {} datagrams thrown away", record.lease_id,
+               io::get_text(record.program), record.pid, slot, stale);
+  record.freed_at = ++state_.ending_count;
+  record.state = SlotState::kFree;
+  static_cast<void>(send_release(channel_, slot));
+}
+
+std::vector<LeaseBook::Adopted> LeaseBook::adopt(KeptLeases& kept) {
+  std::vector<Adopted> result;
+  for (std::uint32_t slot = io::kFirstLeasableSlot; slot < io::kSlotCount; ++slot) {
+    const SlotRecord& record = state_.slots[slot];
+    KeptLease lease = std::move(kept[slot]);
+    if (record.state == SlotState::kFree) {
+      if (lease.connection.valid()) static_cast<void>(send_release(channel_, slot));
+      continue;
+    }
+    pages_[slot] = StatisticsMapping::adopt(std::move(lease.statistics));
+    // Without a connection nobody waits: the worker died before it could hand it over.
+    const bool lives = lease.connection.valid() && pages_[slot].valid() &&
+                       (record.state == SlotState::kLeased || answer(slot, lease.connection.get()));
+    if (!lives) {
+      end(slot);
+      continue;
+    }
+    state_.slots[slot].state = SlotState::kLeased;
+    result.push_back({slot, std::move(lease.connection)});
+  }
+  return result;
+}
+
+}  // namespace brdma::daemon

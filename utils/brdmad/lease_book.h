@@ -1,0 +1,57 @@
+// brdmad/lease_book.h - grants and ends leases: the one place that moves slots between their states.
+//
+// Order of a grant:  record, hand over to the holder, drain, answer, mark as leased.
+// Order of an end:   add the statistics, drain, free the record, tell the holder.
+// A worker may die between any two steps: adopt() of the next one puts things right.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "bitmaprdma/context.h"
+#include "handover.h"
+#include "shared_state.h"
+#include "socket_group.h"
+#include "statistics_page.h"
+
+namespace brdma::daemon {
+
+struct LeaseClient {
+  std::uint32_t uid = 0;
+  std::uint32_t pid = 0;
+  int connection = -1;
+};
+
+class LeaseBook {
+ public:
+  LeaseBook(SharedState& state, SocketGroup& group, int channel) : state_(state), group_(group), channel_(channel) {}
+
+  // Answers the request on client.connection. The slot, or why not (the refusal was sent too).
+  [[nodiscard]] Result<std::uint32_t, ContextError> grant(const LeaseClient& client, const io::LeaseRequest& request);
+  void end(std::uint32_t slot);
+
+  // Takes over what an earlier worker left: the slots that live on, each with its connection.
+  struct Adopted {
+    std::uint32_t slot = 0;
+    io::FileDescriptor connection;
+  };
+  [[nodiscard]] std::vector<Adopted> adopt(KeptLeases& kept);
+
+  [[nodiscard]] const SharedState& state() const { return state_; }
+  [[nodiscard]] Statistics statistics(std::uint32_t slot) const { return pages_[slot].read(); }
+
+ private:
+  bool answer(std::uint32_t slot, int connection);
+
+  SharedState& state_;
+  SocketGroup& group_;
+  int channel_;
+  std::array<StatisticsMapping, io::kSlotCount> pages_;
+};
+
+// Sends an answer without descriptors. A client that does not take it gets none.
+void refuse(int connection, const ContextError& reason);
+
+}  // namespace brdma::daemon

@@ -1,0 +1,119 @@
+// brdmad - opens UDP port 4791 once for all RDMA programs of a network namespace and leases them their share of it.
+#include <fcntl.h>
+#include <signal.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "control/config.h"
+#include "holder.h"
+#include "options.h"
+
+namespace brdma::daemon {
+namespace {
+
+constexpr const char* kDescription =
+    "brdmad - leases shares of UDP port 4791 (RoCEv2) to RDMA programs.\n\n"
+    "One brdmad serves a network namespace. The first program that opens a device starts it, as that user and for "
+    "that\n"
+    "user, and it ends by itself some seconds after the last one; nobody needs to start it by hand. An administrator\n"
+    "who wants to serve every user of a machine runs 'brdmad --system --foreground --idle-seconds 0' as a service.\n";
+constexpr const char* kFooter =
+    "\nFiles: /etc/bitmaprdma.toml, ~/.config/bitmaprdma.toml ([daemon] idle_seconds).\n"
+    "Environment: BRDMA_IDLE_SECONDS.\n"
+    "Exit codes: 0 done, 1 it can't serve (the message says why), 2 misuse.\n"
+    "See: docs/daemon.md; 'brdma system show' asks a running brdmad.\n";
+
+// Whoever started us may have left us anything: signals blocked or ignored, descriptors open.
+void shed_inheritance(int ready_fd) {
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  for (int signal = 1; signal < SIGRTMIN; ++signal) ::signal(signal, SIG_DFL);
+  ::signal(SIGPIPE, SIG_IGN);
+  constexpr unsigned kFirst = 3;
+  if (ready_fd > static_cast<int>(kFirst)) ::syscall(SYS_close_range, kFirst, static_cast<unsigned>(ready_fd) - 1, 0u);
+  const unsigned next = ready_fd >= 0 ? static_cast<unsigned>(ready_fd) + 1 : kFirst;
+  ::syscall(SYS_close_range, next, ~0u, 0u);
+  if (ready_fd >= 0) ::fcntl(ready_fd, F_SETFD, FD_CLOEXEC);
+}
+
+// Continues in a process of its own session with ready_fd set; in the calling one, waits for its answer and exits.
+void go_to_background(Options& options) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) std::exit(1);
+  const pid_t child = ::fork();
+  if (child < 0) std::exit(1);
+  if (child > 0) {
+    ::close(ends[1]);
+    std::string answer;
+    std::array<char, 1024> buffer{};
+    ssize_t got = 0;
+    while ((got = ::read(ends[0], buffer.data(), buffer.size())) > 0)
+      answer.append(buffer.data(), static_cast<std::size_t>(got));
+    while (!answer.empty() && answer.back() == '\n') answer.pop_back();
+    if (answer == "ready") std::exit(0);
+    if (answer == "taken") answer = "another brdmad serves this network namespace";
+    if (answer.starts_with("error ")) answer.erase(0, answer.find(' ', 6) + 1);
+    std::fprintf(stderr, "brdmad: %s\n", answer.empty() ? "it ended before it was ready" : answer.c_str());
+    std::exit(1);
+  }
+  ::setsid();
+  if (::fork() != 0) ::_exit(0);  // never again a session leader: no terminal can become ours
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (int fd = 0; fd < 3; ++fd) ::dup2(null, fd);
+  ::close(ends[0]);
+  ::close(null);
+  static_cast<void>(!::chdir("/"));
+  options.ready_fd = ends[1];
+}
+
+int run(int argc, char** argv) {
+  Options options;
+  const control::LoadedSettings loaded = control::load_settings();
+  options.idle_seconds = loaded.settings.idle_seconds;
+  CLI::App app{kDescription, "brdmad"};
+  app.footer(kFooter);
+  app.set_version_flag("-V,--version", std::string("brdmad ") + BRDMA_VERSION);
+  app.add_flag("--foreground", options.foreground, "stay in the foreground and log to standard error");
+  app.add_flag("--system", options.system, "serve every user, keeping them apart (root only)");
+  app.add_option("--idle-seconds", options.idle_seconds, "end after so long without lease and client; 0: never")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 86'400));
+  app.add_flag("--verbose", options.verbose, "log each question too");
+  app.add_option("--ready-fd", options.ready_fd, "write one line to this descriptor when ready (for the library)")
+      ->check(CLI::Range(3, 1'000'000));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (options.system && ::geteuid() != 0) {
+    std::fprintf(stderr, "brdmad: --system serves every user, so root must start it\n");
+    return 1;
+  }
+  shed_inheritance(options.ready_fd);
+  for (const std::string& error : loaded.errors) std::fprintf(stderr, "brdmad: %s\n", error.c_str());
+  if (!options.foreground) go_to_background(options);
+  auto logger = std::make_shared<spdlog::logger>("brdmad", std::make_shared<spdlog::sinks::stderr_sink_st>());
+  logger->set_level(!options.foreground ? spdlog::level::off
+                    : options.verbose   ? spdlog::level::debug
+                                        : spdlog::level::info);
+  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e brdmad[%P] %l: %v");
+  spdlog::set_default_logger(std::move(logger));
+  return run_holder(options);
+}
+
+}  // namespace
+}  // namespace brdma::daemon
+
+int main(int argc, char** argv) { return brdma::daemon::run(argc, argv); }

@@ -1,0 +1,140 @@
+#include "queries.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "control/statistics.h"
+#include "device/datagram.h"
+#include "io/daemon_connection.h"
+
+namespace brdma::daemon {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json error_json(const ContextError& reason) {
+  return {{"error", {{"errno", reason.error}, {"message", reason.message}}}};
+}
+
+Json version(const QueryContext& context) {
+  return {{"version", BRDMA_VERSION},
+          {"lease_protocol", io::kLeaseVersion},
+          {"pid", ::getppid()},
+          {"worker_pid", ::getpid()},
+          {"worker_starts", context.book.state().worker_starts},
+          {"uid", ::geteuid()},
+          {"system", context.options.system}};
+}
+
+Json config(const QueryContext& context) {
+  return {{"udp_port", kRoceUdpPort},
+          {"slots", io::kSlotCount},
+          {"dual_stack", context.dual_stack},
+          {"system", context.options.system},
+          {"idle_seconds", context.options.idle_seconds}};
+}
+
+Json lease_json(std::uint32_t slot, const SlotRecord& record) {
+  return {{"pid", record.pid},
+          {"comm", std::string(io::get_text(record.program))},
+          {"device", std::string(io::get_text(record.device))},
+          {"slot", slot},
+          {"uid", record.uid},
+          {"lease_id", record.lease_id},
+          {"since_unix_ns", record.since_unix_ns}};
+}
+
+// Calls f(slot, record) for each lease.
+template <class F>
+void for_each_lease(const SharedState& state, F f) {
+  for (std::uint32_t slot = 0; slot < io::kSlotCount; ++slot) {
+    if (state.slots[slot].state != SlotState::kFree) f(slot, state.slots[slot]);
+  }
+}
+
+Json leases(const QueryContext& context) {
+  Json list = Json::array();
+  for_each_lease(context.book.state(),
+                 [&](std::uint32_t slot, const SlotRecord& record) { list.push_back(lease_json(slot, record)); });
+  return {{"leases", std::move(list)}};
+}
+
+// Totals of a device: ended leases and living ones.
+Json statistics(const QueryContext& context) {
+  const SharedState& state = context.book.state();
+  std::map<std::string, Statistics> totals;
+  for (std::size_t i = 0; i < state.device_count; ++i) {
+    totals[std::string(io::get_text(state.devices[i].device))] = state.devices[i].ended;
+  }
+  Json processes = Json::array();
+  for_each_lease(state, [&](std::uint32_t slot, const SlotRecord& record) {
+    Json process = lease_json(slot, record);
+    process["counters"] = nullptr;  // of a library with other counters: not ours to name
+    if (record.statistics_known) {
+      const Statistics counted = context.book.statistics(slot);
+      control::accumulate(totals[std::string(io::get_text(record.device))], counted);
+      process["counters"] = control::to_json(counted);
+    }
+    processes.push_back(std::move(process));
+  });
+  Json devices = Json::array();
+  for (const auto& [device, sum] : totals) {
+    devices.push_back({{"device", device}, {"counters", control::to_json(sum)}});
+  }
+  return {{"devices", std::move(devices)},
+          {"processes", std::move(processes)},
+          {"management_datagrams", state.management_datagrams}};
+}
+
+Json shutdown(const QueryContext& context, const Json& request, bool& granted) {
+  if (context.asker_uid != ::geteuid() && context.asker_uid != 0) {
+    return error_json({EACCES, "only root and " + io::user_text(::geteuid()) + " may end this brdmad"});
+  }
+  const std::uint32_t used = leases_in_use(context.book.state());
+  const auto force = request.find("force");
+  if (used != 0 && (force == request.end() || *force != true)) {
+    return error_json({EBUSY, std::to_string(used) + " leases are in use and would end: ask again with force"});
+  }
+  granted = true;
+  return {{"shutdown", true}, {"leases_ended", used}};
+}
+
+Json answer(const QueryContext& context, const Json& request, bool& shut_down) {
+  const auto name = request.is_object() ? request.find("query") : request.end();
+  if (!request.is_object() || name == request.end() || !name->is_string()) {
+    return error_json({EINVAL, R"(a question is one line like {"query":"version"})"});
+  }
+  const auto& query = name->get_ref<const std::string&>();
+  if (query == "version") return version(context);
+  if (query == "shutdown") return shutdown(context, request, shut_down);
+  if (!may_use(context.options, context.asker_uid) && context.asker_uid != 0) return error_json(not_for_you());
+  if (query == "config") return config(context);
+  if (query == "leases") return leases(context);
+  if (query == "statistics") return statistics(context);
+  return error_json({EINVAL, "no such query; there are: version config leases statistics shutdown"});
+}
+
+}  // namespace
+
+bool may_use(const Options& options, std::uint32_t uid) { return options.system || uid == ::geteuid(); }
+
+ContextError not_for_you() {
+  return {EACCES, "brdmad (pid " + std::to_string(::getppid()) + ") in this network namespace belongs to " +
+                      io::user_text(::geteuid()) +
+                      " and serves only that user: run as that user, or have an administrator end it and run "
+                      "'brdmad --system' as a service, which serves every user"};
+}
+
+QueryAnswer answer_query(const QueryContext& context, std::string_view line) {
+  const Json request = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  QueryAnswer result;
+  const Json reply = answer(context, request, result.shutdown);
+  result.line = reply.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";
+  return result;
+}
+
+}  // namespace brdma::daemon

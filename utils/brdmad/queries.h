@@ -1,0 +1,32 @@
+// brdmad/queries.h - answers to JSON questions (docs/daemon.md#questions). Pure but for the clock and pids.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "lease_book.h"
+#include "options.h"
+
+namespace brdma::daemon {
+
+struct QueryContext {
+  const Options& options;
+  const LeaseBook& book;
+  bool dual_stack = false;
+  std::uint32_t asker_uid = 0;
+};
+
+struct QueryAnswer {
+  std::string line;       // JSON and a line feed
+  bool shutdown = false;  // the daemon ends once the answer is sent
+};
+
+// Errors are answered as {"error":{"errno":N,"message":"..."}}: EINVAL not JSON or no such query, EACCES, EBUSY.
+[[nodiscard]] QueryAnswer answer_query(const QueryContext& context, std::string_view line);
+
+// Who may have a lease of, or ask, the daemon of this user.
+[[nodiscard]] bool may_use(const Options& options, std::uint32_t uid);
+[[nodiscard]] ContextError not_for_you();
+
+}  // namespace brdma::daemon

@@ -1,0 +1,55 @@
+// brdmad/session.h - one client connection: first bytes decide whether it becomes a lease or asks questions.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "lease_book.h"
+#include "options.h"
+
+namespace brdma::daemon {
+
+namespace asio = boost::asio;
+class Session;
+
+// What a session needs of the worker that owns it.
+struct SessionHost {
+  virtual ~SessionHost() = default;
+  virtual LeaseBook& book() = 0;
+  virtual const Options& options() = 0;
+  virtual bool dual_stack() = 0;
+  virtual void session_ended(Session* session) = 0;  // may destroy it once its handlers are done
+  virtual void shut_down() = 0;
+};
+
+class Session : public std::enable_shared_from_this<Session> {
+ public:
+  using Socket = asio::local::stream_protocol::socket;
+  Session(Socket socket, SessionHost& host);
+
+  void start();                           // a new connection
+  void resume_lease(std::uint32_t slot);  // one that an earlier worker made into a lease
+
+ private:
+  void read_more();
+  void handle_input(std::size_t bytes);
+  void handle_lease_request();
+  void answer_next_line();
+  void watch_lease();
+  void end();
+
+  Socket socket_;
+  SessionHost& host_;
+  asio::steady_timer first_request_;
+  std::string input_, output_;
+  std::uint32_t uid_ = 0, pid_ = 0;
+  std::optional<std::uint32_t> slot_;
+  bool ended_ = false;
+};
+
+}  // namespace brdma::daemon

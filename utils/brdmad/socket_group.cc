@@ -1,0 +1,154 @@
+#include "socket_group.h"
+
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <string>
+
+#include "device/datagram.h"
+#include "io/lease_protocol.h"
+#include "port_owner.h"
+
+namespace brdma::daemon {
+namespace {
+
+constexpr rlim_t kFilesWanted = 4096;                 // sockets, and for each lease a connection and its statistics
+constexpr rlim_t kFilesNeeded = io::kSlotCount + 64;  // sockets and some leases
+constexpr std::chrono::milliseconds kPortWait{1000}, kPortPoll{10};
+constexpr int kLeasedBufferBytes = 8 << 20;  // the kernel doubles it: about 2,000 packets of MTU 4096
+constexpr std::uint32_t kDrainMax = 65'536;
+
+ContextError system_error(const std::string& what) {
+  return {errno, "cannot " + what + " for UDP port " + std::to_string(kRoceUdpPort) + ": " + std::strerror(errno)};
+}
+
+ContextError raise_file_limit() {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_max < kFilesNeeded) {
+    return {EMFILE, "brdmad needs " + std::to_string(kFilesNeeded) + " open files, the limit is " +
+                        std::to_string(limit.rlim_max) + ": raise it (ulimit -Hn)"};
+  }
+  limit.rlim_cur = std::max(limit.rlim_cur, std::min(limit.rlim_max, kFilesWanted));
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  return {};
+}
+
+// 0 or an errno value.
+int bind_any(int fd, bool dual_stack, std::uint16_t port) {
+  if (dual_stack) {
+    const int zero = 0;
+    ::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero);
+    sockaddr_in6 any{};
+    any.sin6_family = AF_INET6;
+    any.sin6_port = htons(port);
+    return ::bind(fd, reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0 ? 0 : errno;
+  }
+  sockaddr_in any{};
+  any.sin_family = AF_INET;
+  any.sin_port = htons(port);
+  return ::bind(fd, reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0 ? 0 : errno;
+}
+
+io::FileDescriptor make_socket(bool dual_stack) {
+  return io::FileDescriptor{::socket(dual_stack ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+}
+
+// False in a kernel without IPv6, or where it is switched off.
+bool ipv6_works() {
+  const io::FileDescriptor fd = make_socket(/*dual_stack=*/true);
+  return fd.valid() && bind_any(fd.get(), /*dual_stack=*/true, 0) == 0;
+}
+
+// A bind without SO_REUSEPORT fails if anybody has the port. Joining what is left of another group would shift all
+// indices. The kernel tells nobody when a port becomes free, hence the polling.
+ContextError wait_for_free_port(bool dual_stack) {
+  const auto deadline = std::chrono::steady_clock::now() + kPortWait;
+  for (;;) {
+    const io::FileDescriptor probe = make_socket(dual_stack);
+    if (!probe.valid()) return system_error("make a socket");
+    const int error = bind_any(probe.get(), dual_stack, kRoceUdpPort);
+    if (error == 0) return {};
+    if (error != EADDRINUSE) {
+      errno = error;
+      return system_error("bind a socket");
+    }
+    if (std::chrono::steady_clock::now() >= deadline) {
+      return {EADDRINUSE,
+              "UDP port " + std::to_string(kRoceUdpPort) + " is taken " + describe_port_owner(kRoceUdpPort)};
+    }
+    ::poll(nullptr, 0, static_cast<int>(kPortPoll.count()));
+  }
+}
+
+ContextError attach_steering(int fd) {
+  std::array<sock_filter, 2> code{
+      sock_filter{BPF_LD | BPF_B | BPF_ABS, 0, 0, 7},  // A = payload[7]; a shorter packet ends here with 0: slot 0
+      sock_filter{BPF_RET | BPF_A, 0, 0, 0},
+  };
+  const sock_fprog program{code.size(), code.data()};
+  if (::setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program) != 0) {
+    return system_error("attach the steering filter");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<SocketGroup, ContextError> open_socket_group() {
+  if (ContextError error = raise_file_limit(); error.error != 0) return error;
+  SocketGroup group;
+  group.dual_stack = ipv6_works();
+  if (ContextError error = wait_for_free_port(group.dual_stack); error.error != 0) return error;
+  for (std::uint32_t slot = 0; slot < io::kSlotCount; ++slot) {
+    io::FileDescriptor fd = make_socket(group.dual_stack);
+    if (!fd.valid()) return system_error("make a socket");
+    const int one = 1;
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEPORT, &one, sizeof one);
+    if (const int error = bind_any(fd.get(), group.dual_stack, kRoceUdpPort); error != 0) {
+      errno = error;
+      return system_error("bind a socket");
+    }
+    set_idle_buffer(fd.get());
+    group.sockets.push_back(std::move(fd));
+  }
+  if (ContextError error = attach_steering(group.sockets.front().get()); error.error != 0) return error;
+  for (const io::FileDescriptor& fd : group.sockets) {
+    const int one = 1;
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_LOCK_FILTER, &one, sizeof one);  // a lessee can't steer the others
+  }
+  return group;
+}
+
+std::uint32_t drain(int socket_fd) {
+  std::uint32_t count = 0;
+  char byte = 0;
+  while (count < kDrainMax) {
+    // An ICMP error that waits on the socket ends the call too, but is gone then.
+    if (::recv(socket_fd, &byte, sizeof byte, MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
+    ++count;
+  }
+  return count;
+}
+
+void set_leased_buffer(int socket_fd) {
+  const int bytes = kLeasedBufferBytes;
+  if (::setsockopt(socket_fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof bytes) != 0) {
+    ::setsockopt(socket_fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);  // the kernel cuts it to net.core.rmem_max
+  }
+}
+
+void set_idle_buffer(int socket_fd) {
+  const int least = 0;  // the kernel raises it to its minimum
+  ::setsockopt(socket_fd, SOL_SOCKET, SO_RCVBUF, &least, sizeof least);
+}
+
+}  // namespace brdma::daemon

@@ -1,0 +1,34 @@
+// brdmad/socket_group.h - the receive sockets of UDP port 4791: one per slot, steered by destination QPN.
+//
+// kSlotCount sockets join one SO_REUSEPORT group in slot order; a classic BPF program returns byte 7 of the UDP payload
+// (the low byte of BTH's destination QPN), which the kernel takes as index into the group in the order of joining.
+// When a member closes, the kernel moves the last one into its place: so all stay open until all are closed.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "bitmaprdma/context.h"
+#include "io/file_descriptor.h"
+
+namespace brdma::daemon {
+
+struct SocketGroup {
+  std::vector<io::FileDescriptor> sockets;  // by slot
+  bool dual_stack = false;
+};
+
+// Waits up to a second for the port: sockets of a daemon that was killed take a moment to go.
+// Errors: EADDRINUSE with who has the port; EMFILE.
+[[nodiscard]] Result<SocketGroup, ContextError> open_socket_group();
+
+// Throws away what waits in the socket; at most some ten thousand datagrams. Returns how many.
+std::uint32_t drain(int socket_fd);
+
+// Buffer for a socket in use (as much as this user may have) and for one that waits for a lease (next to nothing, so
+// that strays can't fill the memory).
+void set_leased_buffer(int socket_fd);
+void set_idle_buffer(int socket_fd);
+
+}  // namespace brdma::daemon

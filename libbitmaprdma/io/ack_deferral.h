@@ -25,20 +25,21 @@ class AckDeferral {
 
   // Asked when only deferrable output is due. True: hold it back (until deadline()).
   [[nodiscard]] bool hold_back(Instant now) {
-    if (since_) return now < deadline_of(*since_);
+    if (holding_) return now < since_ + delay_max_;
     if (penalty_left_ > 0) {
       --penalty_left_;
       return false;
     }
+    holding_ = true;
     since_ = now;
     return true;
   }
   // The application posted: whatever was held back leaves with its data.
   void posted(Instant now) {
-    if (!since_) return;
-    if (now < deadline_of(*since_)) {
+    if (!holding_) return;
+    if (now < since_ + delay_max_) {
       penalty_ = kPenaltyMin;
-      since_.reset();
+      holding_ = false;
     } else {
       missed();
     }
@@ -46,30 +47,30 @@ class AckDeferral {
   // What was held back left without data of the application's. `gained`: more output came up by itself that it joined,
   // so nothing was lost by waiting.
   void sent(bool gained) {
-    if (!since_) return;
+    if (!holding_) return;
     if (gained) {
-      since_.reset();
+      holding_ = false;
     } else {
       missed();
     }
   }
-  [[nodiscard]] bool holding() const { return since_.has_value(); }
+  [[nodiscard]] bool holding() const { return holding_; }
   // When what is held back must leave.
   [[nodiscard]] std::optional<Instant> deadline() const {
-    return since_ ? std::optional<Instant>{deadline_of(*since_)} : std::nullopt;
+    return holding_ ? std::optional{since_ + delay_max_} : std::nullopt;
   }
 
  private:
   static constexpr std::uint32_t kPenaltyMin = 16, kPenaltyMax = 4096;
-  [[nodiscard]] Instant deadline_of(Instant since) const { return since + delay_max_; }
   void missed() {
     penalty_left_ = penalty_;
     penalty_ = std::min(penalty_ * 2, kPenaltyMax);
-    since_.reset();
+    holding_ = false;
   }
 
   Duration delay_max_;
-  std::optional<Instant> since_;
+  bool holding_ = false;
+  Instant since_;
   std::uint32_t penalty_ = kPenaltyMin;  // after the next miss
   std::uint32_t penalty_left_ = 0;
 };

@@ -1,0 +1,334 @@
+// Sockets against the kernel: batches, their metadata, buffers, refusals and a full send buffer.
+#include <gmock/gmock.h>
+#include <linux/sock_diag.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "io/receive_budget.h"
+#include "io/receive_socket.h"
+#include "io/transmit_socket.h"
+#include "private_network.h"
+#include "test_lease.h"
+#include "wire/icrc.h"
+
+namespace brdma::io {
+namespace {
+
+using test::ip;
+using test::make_leases;
+using test::SecondNetwork;
+
+constexpr IpAddress kLoopback4 = IpAddress::v4(127, 0, 0, 1);
+constexpr IpAddress kLoopback6{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+constexpr IpAddress kHere = IpAddress::v4(10, 9, 0, 1), kThere = IpAddress::v4(10, 9, 0, 2);
+constexpr IpAddress kHere6{{0xfd, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+constexpr IpAddress kThere6{{0xfd, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}};
+
+// A batch that owns its bytes: packet i is filled with i + 1.
+struct Batch {
+  std::vector<std::byte> bytes;
+  Slice slice;
+  Transmit transmit;
+  Batch(IpAddress source, IpAddress destination, std::uint16_t segment_bytes, std::uint16_t segments,
+        std::size_t last_bytes = 0) {
+    if (last_bytes == 0) last_bytes = segment_bytes;
+    for (unsigned i = 0; i < segments; ++i)
+      bytes.insert(bytes.end(), i + 1u == segments ? last_bytes : segment_bytes, static_cast<std::byte>(i + 1));
+    slice = {bytes.data(), bytes.size()};
+    transmit.source = source;
+    transmit.destination = destination;
+    transmit.segments = segments;
+    transmit.segment_bytes = segment_bytes;
+    transmit.bytes = static_cast<std::uint32_t>(bytes.size());
+    transmit.slices = {&slice, 1};
+  }
+};
+
+TransmitSocket open_or_die(const TransmitSocketOptions& options = {}) {
+  auto opened = TransmitSocket::open(options);
+  EXPECT_TRUE(opened.ok()) << opened.reason().message;
+  return std::move(opened).value();
+}
+
+struct Packet {
+  Datagram about;
+  std::vector<std::byte> bytes;
+};
+
+// What has arrived, message by message and cut into packets.
+std::vector<Packet> receive_all(ReceiveSocket& socket, unsigned* messages = nullptr) {
+  std::vector<Packet> packets;
+  ReceivedMessage message;
+  unsigned count = 0;
+  while (socket.receive(message)) {
+    ++count;
+    for (std::size_t at = 0; at < message.bytes.size(); at += message.segment_bytes) {
+      const auto part = message.bytes.subspan(at, std::min(message.segment_bytes, message.bytes.size() - at));
+      packets.push_back({message.datagram, {part.begin(), part.end()}});
+    }
+  }
+  if (messages != nullptr) *messages = count;
+  return packets;
+}
+
+void expect_numbered(const std::vector<Packet>& packets, std::size_t count, std::size_t bytes) {
+  ASSERT_EQ(packets.size(), count);
+  for (std::size_t i = 0; i < count; ++i) {
+    EXPECT_EQ(packets[i].bytes.size(), bytes) << i;
+    EXPECT_EQ(packets[i].bytes[0], static_cast<std::byte>(i + 1)) << i;
+  }
+}
+
+TEST(Sockets, ABatchArrivesAsOneMessage) {
+  auto leases = make_leases(1);
+  ReceiveSocket receiver{leases[0].socket_fd, true};
+  TransmitSocket sender = open_or_die();
+  ASSERT_TRUE(sender.gso());
+  ASSERT_TRUE(receiver.gro());
+  EXPECT_GE(sender.port(), 0xC000);
+  Batch batch{kLoopback4, kLoopback4, 4116, 15};
+  EXPECT_EQ(sender.send(batch.transmit).refused, 0u);
+  unsigned messages = 0;
+  const auto packets = receive_all(receiver, &messages);
+  expect_numbered(packets, 15, 4116);
+  EXPECT_EQ(messages, 1u);
+}
+
+TEST(Sockets, SixtyFourSegmentsAndAShorterLast) {
+  auto leases = make_leases(1);
+  ReceiveSocket receiver{leases[0].socket_fd, true};
+  TransmitSocket sender = open_or_die();
+  Batch batch{kLoopback4, kLoopback4, 84, 64, 60};
+  EXPECT_EQ(sender.send(batch.transmit).refused, 0u);
+  const auto packets = receive_all(receiver);
+  ASSERT_EQ(packets.size(), 64u);
+  EXPECT_EQ(packets[62].bytes.size(), 84u);
+  EXPECT_EQ(packets[63].bytes.size(), 60u);
+}
+
+TEST(Sockets, MetadataOfBothFamilies) {
+  for (const bool dual_stack : {true, false}) {
+    auto leases = make_leases(1, dual_stack);
+    ReceiveSocket receiver{leases[0].socket_fd, dual_stack};
+    TransmitSocket sender = open_or_die();
+    Batch v4{IpAddress::v4(127, 1, 2, 3), IpAddress::v4(127, 9, 9, 9), 100, 2};
+    v4.transmit.traffic_class = 0x6A;  // a DSCP, and ECN 2
+    v4.transmit.hop_limit = 7;
+    EXPECT_EQ(sender.send(v4.transmit).error, 0);
+    auto packets = receive_all(receiver);
+    expect_numbered(packets, 2, 100);
+    EXPECT_EQ(packets[0].about.source, v4.transmit.source);
+    EXPECT_EQ(packets[0].about.destination, v4.transmit.destination);
+    EXPECT_EQ(packets[0].about.source_port, sender.port());
+    EXPECT_EQ(packets[0].about.traffic_class, 0x6A);
+    if (!dual_stack) continue;
+    Batch v6{kLoopback6, kLoopback6, 100, 2};
+    v6.transmit.traffic_class = 0x6A;
+    v6.transmit.hop_limit = 7;
+    EXPECT_EQ(sender.send(v6.transmit).error, 0);
+    packets = receive_all(receiver);
+    expect_numbered(packets, 2, 100);
+    EXPECT_EQ(packets[0].about.source, kLoopback6);
+    EXPECT_EQ(packets[0].about.destination, kLoopback6);
+    EXPECT_EQ(packets[0].about.source_port, sender.port());
+    EXPECT_EQ(packets[0].about.traffic_class, 0x6A);
+  }
+}
+
+TEST(Sockets, WithoutGroTheKernelCuts) {
+  auto leases = make_leases(1);
+  ReceiveSocket receiver{leases[0].socket_fd, true, {.gro = false}};
+  EXPECT_FALSE(receiver.gro());
+  TransmitSocket sender = open_or_die();
+  Batch batch{kLoopback4, kLoopback4, 1044, 10};
+  EXPECT_EQ(sender.send(batch.transmit).refused, 0u);
+  unsigned messages = 0;
+  expect_numbered(receive_all(receiver, &messages), 10, 1044);
+  EXPECT_EQ(messages, 10u);
+}
+
+TEST(Sockets, WithoutGsoPacketsGoSingly) {
+  auto leases = make_leases(1);
+  ReceiveSocket receiver{leases[0].socket_fd, true};
+  TransmitSocket sender = open_or_die({.gso = false});
+  EXPECT_FALSE(sender.gso());
+  Batch batch{kLoopback4, kLoopback4, 1044, 10, 60};
+  EXPECT_EQ(sender.send(batch.transmit).refused, 0u);
+  const auto packets = receive_all(receiver);
+  ASSERT_EQ(packets.size(), 10u);
+  EXPECT_EQ(packets[9].bytes.size(), 60u);
+}
+
+// The kernel gives single packets identification 0; the engine made the ICRC of packet i of a standard batch for i.
+TEST(Sockets, StandardPacketsSentSinglyGetTheIcrcOfTheirIdentification) {
+  auto leases = make_leases(1);
+  ReceiveSocket receiver{leases[0].socket_fd, true};
+  TransmitSocket sender = open_or_die({.gso = false});
+  Batch batch{kLoopback4, kLoopback4, 64, 3};
+  batch.transmit.standard = true;
+  const auto icrc_of = [&](ConstBytes packet, std::uint16_t ip_id) {
+    return wire::packet_icrc({kLoopback4, kLoopback4, sender.port(), kRoceUdpPort, ip_id}, packet);
+  };
+  for (std::uint16_t i = 0; i < 3; ++i) {
+    const std::uint32_t icrc = icrc_of(ConstBytes{batch.bytes}.subspan(i * 64u, 64), i);
+    std::memcpy(batch.bytes.data() + i * 64 + 60, &icrc, 4);
+  }
+  EXPECT_EQ(sender.send(batch.transmit).refused, 0u);
+  const auto packets = receive_all(receiver);
+  ASSERT_EQ(packets.size(), 3u);
+  for (const auto& packet : packets) EXPECT_EQ(wire::stored_icrc(packet.bytes), icrc_of(packet.bytes, 0));
+}
+
+// A segment larger than the route's MTU is refused as one message and packet by packet; neither blames GSO.
+TEST(Sockets, PacketsBeyondTheMtuAreRefusedAndCounted) {
+  const SecondNetwork network{1500};
+  ASSERT_TRUE(network.ready());
+  TransmitSocket sender = open_or_die();
+  Batch batch{kHere, kThere, 4116, 15};
+  for (int i = 0; i < 20; ++i) {
+    const SendReport report = sender.send(batch.transmit);
+    EXPECT_FALSE(report.blocked);
+    EXPECT_EQ(report.refused, 15u);
+    EXPECT_EQ(report.error, EMSGSIZE);
+  }
+  EXPECT_TRUE(sender.gso());
+}
+
+TEST(Sockets, NoRouteIsRefused) {
+  TransmitSocket sender = open_or_die();
+  Batch batch{{}, IpAddress::v4(10, 200, 0, 1), 100, 1};
+  const SendReport report = sender.send(batch.transmit);
+  EXPECT_EQ(report.refused, 1u);
+  EXPECT_EQ(report.error, ENETUNREACH);
+}
+
+TEST(Sockets, LinkLocalAddressesUseTheDevicesInterface) {
+  const SecondNetwork network;
+  ASSERT_TRUE(network.ready());
+  ASSERT_TRUE(ip("address add fe80::9:1/64 dev left nodad"));
+  std::vector<Lease> leases;
+  {
+    const SecondNetwork::Visit visit{network};
+    ASSERT_TRUE(ip("address add fe80::9:2/64 dev right nodad"));
+    leases = make_leases(1);
+  }
+  ReceiveSocket receiver{leases[0].socket_fd, true};
+  TransmitSocket sender = open_or_die({.ifindex = if_nametoindex("left")});
+  IpAddress here{{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 1}}, there = here;
+  there.bytes[15] = 2;
+  Batch batch{here, there, 100, 3};
+  EXPECT_EQ(sender.send(batch.transmit).error, 0);
+  pollfd readable{receiver.fd(), POLLIN, 0};
+  ASSERT_EQ(poll(&readable, 1, 5000), 1);  // neighbour discovery
+  const auto packets = receive_all(receiver);
+  expect_numbered(packets, 3, 100);
+  EXPECT_EQ(packets[0].about.source, here);
+  EXPECT_EQ(packets[0].about.destination, there);
+}
+
+// Packets to a neighbour whose link-layer address is not known yet wait in the kernel at the sending socket's cost: so
+// its buffer runs full. When the address is known they leave, and what was refused with EAGAIN can follow.
+void expect_resumes_after_full_buffer(bool gso) {
+  const SecondNetwork network;
+  ASSERT_TRUE(network.ready());
+  std::vector<Lease> leases;
+  {
+    const SecondNetwork::Visit visit{network};
+    ASSERT_TRUE(ip("link set right arp off"));
+    leases = make_leases(1);
+  }
+  ReceiveSocket receiver{leases[0].socket_fd, true, {.buffer_bytes = 4 << 20}};
+  TransmitSocket sender = open_or_die({.gso = gso, .send_buffer_bytes = 20'000});
+  Batch batch{kHere, kThere, 1044, 8};
+  unsigned sent = 0;
+  SendReport report;
+  while (!report.blocked && sent < 1000) {
+    report = sender.send(batch.transmit);
+    ASSERT_EQ(report.refused, 0u);
+    if (!report.blocked) ++sent;
+  }
+  ASSERT_TRUE(report.blocked);
+  EXPECT_TRUE(sender.send(batch.transmit).blocked);  // still
+  ASSERT_TRUE(ip("neighbour replace 10.9.0.2 lladdr 02:00:00:00:09:02 dev left nud permanent"));
+  pollfd writable{sender.fd(), POLLOUT, 0};
+  ASSERT_EQ(poll(&writable, 1, 5000), 1);
+  report = sender.send(batch.transmit);
+  EXPECT_FALSE(report.blocked);
+  EXPECT_EQ(report.refused, 0u);
+  const auto packets = receive_all(receiver);
+  EXPECT_EQ(packets.size(), (sent + 1) * 8);
+  for (std::size_t i = 0; i < packets.size(); ++i)
+    ASSERT_EQ(packets[i].bytes[0], static_cast<std::byte>(i % 8 + 1)) << "packet " << i << " of " << packets.size();
+}
+TEST(Sockets, FullSendBufferBlocksAndResumes) { expect_resumes_after_full_buffer(true); }
+TEST(Sockets, FullSendBufferBlocksAndResumesWithoutGso) { expect_resumes_after_full_buffer(false); }
+
+// The promise behind the credit: as many packets and bytes as receive_budget() states, singly and unread, all fit.
+TEST(Sockets, StatedCreditFitsTheBuffer) {
+  for (const std::uint16_t size : std::array<std::uint16_t, 5>{60, 300, 1044, 2068, 4116}) {
+    auto leases = make_leases(1);
+    ReceiveSocket receiver{leases[0].socket_fd, true, {.gro = false, .buffer_bytes = 500'000}};
+    TransmitSocket sender = open_or_die();
+    const ReceiveBudget budget = receive_budget(receiver.buffer_bytes());
+    Batch batch{kLoopback4, kLoopback4, size, 1};
+    const std::size_t packets = std::min<std::size_t>(budget.packets, budget.bytes / size);
+    ASSERT_GT(packets, 0u);
+    for (std::size_t i = 0; i < packets; ++i) ASSERT_EQ(sender.send(batch.transmit).refused, 0u);
+    std::array<std::uint32_t, SK_MEMINFO_VARS> info{};
+    socklen_t length = sizeof(info);
+    ASSERT_EQ(getsockopt(receiver.fd(), SOL_SOCKET, SO_MEMINFO, info.data(), &length), 0);
+    EXPECT_LE(info[SK_MEMINFO_RMEM_ALLOC] / packets, kChargePerPacket + size * kChargeNumerator / kChargeDenominator)
+        << size;
+    EXPECT_EQ(receive_all(receiver).size(), packets) << size;
+    EXPECT_EQ(receiver.take_overflow(), 0u);
+  }
+}
+
+TEST(Sockets, OverflowIsCounted) {
+  auto leases = make_leases(1);
+  ReceiveSocket receiver{leases[0].socket_fd, true, {.buffer_bytes = 20'000}};
+  TransmitSocket sender = open_or_die();
+  Batch batch{kLoopback4, kLoopback4, 1044, 1};
+  constexpr std::size_t kSent = 200;
+  for (std::size_t i = 0; i < kSent; ++i) ASSERT_EQ(sender.send(batch.transmit).refused, 0u);
+  const std::size_t first = receive_all(receiver).size();
+  EXPECT_LT(first, kSent);
+  ASSERT_EQ(sender.send(batch.transmit).refused, 0u);  // carries the news
+  EXPECT_EQ(receive_all(receiver).size(), 1u);
+  EXPECT_EQ(receiver.take_overflow(), kSent - first);
+  EXPECT_EQ(receiver.take_overflow(), 0u);
+}
+
+// Nobody empties a sending socket's receive buffer, so nothing may get into it.
+TEST(Sockets, SendingSocketsReceiveNothing) {
+  TransmitSocket victim = open_or_die();
+  TransmitSocket sender = open_or_die({.destination_port = victim.port()});
+  Batch batch{kLoopback4, kLoopback4, 100, 4};
+  EXPECT_EQ(sender.send(batch.transmit).refused, 0u);
+  std::byte byte;
+  EXPECT_EQ(recv(victim.fd(), &byte, 1, MSG_DONTWAIT), -1);
+}
+
+TEST(Sockets, SteeredByTheLowByteOfTheQpn) {
+  auto leases = make_leases(4);
+  TransmitSocket sender = open_or_die();
+  std::vector<ReceiveSocket> receivers;
+  for (auto& lease : leases) receivers.emplace_back(lease.socket_fd, true);
+  for (unsigned slot = 0; slot < 4; ++slot) {
+    Batch batch{kLoopback4, kLoopback4, 100, 5};
+    for (unsigned i = 0; i < 5; ++i) batch.bytes[i * 100 + 7] = static_cast<std::byte>(test::kFirstSlot + slot);
+    EXPECT_EQ(sender.send(batch.transmit).refused, 0u);
+  }
+  for (auto& receiver : receivers) expect_numbered(receive_all(receiver), 5, 100);
+}
+
+}  // namespace
+}  // namespace brdma::io

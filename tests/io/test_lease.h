@@ -1,0 +1,17 @@
+// tests/io/test_lease.h - leases without brdmad: members of one SO_REUSEPORT group with the same steering filter.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "io/lease.h"
+
+namespace brdma::test {
+
+inline constexpr std::uint32_t kFirstSlot = 2;
+
+// Sockets on port 4791 of the calling thread's network namespace: the i-th one is slot kFirstSlot + i. Their
+// statistics live as long as the process. `dual_stack` false: IPv4 only.
+std::vector<io::Lease> make_leases(unsigned count, bool dual_stack = true);
+
+}  // namespace brdma::test

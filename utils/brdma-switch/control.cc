@@ -1,0 +1,169 @@
+#include "control.h"
+
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <boost/asio.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "fabric/network.h"
+
+namespace brdma::lab {
+namespace {
+
+using Json = nlohmann::ordered_json;
+namespace asio = boost::asio;
+using Stream = asio::local::stream_protocol;
+
+constexpr std::size_t kLineMax = 64 * 1024;
+
+Json network_json(const fabric::NetworkConfig& config) {
+  Json network = Json::object();
+  for (const auto& option : fabric::network_options()) {
+    network[std::string{option.name}] = fabric::get_option(config, option.name);
+  }
+  return network;
+}
+
+Json link_json(const fabric::LinkCounters& counters) {
+  Json link = Json::object();
+#define BRDMA_X(member) link[#member] = counters.member;
+  BRDMA_LINK_COUNTERS(BRDMA_X)
+#undef BRDMA_X
+  return link;
+}
+
+Json trouble_json(const PortTrouble& trouble) {
+  return {{"overruns", trouble.overruns},
+          {"no_buffer", trouble.no_buffer},
+          {"malformed", trouble.malformed},
+          {"refused", trouble.refused}};
+}
+
+Json show(DataLoop& loop) {
+  auto& fabric = loop.fabric();
+  Json hosts = Json::array();
+  fabric::LinkCounters total;
+  PortTrouble total_trouble;
+  for (std::uint32_t i = 0; i < fabric.port_count(); ++i) {
+    const PortTrouble& trouble = loop.trouble(i);
+    hosts.push_back({{"host", loop.specs()[i].host},
+                     {"from_host", link_json(fabric.up_counters(i))},
+                     {"to_host", link_json(fabric.down_counters(i))},
+                     {"switch_trouble", trouble_json(trouble)}});
+    total += fabric.down_counters(i);
+    total.queue_dropped += fabric.up_counters(i).queue_dropped;
+    total_trouble.overruns += trouble.overruns;
+    total_trouble.no_buffer += trouble.no_buffer;
+    total_trouble.malformed += trouble.malformed;
+    total_trouble.refused += trouble.refused;
+  }
+  return {{"ok", true},
+          {"network", network_json(fabric.config())},
+          {"hosts", std::move(hosts)},
+          {"total", link_json(total)},
+          {"switch_trouble", trouble_json(total_trouble)}};
+}
+
+Json failure(const std::string& error) { return {{"ok", false}, {"error", error}}; }
+
+Json set(DataLoop& loop, const nlohmann::json& options) {
+  if (!options.is_object()) return failure("set needs an object of options");
+  fabric::NetworkConfig config = loop.fabric().config();
+  for (const auto& [name, value] : options.items()) {
+    if (!value.is_string()) return failure(name + ": the value must be a string");
+    for (const auto& option : fabric::network_options()) {
+      if (option.name == name && !option.live) return failure(name + " cannot change while the lab is up");
+    }
+    if (const auto error = fabric::set_option(config, name, value.get<std::string>())) return failure(*error);
+  }
+  loop.fabric().configure(config);
+  return {{"ok", true}, {"network", network_json(config)}};
+}
+
+bool peer_may_control(int fd) {
+  ucred credentials{};
+  socklen_t size = sizeof credentials;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return false;
+  return credentials.uid == geteuid() || credentials.uid == 0;
+}
+
+class Session : public std::enable_shared_from_this<Session> {
+ public:
+  Session(Stream::socket socket, asio::io_context& context, DataLoop& loop)
+      : socket_(std::move(socket)), context_(context), loop_(loop) {}
+
+  void read() {
+    asio::async_read_until(socket_, asio::dynamic_buffer(input_, kLineMax), '\n',
+                           [self = shared_from_this()](boost::system::error_code error, std::size_t size) {
+                             if (!error) self->answer(size);
+                           });
+  }
+
+ private:
+  void answer(std::size_t size) {
+    output_ = answer_control(input_.substr(0, size - 1), loop_, stop_) + "\n";
+    input_.erase(0, size);
+    asio::async_write(socket_, asio::buffer(output_),
+                      [self = shared_from_this()](boost::system::error_code error, std::size_t) {
+                        if (self->stop_) return self->context_.stop();
+                        if (!error) self->read();
+                      });
+  }
+
+  Stream::socket socket_;
+  asio::io_context& context_;
+  DataLoop& loop_;
+  std::string input_, output_;
+  bool stop_ = false;
+};
+
+void accept_next(Stream::acceptor& acceptor, asio::io_context& context, DataLoop& loop) {
+  acceptor.async_accept([&](boost::system::error_code error, Stream::socket socket) {
+    if (error) return;
+    if (peer_may_control(socket.native_handle())) std::make_shared<Session>(std::move(socket), context, loop)->read();
+    accept_next(acceptor, context, loop);
+  });
+}
+
+}  // namespace
+
+std::string answer_control(const std::string& line, DataLoop& loop, bool& stop) {
+  const auto request = nlohmann::json::parse(line, nullptr, false);
+  if (!request.is_object() || !request.contains("command") || !request["command"].is_string()) {
+    return failure("expected an object with a command").dump();
+  }
+  const std::string command = request["command"];
+  Json reply;
+  bool known = true;
+  const bool ran = loop.call([&] {
+    if (command == "show") {
+      reply = show(loop);
+    } else if (command == "set") {
+      reply = set(loop, request.value("options", nlohmann::json{}));
+    } else if (command == "stop") {
+      stop = true;
+      reply = {{"ok", true}};
+    } else {
+      known = false;
+    }
+  });
+  if (!ran) reply = failure("the switch is ending");
+  if (!known) reply = failure("unknown command '" + command + "'");
+  return reply.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void serve_control(int listener, DataLoop& loop) {
+  asio::io_context context{1};
+  Stream::acceptor acceptor{context, Stream{}, listener};
+  asio::signal_set signals{context, SIGTERM, SIGINT};
+  signals.async_wait([&](boost::system::error_code, int) { context.stop(); });
+  accept_next(acceptor, context, loop);
+  context.run();
+  loop.stop();
+}
+
+}  // namespace brdma::lab

@@ -1,0 +1,21 @@
+// brdma-switch/control.h - the switch's control socket: JSON, one object a line each way.
+//   {"command":"show"}                             -> {"ok":true,"network":{...},"hosts":[...],"total":{...}}
+//   {"command":"set","options":{"loss":"5%"}}      -> {"ok":true,"network":{...}}; on a mistake nothing has changed:
+//                                                     {"ok":false,"error":"loss '5': expected ..."}
+//   {"command":"stop"}                             -> {"ok":true}, then the switch ends
+// Only the user who started the switch (or root) is answered. Runs on Boost.Asio in the calling thread.
+#pragma once
+
+#include <string>
+
+#include "data_loop.h"
+
+namespace brdma::lab {
+
+// `listener`: a listening Unix stream socket, taken over. Returns after "stop" or SIGTERM; the loop is stopped by then.
+void serve_control(int listener, DataLoop& loop);
+
+// One request's answer; separate for tests. Sets `stop` for the stop command.
+[[nodiscard]] std::string answer_control(const std::string& line, DataLoop& loop, bool& stop);
+
+}  // namespace brdma::lab

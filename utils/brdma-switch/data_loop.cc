@@ -1,0 +1,249 @@
+#include "data_loop.h"
+
+#include <sys/eventfd.h>
+
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "io/clock.h"
+
+namespace brdma::lab {
+namespace {
+
+constexpr std::size_t kBufferSize = 9216;       // an MTU of 9000 with headers
+constexpr std::uint32_t kBufferCount = 32'768;  // 300 MB of addresses; memory only as far as it is used
+constexpr std::size_t kBatchFrameMax = 65'536 + 64;
+constexpr std::size_t kRingBytesAll = 128u << 20;  // shared out among the ports
+constexpr std::size_t kRingBytesMin = 4u << 20;
+constexpr std::size_t kRoundFramesMax = 32;  // frames taken from a port before what is due leaves
+constexpr Duration kSpin = 5_us;             // sleeping and waking takes longer than this
+
+std::vector<std::string> hosts_of(const std::vector<PortSpec>& ports) {
+  std::vector<std::string> hosts;
+  for (const PortSpec& port : ports) hosts.push_back(port.host);
+  return hosts;
+}
+
+}  // namespace
+
+struct DataLoop::Call {
+  const std::function<void()>* work = nullptr;
+  bool done = false, dropped = false;
+  std::condition_variable finished;
+};
+
+class DataLoop::Owner {
+ public:
+  explicit Owner(fabric::PacketPool& pool) : pool_(pool) {}
+  std::optional<SwitchPacket> duplicate(const SwitchPacket& packet) {
+    const auto buffer = pool_.take();
+    if (!buffer) return std::nullopt;
+    std::memcpy(pool_.buffer(*buffer).data(), pool_.buffer(packet.buffer).data(), packet.size);
+    SwitchPacket copy = packet;
+    copy.buffer = *buffer;
+    return copy;
+  }
+  void corrupt(SwitchPacket& packet, std::uint64_t random) {
+    const fabric::FrameInfo info = packet.udp_info();
+    fabric::corrupt_frame(pool_.buffer(packet.buffer).first(packet.size), info, !packet.partial_checksum, random);
+    // Only RDMA checks its payload itself. Others rely on their checksum: let the receiver verify it, and refuse.
+    if (!info.is_udp) packet.partial_checksum = false;
+  }
+  void discard(const SwitchPacket& packet) { pool_.give_back(packet.buffer); }
+
+ private:
+  fabric::PacketPool& pool_;
+};
+
+DataLoop::DataLoop(const std::vector<PortSpec>& ports, const fabric::NetworkConfig& config)
+    : specs_(ports),
+      passes_batches_(PacketPort::passes_datagram_batches("lo")),
+      pool_(kBufferCount, kBufferSize),
+      fabric_(hosts_of(ports), config),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!wake_.valid()) throw std::system_error(errno, std::generic_category(), "cannot make an event descriptor");
+  const std::size_t frame_max = passes_batches_ ? kBatchFrameMax : kBufferSize;
+  const std::size_t ring_bytes = std::max(kRingBytesAll / ports.size(), kRingBytesMin);
+  for (const PortSpec& spec : ports) {
+    Port port;
+    port.socket = std::make_unique<PacketPort>(spec.interface, frame_max, ring_bytes);
+    port.batch = std::make_unique<TransmitBatch>(pool_, passes_batches_);
+    polled_.push_back({port.socket->fd(), POLLIN, 0});
+    ports_.push_back(std::move(port));
+  }
+  polled_.push_back({wake_.get(), POLLIN, 0});
+}
+
+void DataLoop::run() {
+  for (;;) {
+    serve_calls();
+    {
+      const std::lock_guard lock{mutex_};
+      if (stopped_) break;
+    }
+    // Many rounds between looks at the mailbox: the eventfd in wait() and the round count bound how long a call waits.
+    for (int round = 0; round < 64; ++round) {
+      const Instant now = io::monotonic_now();
+      bool busy = false;
+      for (std::uint32_t i = 0; i < ports_.size(); ++i) busy |= receive_frames(i, now);
+      busy |= transmit(io::monotonic_now());
+      if (busy) continue;
+      wait();
+      if ((polled_.back().revents & POLLIN) != 0) break;
+    }
+  }
+  const std::lock_guard lock{mutex_};
+  for (Call* call : std::exchange(calls_, {})) {
+    call->dropped = true;
+    call->finished.notify_all();
+  }
+}
+
+bool DataLoop::receive_frames(std::uint32_t port, Instant now) {
+  std::size_t taken = 0;
+  for (; taken < kRoundFramesMax; ++taken) {
+    const auto frame = ports_[port].socket->receive();
+    if (!frame) break;
+    take_frame(port, *frame, now);
+    ports_[port].socket->release();
+  }
+  return taken != 0;
+}
+
+void DataLoop::take_frame(std::uint32_t port, const ReceivedFrame& frame, Instant now) {
+  PortTrouble& trouble = ports_[port].trouble;
+  const auto info = fabric::inspect_frame(frame.bytes);
+  if (!info || frame.truncated) {
+    ++trouble.malformed;
+    return;
+  }
+  if (frame.offload.gso_type == kGsoUdpDatagrams && info->is_udp && frame.offload.gso_size != 0) {
+    return take_datagrams(port, frame, *info, now);
+  }
+  if (frame.offload.gso_type != kGsoNone || frame.bytes.size() > kBufferSize) {
+    ++trouble.malformed;
+    return;
+  }
+  const auto buffer = pool_.take();
+  if (!buffer) {
+    ++trouble.no_buffer;
+    return;
+  }
+  std::memcpy(pool_.buffer(*buffer).data(), frame.bytes.data(), frame.bytes.size());
+  SwitchPacket packet;
+  packet.buffer = *buffer;
+  packet.size = static_cast<std::uint16_t>(frame.bytes.size());
+  packet.udp_offset = info->udp_offset;
+  packet.is_ipv6 = info->is_ipv6;
+  packet.partial_checksum = (frame.offload.flags & kNeedsChecksum) != 0;
+  packet.checksum_start = frame.offload.checksum_start;
+  packet.checksum_offset = frame.offload.checksum_offset;
+  Owner owner{pool_};
+  fabric_.handle_packet(port, packet, *info, packet.size, now, owner);
+}
+
+// A batch: one packet each, as the host's interface would have sent them.
+void DataLoop::take_datagrams(std::uint32_t port, const ReceivedFrame& frame, const fabric::FrameInfo& info,
+                              Instant now) {
+  const std::size_t segment = frame.offload.gso_size;
+  if (info.payload_offset + segment > kBufferSize) {
+    ++ports_[port].trouble.malformed;
+    return;
+  }
+  Owner owner{pool_};
+  const ConstBytes headers = frame.bytes.first(info.payload_offset);
+  const std::uint16_t first_id = fabric::identification(headers, info);
+  ConstBytes rest = frame.bytes.subspan(info.payload_offset);
+  for (std::uint16_t i = 0; !rest.empty(); ++i) {
+    const ConstBytes payload = rest.first(std::min(segment, rest.size()));
+    rest = rest.subspan(payload.size());
+    const auto buffer = pool_.take();
+    if (!buffer) {
+      ++ports_[port].trouble.no_buffer;
+      continue;
+    }
+    const MutableBytes bytes = pool_.buffer(*buffer);
+    std::memcpy(bytes.data(), headers.data(), headers.size());
+    std::memcpy(bytes.data() + headers.size(), payload.data(), payload.size());
+    fabric::set_datagram_size(bytes.first(headers.size()), info, payload.size(),
+                              static_cast<std::uint16_t>(first_id + i));
+    SwitchPacket packet;
+    packet.buffer = *buffer;
+    packet.size = static_cast<std::uint16_t>(headers.size() + payload.size());
+    packet.udp_offset = info.udp_offset;
+    packet.is_ipv6 = info.is_ipv6;
+    packet.partial_checksum = true;
+    packet.checksum_start = info.udp_offset;
+    packet.checksum_offset = fabric::kUdpChecksumOffset;
+    fabric_.handle_packet(port, packet, info, packet.size, now, owner);
+  }
+}
+
+bool DataLoop::transmit(Instant now) {
+  Owner owner{pool_};
+  fabric_.handle_timeout(now, owner);
+  bool any = false;
+  for (std::uint32_t i = 0; i < ports_.size(); ++i) {
+    Port& port = ports_[i];
+    while (const auto packet = fabric_.poll(i, now, owner)) {
+      port.batch->add(*packet);
+      any = true;
+      if (port.batch->full()) port.trouble.refused += port.batch->flush(*port.socket);
+    }
+    if (!port.batch->empty()) port.trouble.refused += port.batch->flush(*port.socket);
+  }
+  return any;
+}
+
+void DataLoop::wait() {
+  polled_.back().revents = 0;
+  const auto next = fabric_.next_timeout();
+  timespec timeout{};
+  if (next) {
+    const Duration left = *next - io::monotonic_now();
+    if (left < kSpin) return;
+    timeout.tv_sec = left.ns() / 1'000'000'000;
+    timeout.tv_nsec = left.ns() % 1'000'000'000;
+  }
+  if (ppoll(polled_.data(), polled_.size(), next ? &timeout : nullptr, nullptr) < 0) polled_.back().revents = 0;
+}
+
+bool DataLoop::call(const std::function<void()>& work) {
+  Call call;
+  call.work = &work;
+  std::unique_lock lock{mutex_};
+  if (stopped_) return false;
+  calls_.push_back(&call);
+  const std::uint64_t one = 1;
+  (void)!write(wake_.get(), &one, sizeof one);
+  call.finished.wait(lock, [&] { return call.done || call.dropped; });
+  return call.done;
+}
+
+void DataLoop::serve_calls() {
+  std::uint64_t count = 0;
+  (void)!read(wake_.get(), &count, sizeof count);
+  const std::lock_guard lock{mutex_};
+  for (Call* call : std::exchange(calls_, {})) {
+    (*call->work)();
+    call->done = true;
+    call->finished.notify_all();
+  }
+}
+
+void DataLoop::stop() {
+  const std::lock_guard lock{mutex_};
+  stopped_ = true;
+  const std::uint64_t one = 1;
+  (void)!write(wake_.get(), &one, sizeof one);
+}
+
+const PortTrouble& DataLoop::trouble(std::size_t port) {
+  ports_[port].trouble.overruns += ports_[port].socket->take_overruns();
+  return ports_[port].trouble;
+}
+
+}  // namespace brdma::lab

@@ -1,0 +1,69 @@
+// brdma-switch/packet_port.h - one port of the switch: a packet socket on the near end of a host's veth pair.
+// Frames come through a memory-mapped ring (TPACKET_V2: no call a frame, each visible as soon as it is whole, and its
+// size does not hang on net.core.rmem_max, which users can't raise). Frames leave by sendmmsg. Both ways carry an
+// OffloadHeader: it says that a checksum is left to be completed, and that a frame is a batch of datagrams.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/bytes.h"
+#include "io/file_descriptor.h"
+
+namespace brdma::lab {
+
+// struct virtio_net_hdr of the kernel's ABI, in front of each frame, both ways. Written out here because
+// <linux/virtio_net.h> is not valid C++ and, on some systems, does not know batches of datagrams yet.
+struct OffloadHeader {
+  std::uint8_t flags = 0;  // kNeedsChecksum
+  std::uint8_t gso_type = 0;
+  std::uint16_t header_size = 0;
+  std::uint16_t gso_size = 0;         // payload bytes of each segment
+  std::uint16_t checksum_start = 0;   // with kNeedsChecksum: the sum starts here, ...
+  std::uint16_t checksum_offset = 0;  // ... and is stored so far behind it
+};
+static_assert(sizeof(OffloadHeader) == 10);
+inline constexpr std::uint8_t kNeedsChecksum = 1;
+inline constexpr std::uint8_t kGsoNone = 0;
+inline constexpr std::uint8_t kGsoUdpDatagrams = 5;  // Linux 6.2 on
+
+struct ReceivedFrame {
+  ConstBytes bytes;  // in the ring, until release()
+  OffloadHeader offload;
+  bool truncated = false;
+};
+
+class PacketPort {
+ public:
+  // Throws std::system_error or std::runtime_error with a sentence. `frame_max`: the longest frame that may come.
+  PacketPort(const std::string& interface, std::size_t frame_max, std::size_t ring_bytes);
+  ~PacketPort();
+  PacketPort(const PacketPort&) = delete;
+  PacketPort& operator=(const PacketPort&) = delete;
+
+  [[nodiscard]] int fd() const { return socket_.get(); }
+  [[nodiscard]] std::optional<ReceivedFrame> receive();  // the oldest frame; again the same until release()
+  void release();
+  // How many of `messages` the kernel took (each: OffloadHeader, then the frame); 0 if the first was refused.
+  std::size_t send(std::span<mmsghdr> messages);
+  // Frames lost since the last call because the ring was full: the switch was too slow.
+  [[nodiscard]] std::uint64_t take_overruns();
+
+  // Whether this kernel passes batches of datagrams through packet sockets. `interface` must be up; the probe goes to
+  // nobody.
+  [[nodiscard]] static bool passes_datagram_batches(const std::string& interface);
+
+ private:
+  io::FileDescriptor socket_;
+  std::byte* ring_ = nullptr;
+  std::size_t ring_bytes_ = 0;
+  std::size_t block_size_ = 0, frames_per_block_ = 0, frame_size_ = 0, frame_count_ = 0;
+  std::size_t next_ = 0;
+};
+
+}  // namespace brdma::lab

@@ -1,0 +1,30 @@
+// brdma-switch/switch_packet.h - what travels through the fabric's links: a buffer of the pool and what is known of it.
+#pragma once
+
+#include <cstdint>
+
+#include "fabric/frame.h"
+#include "fabric/packet_pool.h"
+
+namespace brdma::lab {
+
+struct SwitchPacket {
+  fabric::PacketPool::Index buffer = 0;
+  std::uint16_t size = 0;            // of the whole frame
+  std::uint16_t udp_offset = 0;      // 0: no UDP datagram
+  std::uint16_t checksum_start = 0;  // with partial_checksum: where the sum starts, and the field behind that
+  std::uint16_t checksum_offset = 0;
+  bool partial_checksum = false;  // the receiving kernel need not verify it: the frame never left this machine
+  bool is_ipv6 = false;
+
+  [[nodiscard]] fabric::FrameInfo udp_info() const {
+    fabric::FrameInfo info;
+    info.is_udp = udp_offset != 0;
+    info.is_ipv6 = is_ipv6;
+    info.udp_offset = udp_offset;
+    info.payload_offset = static_cast<std::uint16_t>(udp_offset + fabric::kUdpHeaderSize);
+    return info;
+  }
+};
+
+}  // namespace brdma::lab

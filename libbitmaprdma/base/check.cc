@@ -7,9 +7,9 @@
 namespace brdma {
 namespace {
 
-void abort_with_message(const char* expression, const std::source_location& where) {
-  std::fprintf(stderr, "libbitmaprdma: internal error: %s does not hold (%s:%u, %s)\n", expression, where.file_name(),
-               where.line(), where.function_name());
+void abort_with_message(const char* expression, const CheckPlace& where) {
+  std::fprintf(stderr, "libbitmaprdma: internal error: %s does not hold (%s:%u, %s)\n", expression, where.file,
+               where.line, where.function);
   std::abort();
 }
 
@@ -19,7 +19,7 @@ std::atomic<CheckHandler> check_handler{&abort_with_message};
 
 void set_check_handler(CheckHandler handler) { check_handler.store(handler ? handler : &abort_with_message); }
 
-void check_failed(const char* expression, const std::source_location& where) {
+void check_failed(const char* expression, const CheckPlace& where) {
   check_handler.load()(expression, where);
   std::abort();
 }

@@ -2,7 +2,6 @@
 // throws CheckFailed instead of aborting.  EXPECT_THROW(window.suspect(psn), test::CheckFailed);
 #pragma once
 
-#include <source_location>
 #include <stdexcept>
 
 #include "base/check.h"
@@ -16,7 +15,7 @@ struct CheckFailed : std::runtime_error {
 class ThrowingChecks {
  public:
   ThrowingChecks() {
-    set_check_handler([](const char* expression, const std::source_location&) { throw CheckFailed{expression}; });
+    set_check_handler([](const char* expression, const CheckPlace&) { throw CheckFailed{expression}; });
   }
   ~ThrowingChecks() { set_check_handler(nullptr); }
   ThrowingChecks(const ThrowingChecks&) = delete;

@@ -1,0 +1,102 @@
+// Input: one byte that chooses the kind, three of BTH.psn, then a control packet's body. What is accepted obeys the
+// limits that docs/wire.md states (checked here a second time, in another way) and encodes to the same bytes.
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "base/check.h"
+#include "wire/control.h"
+
+namespace {
+
+using namespace brdma;  // a test's entry point, no header
+
+bool within(Psn psn, Psn base, Psn highest) {
+  return distance(psn, base) >= 0 && distance(psn, base) <= distance(highest, base);
+}
+
+// Reserved flags and fields differ at most: parsed again, the emitted body gives the same bytes.
+template <class Emit>
+std::vector<std::byte> emitted(std::size_t size, Emit emit) {
+  std::vector<std::byte> out(size, std::byte{0xEE});
+  BRDMA_CHECK(emit(out.data()) == size);
+  return out;
+}
+
+void check_caps(ConstBytes body) {
+  const auto caps = wire::parse_caps(body);
+  if (!caps) return;
+  BRDMA_CHECK(body.size() >= wire::kCapsSize);
+  BRDMA_CHECK(caps->version_min >= 1 && caps->version_min <= caps->version_max);
+  BRDMA_CHECK(caps->path_mtu_code >= 1 && caps->path_mtu_code <= 5 && caps->paths >= 1);
+  BRDMA_CHECK(caps->window_packets >= 1 && caps->window_packets <= 0x80'0000);
+  const auto emit = [](const wire::Caps& value) {
+    return emitted(wire::kCapsSize, [&](std::byte* out) { return wire::emit_caps(value, out); });
+  };
+  const auto once = emit(*caps);
+  BRDMA_CHECK(std::equal(once.begin() + 4, once.begin() + 24, body.begin() + 4));
+  const auto again = wire::parse_caps(once);
+  BRDMA_CHECK(again && emit(*again) == once);
+}
+
+void check_ack(ConstBytes body, Psn psn) {
+  const auto ack = wire::parse_bitmap_ack(body, psn);
+  if (!ack) return;
+  BRDMA_CHECK(ack->base == psn && distance(ack->highest, psn) >= -1);
+  for (std::uint32_t i = 0; i < ack->bits.size() * 8; ++i) {
+    const bool set = (std::to_integer<unsigned>(ack->bits[i / 8]) >> (7 - i % 8) & 1) != 0;
+    if (!set) continue;
+    BRDMA_CHECK(i > 0 && i < ack->bit_count && within(psn + i, psn, ack->highest));
+  }
+  const auto emit = [](const wire::BitmapAck& value) {
+    return emitted(wire::kBitmapAckSize + value.bits.size(),
+                   [&](std::byte* out) { return wire::emit_bitmap_ack(value, out); });
+  };
+  const auto once = emit(*ack);
+  BRDMA_CHECK(once.size() == body.size() && std::equal(once.begin() + 4, once.begin() + 42, body.begin() + 4));
+  const auto again = wire::parse_bitmap_ack(once, psn);
+  BRDMA_CHECK(again && emit(*again) == once);
+}
+
+void check_ffm(ConstBytes body, Psn psn) {
+  const auto ffm = wire::parse_ffm(body, psn);
+  if (!ffm) return;
+  BRDMA_CHECK(ffm->gap_count >= 1 && ffm->gap_count <= wire::kFfmGapsMax && ffm->gap(0).start == psn);
+  std::vector<std::byte> gaps(ffm->gap_count * wire::kFfmGapSize);
+  for (std::size_t i = 0; i < ffm->gap_count; ++i) {
+    const wire::FfmGap gap = ffm->gap(i);
+    BRDMA_CHECK(gap.length >= 1 && within(gap.start, ffm->base, ffm->highest));
+    BRDMA_CHECK(within(gap.start + gap.length, ffm->base, ffm->highest));  // behind the gap something has arrived
+    wire::emit_ffm_gap(gap, gaps.data() + i * wire::kFfmGapSize);
+  }
+  wire::Ffm copy = *ffm;
+  copy.gaps = gaps;
+  const auto emit = [](const wire::Ffm& value) {
+    return emitted(wire::kFfmSize + value.gaps.size(), [&](std::byte* out) { return wire::emit_ffm(value, out); });
+  };
+  const auto once = emit(copy);
+  BRDMA_CHECK(once.size() == body.size() && std::equal(once.begin() + 4, once.begin() + 30, body.begin() + 4));
+  const auto again = wire::parse_ffm(once, psn);
+  BRDMA_CHECK(again && emit(*again) == once);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size < 4) return 0;
+  const ConstBytes input{reinterpret_cast<const std::byte*>(data), size};
+  const Psn psn{load_be24(input.data() + 1)};
+  const ConstBytes body = input.subspan(4);
+  switch (data[0] % 3) {
+    case 0:
+      check_caps(body);
+      break;
+    case 1:
+      check_ack(body, psn);
+      break;
+    default:
+      check_ffm(body, psn);
+      break;
+  }
+  return 0;
+}

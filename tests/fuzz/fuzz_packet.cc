@@ -1,0 +1,83 @@
+// Input: a UDP payload. parse_packet() must refuse it, or give a packet that lies within it, whose headers encode to
+// the bytes that came (reserved bits aside), and whose control body goes through its parser. The ICRC and the solver
+// run on it whatever it is.
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+
+#include "base/check.h"
+#include "wire/control.h"
+#include "wire/icrc.h"
+#include "wire/packet.h"
+
+namespace {
+
+using namespace brdma;  // a test's entry point, no header
+
+// The header bytes with the bits that a receiver ignores cleared, which is how we send them.
+void clear_reserved(std::byte* headers, const wire::Packet& packet) {
+  headers[4] &= std::byte{0xC0};
+  headers[8] &= std::byte{0x80};
+  if (!packet.bitmap) return;
+  std::byte* bxth = headers + wire::kBthSize;
+  bxth[0] &= std::byte{0xF1};
+  bxth[8] = bxth[12] = std::byte{0};
+}
+
+void check_packet(ConstBytes input, const wire::Packet& packet) {
+  const std::size_t headers_size = wire::headers_size(packet);
+  BRDMA_CHECK(headers_size <= wire::kPacketHeadersMax);
+  BRDMA_CHECK(packet.payload.data() == input.data() + headers_size);
+  BRDMA_CHECK(headers_size + packet.payload.size() + packet.bth.pad + wire::kIcrcSize == input.size());
+  BRDMA_CHECK(!(packet.bitmap && packet.control));
+
+  std::array<std::byte, wire::kPacketHeadersMax> sent{}, received{};
+  BRDMA_CHECK(wire::emit_headers(packet, sent.data()) == headers_size);
+  std::copy_n(input.data(), headers_size, received.data());
+  clear_reserved(received.data(), packet);
+  BRDMA_CHECK(std::memcmp(sent.data(), received.data(), headers_size) == 0);
+}
+
+void check_control(const wire::Packet& packet) {
+  switch (static_cast<wire::Control>(packet.bth.opcode)) {
+    case wire::Control::kCaps:
+      (void)wire::parse_caps(packet.payload);
+      return;
+    case wire::Control::kBitmapAck:
+      (void)wire::parse_bitmap_ack(packet.payload, packet.bth.psn);
+      return;
+    case wire::Control::kFfm:
+      (void)wire::parse_ffm(packet.payload, packet.bth.psn);
+      return;
+  }
+  BRDMA_CHECK(false);  // a control opcode that the table knows and nobody parses
+}
+
+void check_icrc(ConstBytes input) {
+  static wire::IdentificationSolver solver;
+  wire::IcrcPath path{.source = IpAddress::v4(10, 0, 0, 1),
+                      .destination = IpAddress::v4(10, 0, 0, 2),
+                      .source_port = load_be16(input.data() + 6),
+                      .destination_port = 4791,
+                      .ip_id = 0};
+  const std::uint32_t without = wire::packet_icrc(path, input);
+  path.ip_id = load_be16(input.data() + 10);
+  const std::uint32_t difference = wire::packet_icrc(path, input) ^ without;
+  std::uint16_t found = 0;
+  BRDMA_CHECK(solver.solve(difference, input.size(), found) && found == path.ip_id);
+  (void)solver.solve(wire::stored_icrc(input) ^ without, input.size(), found);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const ConstBytes input{reinterpret_cast<const std::byte*>(data), size};
+  const auto parsed = wire::parse_packet(input);
+  if (parsed.ok()) {
+    check_packet(input, parsed.value());
+    if (parsed.value().control) check_control(parsed.value());
+  }
+  if (size >= wire::kBthSize + wire::kIcrcSize && size < 0x10000 - wire::kIpv4Size - wire::kUdpSize) check_icrc(input);
+  return 0;
+}

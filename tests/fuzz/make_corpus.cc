@@ -1,0 +1,155 @@
+// make_corpus PCAP_DIR CORPUS_DIR: the seeds that the fuzzers start from. Of the captures the first packet of each
+// opcode (shortest first, at most kSeedMax bytes), and one packet of each of our own opcodes. Findings are added by
+// hand beside them, as finding-*, and stay.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+
+#include "support/bytes.h"
+#include "support/pcap_file.h"
+#include "wire/control.h"
+#include "wire/icrc.h"
+#include "wire/packet.h"
+
+namespace {
+
+using namespace brdma;  // a program, no header
+using test::Bytes;
+
+constexpr std::size_t kSeedMax = 320;
+
+void write(const std::filesystem::path& file, const Bytes& bytes) {
+  std::filesystem::create_directories(file.parent_path());
+  std::ofstream{file, std::ios::binary}.write(reinterpret_cast<const char*>(bytes.data()),
+                                              static_cast<std::streamsize>(bytes.size()));
+}
+
+std::string hex_byte(std::uint8_t value) { return test::to_hex(Bytes{std::byte{value}}); }
+
+Bytes bytes_of(const wire::Packet& packet, const Bytes& payload) {
+  Bytes out(wire::headers_size(packet) + payload.size() + wire::kIcrcSize);
+  const std::size_t headers = wire::emit_headers(packet, out.data());
+  std::copy(payload.begin(), payload.end(), out.begin() + static_cast<std::ptrdiff_t>(headers));
+  const wire::IcrcPath path{.source = IpAddress::v4(10, 0, 0, 1),
+                            .destination = IpAddress::v4(10, 0, 0, 2),
+                            .source_port = 0xC000,
+                            .destination_port = 4791,
+                            .ip_id = 0};
+  store_le32(out.data() + out.size() - wire::kIcrcSize, wire::packet_icrc(path, out));
+  return out;
+}
+
+wire::Packet sample(std::uint8_t opcode) {
+  wire::Packet packet;
+  packet.bth = {.opcode = opcode, .dest_qpn = 0x2203, .ack_request = true, .psn = Psn{0xFFFFFE}};
+  packet.bxth = {.source_qpn = 0x1102, .msn = 7, .rsn = 3, .packet_index = 2, .timestamp = 1'000'000};
+  packet.reth = {.address = 0x7F00'0000'1000, .rkey = 0x55AA, .length = 64};
+  packet.aeth = {.syndrome = wire::kSyndromeAck, .msn = 8};
+  packet.atomic = {.address = 0x7F00'0000'1000, .rkey = 0x55AA, .swap_or_add = 1, .compare = 2};
+  return packet;
+}
+
+Bytes caps_body(bool reply) {
+  wire::Caps caps;
+  caps.reply = reply;
+  caps.source_qpn = 0x1102;
+  caps.capabilities = wire::kCapabilityBitmap;
+  caps.window_packets = 4096;
+  caps.credit_packets = 64;
+  caps.credit_bytes = 65536;
+  Bytes body(wire::kCapsSize);
+  wire::emit_caps(caps, body.data());
+  return body;
+}
+
+// Every second packet behind the base has arrived.
+Bytes ack_body(std::uint16_t bit_count, std::uint8_t syndrome) {
+  wire::BitmapAck ack;
+  ack.source_qpn = 0x1102;
+  ack.syndrome = syndrome;
+  ack.base = Psn{0xFFFFFE};
+  ack.highest = ack.base + bit_count - 1;
+  ack.bit_count = bit_count;
+  const Bytes bits = test::filled(wire::bitmap_bytes(bit_count), 0x55);
+  ack.bits = bits;
+  Bytes body(wire::kBitmapAckSize + bits.size());
+  wire::emit_bitmap_ack(ack, body.data());
+  return body;
+}
+
+// Gaps of one packet, each followed by one that came.
+Bytes ffm_body(std::uint16_t gap_count) {
+  wire::Ffm ffm;
+  ffm.source_qpn = 0x1102;
+  ffm.base = Psn{0xFFFFFE};
+  ffm.highest = ffm.base + 2u * gap_count;
+  ffm.cause = 1;
+  ffm.gap_count = gap_count;
+  Bytes gaps(gap_count * wire::kFfmGapSize);
+  for (std::uint32_t i = 0; i < gap_count; ++i) {
+    wire::emit_ffm_gap({ffm.base + 2 * i, 1}, gaps.data() + i * wire::kFfmGapSize);
+  }
+  ffm.gaps = gaps;
+  Bytes body(wire::kFfmSize + gaps.size());
+  wire::emit_ffm(ffm, body.data());
+  return body;
+}
+
+// The first letter of the name tells the kind.
+std::map<std::string, Bytes> control_bodies() {
+  return {{"caps", caps_body(false)},
+          {"caps-reply", caps_body(true)},
+          {"ack", ack_body(0, wire::kSyndromeAck)},
+          {"ack-bits", ack_body(64, wire::kSyndromeAck)},
+          {"ack-full", ack_body(wire::kAckBitsMax, wire::kSyndromeAck)},
+          {"ack-rnr", ack_body(32, wire::kSyndromeRnr | 12)},
+          {"ffm", ffm_body(1)},
+          {"ffm-full", ffm_body(wire::kFfmGapsMax)}};
+}
+
+void write_captured(const std::filesystem::path& captures, const std::filesystem::path& out) {
+  std::map<std::uint8_t, Bytes> first;
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator{captures}) files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  for (const auto& file : files) {
+    if (file.extension() != ".pcap") continue;
+    for (const auto& packet : test::read_roce_packets(file)) {
+      Bytes& kept = first[load_u8(packet.udp_payload.data())];
+      if (kept.empty() || packet.udp_payload.size() < kept.size()) kept = packet.udp_payload;
+    }
+  }
+  for (const auto& [opcode, bytes] : first) {
+    if (bytes.size() <= kSeedMax) write(out / ("captured-" + hex_byte(opcode)), bytes);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    std::fprintf(stderr, "make_corpus PCAP_DIR CORPUS_DIR\n");
+    return 2;
+  }
+  const std::filesystem::path packets = std::filesystem::path{argv[2]} / "fuzz_packet";
+  const std::filesystem::path control = std::filesystem::path{argv[2]} / "fuzz_control";
+  write_captured(argv[1], packets);
+  for (unsigned opcode = 0; opcode < 256; ++opcode) {
+    const auto op = static_cast<std::uint8_t>(opcode);
+    const auto& shape = wire::opcode_shape(op);
+    if (!shape.has(wire::OpcodeShape::kKnown) || shape.has(wire::OpcodeShape::kControl)) continue;
+    const Bytes payload = shape.has(wire::OpcodeShape::kPayload) ? test::filled(16, 0x5A) : Bytes{};
+    write(packets / ("made-" + hex_byte(op)), bytes_of(sample(op), payload));
+  }
+  for (const auto& [name, body] : control_bodies()) {
+    const auto kind = static_cast<std::uint8_t>(name[0] == 'c' ? 0 : name[0] == 'a' ? 1 : 2);
+    write(packets / ("made-" + name), bytes_of(sample(static_cast<std::uint8_t>(0xE0 + kind)), body));
+    write(control / ("made-" + name),
+          test::operator+(Bytes{std::byte{kind}}, test::operator+(test::hex("fffffe"), body)));
+  }
+  return 0;
+}

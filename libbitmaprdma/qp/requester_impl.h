@@ -1,0 +1,176 @@
+// qp/requester_impl.h - private: the requester's parts and what its files share. Start at requester.h.
+//
+// Sequences (message_table.h) are the order that everything here is kept in:
+//   base <= cumulative <= next_sequence()      base: oldest entry of the send window
+// All requests before `cumulative` were executed by the peer; between base and cumulative only answers to READs and
+// atomics are missing. A work request is complete when the base has passed its last packet, and never earlier: bits of
+// a BitmapAck beyond the base say "arrived", not "executed", and may be taken back.
+#pragma once
+
+#include <optional>
+
+#include "bitmap/gap_table.h"
+#include "bitmap/send_window.h"
+#include "congestion/delay_window.h"
+#include "qp/message_table.h"
+#include "qp/payload_cursor.h"
+#include "qp/requester.h"
+#include "qp/send_queue.h"
+#include "recovery/rtt_estimator.h"
+
+namespace brdma::qp {
+
+// What is on its way to the peer. READ requests and atomics count as one packet without bytes.
+struct Flight {
+  std::uint32_t packets = 0;  // sent, not acknowledged: under the peer's credit
+  std::uint64_t bytes = 0;    // their payload
+  std::uint64_t pipe = 0;     // of those bytes, what is not judged lost: under the congestion window
+};
+
+// READs and atomics whose answers are on their way to us: under our own credit.
+struct Answers {
+  std::uint32_t messages = 0;
+  std::uint32_t packets = 0;
+  std::uint64_t bytes = 0;
+};
+
+// Time kept for the retransmission timeout, the tail loss probe and the peer's death (timeout.cc).
+struct Patience {
+  Instant progress;       // last time that an entry was acknowledged, or that something left when nothing was out
+  Instant timeout_from;   // the running timeout counts from here
+  Instant activity;       // last time that anything left or came: the probe waits for silence
+  unsigned timeouts = 0;  // since the last progress: doubles the next one
+  bool probed = false;    // one probe a silence
+  std::optional<Instant> in_doubt_before;  // a timeout fired then: what was sent before is resent once the peer is
+                                           // heard to have got something sent after
+};
+
+struct Requester::Impl {
+  Impl(const Environment& environment, Identity& identity);
+
+  const Environment& env;
+  Identity& id;
+  SendQueue queue;
+  MessageTable messages;
+  bitmap::SendWindow window;
+  bitmap::GapTable answer_gaps;  // among the responses of READs and atomics
+  recovery::RttEstimator rtt;
+  congestion::DelayWindow congestion;
+
+  Sequence base = 0, cumulative = 0;
+  Sequence answers_seen = 0;  // one past the newest response that came
+  std::uint32_t next_msn = 0, next_rsn = 0;
+  std::uint32_t read_cut = 0;  // bytes of the READ at queue.next() that are in chunks already
+  Flight flight;
+  Answers answers;
+  Patience patience;
+
+  std::optional<Instant> rnr_until;  // receiver was not ready: nothing leaves before
+  unsigned rnr_count = 0;
+  std::optional<std::uint32_t> ffm_serial;  // of the newest FFM
+  std::uint32_t packets_since_ack_request = 0;
+  bool credit_stalled = false;
+  std::optional<Instant> credit_probe_at;  // nothing in flight and no credit: ask by a packet
+  bool credit_override = false;
+  bool congestion_limited = false;          // since the last acknowledgement
+  Instant base_moved;                       // stall of the window, for the judgement of answer gaps
+  std::optional<std::uint64_t> broken_wqe;  // local fault: fails when all before it are complete
+  CompletionStatus broken_status = CompletionStatus::kLocalProtectionError;
+  bool completions_lost = false;  // a completion queue was full
+
+  // --- numbers (requester.cc) ---
+  [[nodiscard]] Sequence next_sequence() const { return base + window.in_window(); }
+  [[nodiscard]] Psn psn_of(Sequence sequence) const {
+    return window.base() + static_cast<std::uint32_t>((sequence - base) & Psn::kMask);
+  }
+  // Of a PSN that a peer named, if it lies in [base, next_sequence()).
+  [[nodiscard]] std::optional<Sequence> sequence_of(Psn psn) const;
+  [[nodiscard]] Message& message_of(Sequence sequence) { return messages[messages.find(sequence)]; }
+  [[nodiscard]] bool all_begun_is_sent() const {
+    return messages.empty() || messages[messages.size() - 1].end() == next_sequence();
+  }
+  void begin_from(Psn first);
+  void forget_flight();
+
+  // --- post_send.cc ---
+  [[nodiscard]] Status check(const SendRequest& request, std::uint32_t& length) const;
+
+  // --- transmit_new.cc ---
+  [[nodiscard]] bool admits(std::uint32_t psns, std::uint32_t payload, bool answered);
+  [[nodiscard]] bool ready_to_send_new();
+  void begin_message();
+  [[nodiscard]] std::uint32_t next_chunk_bytes() const;
+  [[nodiscard]] bool may_begin(const SendWqe& wqe) const;
+  bool poll_new(TransmitBatch& batch, Instant now);
+  bool transmit_data(const Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
+  bool transmit_request(Message& message, TransmitBatch& batch, Instant now);
+  [[nodiscard]] bool wants_ack(const Message& message, bool last);
+  void left(Instant now);  // something new was sent
+
+  // --- build_packet.cc ---
+  void build_data(wire::Packet& packet, const Message& message, Sequence sequence, bool again, Instant now) const;
+  // The request for `count` responses (or the atomic) from `sequence` on.
+  void build_request(wire::Packet& packet, const Message& message, Sequence sequence, std::uint32_t count, bool again,
+                     Instant now) const;
+  void trace_sent(const wire::Packet& packet, std::size_t bytes, bool again, Instant now) const;
+
+  // --- resend.cc ---
+  // Entry `sequence` is to be sent again; false where it is acknowledged or pending already.
+  bool request_resend(Sequence sequence, const Message& message, Counter cause, Instant now);
+  // All that is not acknowledged in [from, to); how many. READ requests and atomics as a whole.
+  std::uint32_t request_resend_range(Sequence from, Sequence to, Counter cause, Instant now);
+  bool poll_resend(TransmitBatch& batch, Instant now);
+  bool resend_data(Sequence sequence, const Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
+  bool resend_request(Sequence sequence, Message& message, TransmitBatch& batch, Instant now);
+  // The peer got something that we sent at `sent`: decides what a timeout left in doubt.
+  void note_evidence(Instant sent, Instant now);
+
+  // --- handle_ack.cc ---
+  Outcome handle_aeth(const wire::Packet& packet, Instant now);
+  bool acknowledge(Sequence sequence, const Message& message, Instant now);
+  void request_is_received(Message& message);
+  void acknowledge_requests_before(Sequence boundary, Instant now);
+  void acknowledge_bits(const wire::BitmapAck& ack, Sequence from, Instant now);
+  void take_back(const wire::BitmapAck& ack, Sequence from, Instant now);
+  void resend_old_holes(Sequence from, Sequence to, Instant now);
+  Outcome handle_rnr(std::uint8_t syndrome, Sequence at, Instant now);
+  Outcome handle_fatal_nak(std::uint8_t syndrome, Sequence at, Instant now);
+  void note_progress(Instant now);
+  void sample_rtt(Duration measured);
+
+  // --- handle_feedback.cc ---
+  bool repair(const wire::FfmGap& gap, Instant now);
+
+  // --- handle_response.cc ---
+  Outcome handle_read_response(const wire::Packet& packet, Sequence sequence, Message& message, Instant now);
+  Outcome handle_atomic_ack(const wire::Packet& packet, Sequence sequence, Message& message, Instant now);
+  Outcome take_answer(Sequence sequence, Message& message, Instant now);
+  [[nodiscard]] bool next_answer_is(Sequence sequence);
+  void record_answer(Sequence sequence, Instant now);
+  void judge_answer_gaps(Instant now);
+  [[nodiscard]] std::optional<Instant> answer_gap_deadline() const;
+  [[nodiscard]] Duration reissue_interval(std::uint16_t times) const;
+
+  // --- timeout.cc ---
+  [[nodiscard]] std::optional<Instant> retransmit_deadline() const;
+  [[nodiscard]] std::optional<Instant> probe_deadline() const;
+  [[nodiscard]] std::optional<Instant> death() const;
+  [[nodiscard]] bool may_be_dead() const;
+  [[nodiscard]] Duration attribute_timeout() const;
+  [[nodiscard]] Duration retransmit_timeout() const;
+  void fire_retransmit_timeout(Instant now);
+  void fire_probe(Instant now);
+  void end_rnr_wait(Instant now);
+
+  // --- complete.cc ---
+  void advance(Instant now);
+  void complete_head(CompletionStatus status, Instant now);
+  // Work request `wqe` failed at the peer: what is before it and incomplete is flushed, it completes with `status`.
+  Outcome fail(std::uint64_t wqe, CompletionStatus status, Instant now);
+  void break_locally(std::uint64_t wqe, CompletionStatus status);
+  Outcome outcome(Instant now);
+
+  void trace_entry(Sequence sequence, bitmap::EntryState from, bitmap::EntryState to, Instant now) const;
+};
+
+}  // namespace brdma::qp

@@ -35,11 +35,11 @@ bool Responder::Impl::poll_acknowledgement(TransmitBatch& batch, Instant now) {
   // An ACK says that the answers to earlier READs and atomics have been sent (IBTA 9.7.5.1.2): it must not overtake
   // them. A BitmapAck speaks of requests only.
   if (!bitmap && !resources.empty()) return false;
-  return send_acknowledgement(batch, wire::kSyndromeAck, base() - 1, bitmap, now);
+  return send_acknowledgement(batch, {wire::kSyndromeAck, msn}, base() - 1, bitmap, now);
 }
 
 // `psn`: of the standard form. A BitmapAck speaks of the base, which is where a NAK's PSN stands too.
-bool Responder::Impl::send_acknowledgement(TransmitBatch& batch, std::uint8_t syndrome, Psn psn, bool bitmap,
+bool Responder::Impl::send_acknowledgement(TransmitBatch& batch, const wire::Aeth& aeth, Psn psn, bool bitmap,
                                            Instant now) {
   if (!bitmap) {
     wire::Packet packet;
@@ -47,7 +47,7 @@ bool Responder::Impl::send_acknowledgement(TransmitBatch& batch, std::uint8_t sy
     packet.bth.opcode = wire::opcode_of(packet.op, false);
     packet.bth.dest_qpn = identity.attributes.destination_qpn;
     packet.bth.psn = psn;
-    packet.aeth = {syndrome, msn};
+    packet.aeth = aeth;
     if (!batch.fits(TransmitBatch::packet_bytes(packet, 0), 0, false)) return false;
     batch.add(packet, {}, 0);
   } else {
@@ -62,8 +62,8 @@ bool Responder::Impl::send_acknowledgement(TransmitBatch& batch, std::uint8_t sy
     wire::BitmapAck body;
     body.source_qpn = identity.qpn;
     body.path = ack.echo_path;
-    body.msn = msn;
-    body.syndrome = syndrome;
+    body.msn = aeth.msn;
+    body.syndrome = aeth.syndrome;
     body.base = base();
     body.highest = window.highest();
     body.credit_packets = credit.packets;
@@ -87,7 +87,7 @@ bool Responder::Impl::send_acknowledgement(TransmitBatch& batch, std::uint8_t sy
   ack.pending = ack.requested = ack.forced = false;
   ack.packets = 0;
   env.count(Counter::kAcksSent);
-  env.trace(now, identity.qpn, trace::AckSent{base(), window.highest(), syndrome});
+  env.trace(now, identity.qpn, trace::AckSent{base(), window.highest(), aeth.syndrome});
   return true;
 }
 

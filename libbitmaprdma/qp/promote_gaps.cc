@@ -10,8 +10,8 @@ namespace {
 
 using bitmap::GapRecord;
 using bitmap::GapState;
-using recovery::LossCause;
 using recovery::judge;
+using recovery::LossCause;
 using recovery::Lost;
 using recovery::WaitUntil;
 

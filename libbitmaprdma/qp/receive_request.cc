@@ -194,12 +194,12 @@ void Responder::Impl::fail(Verdict verdict, const wire::Packet& packet, Outcome&
   nak.msn = msn;
   if (verdict == Verdict::kAccessError) {
     nak.syndrome = wire::kSyndromeNakRemoteAccess;
-    outcome.async_event = kEventAccessError;
+    outcome.async_event = kEventQpAccessError;
     env.count(Counter::kRemoteAccessErrors);
   } else {
     nak.syndrome =
         verdict == Verdict::kInvalidRequest ? wire::kSyndromeNakInvalidRequest : wire::kSyndromeNakRemoteOperation;
-    outcome.async_event = kEventRequestError;
+    outcome.async_event = kEventQpRequestError;
     env.count(Counter::kRemoteInvalidRequests);
   }
   resources.push(nak);

@@ -21,9 +21,6 @@
 
 namespace brdma::qp {
 
-// enum ibv_event_type
-inline constexpr int kEventRequestError = 2, kEventAccessError = 3, kEventCommEstablished = 4;
-
 // How the in-order execution of a packet ended.
 enum class Verdict : std::uint8_t {
   kDone,
@@ -121,7 +118,7 @@ struct Responder::Impl {
   void note_for_acknowledgement(const wire::Packet& packet, Instant now);
   void acknowledge_soon(Instant now);
   bool poll_acknowledgement(TransmitBatch& batch, Instant now);
-  bool send_acknowledgement(TransmitBatch& batch, std::uint8_t syndrome, Psn psn, bool bitmap, Instant now);
+  bool send_acknowledgement(TransmitBatch& batch, const wire::Aeth& aeth, Psn psn, bool bitmap, Instant now);
   [[nodiscard]] bool acknowledgement_due(Instant now) const;
 
   // serve_read.cc

@@ -86,9 +86,9 @@ void Responder::Impl::refuse_read(const Response& answer) {
   Response nak;
   nak.syndrome = wire::kSyndromeNakRemoteAccess;
   nak.psn = answer.psn;
-  nak.msn = answer.msn;
+  nak.msn = (answer.msn - 1) & Psn::kMask;  // the READ is not done
   if (!halted) {
-    owed = Outcome{true, kEventAccessError};
+    owed = Outcome{true, kEventQpAccessError};
     env.count(Counter::kRemoteAccessErrors);
   }
   halted = true;
@@ -110,7 +110,7 @@ Responder::Impl::Sending Responder::Impl::send_nak(const Response& answer, Trans
   if (!halted && answer.psn != base()) return Sending::kStale;
   // A BitmapAck can only speak of the base.
   const bool bitmap = answer.bitmap && answer.psn == base();
-  if (!send_acknowledgement(batch, answer.syndrome, answer.psn, bitmap, now)) return Sending::kFull;
+  if (!send_acknowledgement(batch, {answer.syndrome, answer.msn}, answer.psn, bitmap, now)) return Sending::kFull;
   if (answer.syndrome == wire::kSyndromeNakSequence) env.count(Counter::kSentSeqNak);
   return Sending::kDone;
 }

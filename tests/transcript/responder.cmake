@@ -1,0 +1,2 @@
+brdma_transcript_test(responder_in_order_test LINK brdma_qp)
+brdma_transcript_test(responder_refusal_test LINK brdma_qp)

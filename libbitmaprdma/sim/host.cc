@@ -1,0 +1,112 @@
+#include "sim/host.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace brdma::sim {
+
+class Host::Sink : public trace::Sink {
+ public:
+  Sink(TraceRecorder& recorder, std::uint16_t host) : recorder_(recorder), host_(host) {}
+  void record(Instant when, std::uint32_t qpn, const trace::Event& event) override {
+    recorder_.record(host_, when, qpn, event);
+  }
+
+ private:
+  TraceRecorder& recorder_;
+  std::uint16_t host_;
+};
+
+Host::Host(const HostConfig& config, PacketPool& pool, TraceRecorder& recorder, const std::vector<Observer*>& observers)
+    : config_(config), pool_(pool), observers_(observers), buffer_(std::make_unique<TransmitBuffer>()) {
+  const std::uint16_t number = recorder.add_host(config.name);
+  if (config.traced) sink_ = std::make_unique<Sink>(recorder, number);
+  engine_ = std::make_unique<Engine>(config_.engine, statistics_, sink_.get());
+}
+
+Host::~Host() = default;
+
+void Host::handle_arrival(PacketIndex packet) {
+  const std::uint64_t bytes = pool_[packet].bytes.size();
+  if (dead_ || socket_.size() >= config_.socket_packets || socket_used_ + bytes > config_.socket_bytes) {
+    if (!dead_) ++socket_drops_;
+    pool_.give_back(packet);
+    return;
+  }
+  socket_.push_back(packet);
+  socket_used_ += bytes;
+  socket_packets_most_ = std::max(socket_packets_most_, static_cast<std::uint32_t>(socket_.size()));
+}
+
+std::optional<Instant> Host::next_wake(Instant now) const {
+  if (dead_) return std::nullopt;
+  std::optional<Instant> wake = engine_->next_timeout();
+  if (touched_ || !socket_.empty()) wake = now;
+  if (wake && paused_until_ && *wake < *paused_until_) wake = paused_until_;
+  return wake;
+}
+
+void Host::receive_all(Instant now) {
+  while (!socket_.empty()) {
+    const PacketIndex index = socket_.front();
+    socket_.pop_front();
+    const Packet& packet = pool_[index];
+    socket_used_ -= packet.bytes.size();
+    Datagram datagram;
+    datagram.source = packet.source;
+    datagram.destination = packet.destination;
+    datagram.source_port = packet.source_port;
+    datagram.traffic_class = packet.traffic_class;
+    datagram.ip_id_known = config_.sees_ip_id;
+    datagram.ip_id = config_.sees_ip_id ? packet.ip_id : std::uint16_t{0};
+    datagram.bytes = packet.bytes;
+    for (Observer* observer : observers_) observer->received(*this, packet, now);
+    engine_->handle_datagram(datagram, now);
+    pool_.give_back(index);
+  }
+}
+
+bool Host::poll_batch(Instant now) {
+  Transmit transmit;
+  if (!engine_->poll_transmit(*buffer_, transmit, now)) return false;
+  split(transmit);
+  return true;
+}
+
+// What the kernel does with a GSO message: gathers the slices and cuts them into segments.
+void Host::split(const Transmit& transmit) {
+  out_.clear();
+  BRDMA_CHECK(transmit.segments > 0 && transmit.path < config_.engine.source_ports.size());
+  std::size_t slice = 0, used = 0;
+  std::uint32_t left = transmit.bytes;
+  for (std::uint16_t segment = 0; segment < transmit.segments; ++segment) {
+    std::size_t wanted = std::min<std::size_t>(transmit.segment_bytes, left);
+    BRDMA_CHECK(wanted > 0);
+    left -= static_cast<std::uint32_t>(wanted);
+    const PacketIndex index = pool_.take();
+    Packet& packet = pool_[index];
+    packet.source = transmit.source;
+    packet.destination = transmit.destination;
+    packet.source_port = config_.engine.source_ports[transmit.path];
+    packet.ip_id = transmit.standard ? segment : std::uint16_t{0};
+    packet.traffic_class = transmit.traffic_class;
+    while (wanted > 0) {
+      BRDMA_CHECK(slice < transmit.slices.size());
+      const Slice& from = transmit.slices[slice];
+      const std::size_t here = std::min(wanted, from.size - used);
+      const auto* bytes = static_cast<const std::byte*>(from.data) + used;
+      packet.bytes.insert(packet.bytes.end(), bytes, bytes + here);
+      wanted -= here;
+      used += here;
+      if (used == from.size) {
+        ++slice;
+        used = 0;
+      }
+    }
+    out_.push_back(index);
+  }
+  BRDMA_CHECK(left == 0 && slice == transmit.slices.size());
+}
+
+}  // namespace brdma::sim

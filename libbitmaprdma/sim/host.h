@@ -1,0 +1,122 @@
+// sim/host.h - one host of a world: an engine behind a socket of limited size, driven as io's shard drives its own.
+// Packets wait in the socket until the host runs; it can be paused, as a process is that has lost its core, and can be
+// killed. What does not fit into the socket is gone, as with UDP.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "base/ring.h"
+#include "base/units.h"
+#include "device/engine.h"
+#include "sim/packet_pool.h"
+#include "sim/trace_recorder.h"
+
+namespace brdma::sim {
+
+class Host;
+
+// Sees what crosses an engine's boundary, in the order in which the engine does. For checkers.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void sent(const Host& from, const Packet& packet, Instant now) = 0;
+  virtual void received(const Host& by, const Packet& packet, Instant now) = 0;
+};
+
+struct HostConfig {
+  std::string name = "host";  // in stories
+  IpAddress address;
+  EngineConfig engine;
+  std::uint32_t socket_packets = 1u << 16;
+  std::uint64_t socket_bytes = 1u << 30;
+  bool sees_ip_id = false;               // as AF_XDP does
+  bool defers_acknowledgements = false;  // puts off what may wait for the application's next call
+  bool traced = false;
+};
+
+class Host {
+ public:
+  // `observers` belongs to the world, which may add to it.
+  Host(const HostConfig& config, PacketPool& pool, TraceRecorder& recorder, const std::vector<Observer*>& observers);
+  ~Host();
+  Host(const Host&) = delete;
+  Host& operator=(const Host&) = delete;
+
+  [[nodiscard]] Engine& engine() { return *engine_; }
+  [[nodiscard]] const Statistics& statistics() const { return statistics_; }
+  [[nodiscard]] const HostConfig& config() const { return config_; }
+  [[nodiscard]] const IpAddress& address() const { return config_.address; }
+  // Every notification made so far; tests may clear it.
+  [[nodiscard]] std::vector<Notification>& notifications() { return notifications_; }
+  [[nodiscard]] std::uint64_t socket_drops() const { return socket_drops_; }
+  [[nodiscard]] std::uint32_t socket_packets_most() const { return socket_packets_most_; }
+
+  // --- for the world ---
+  void pause_until(Instant until) { paused_until_ = until; }
+  void kill() { dead_ = true; }
+  // A packet reaches the socket.
+  void handle_arrival(PacketIndex packet);
+  // The application has called the engine: progress is due now.
+  void touch() { touched_ = true; }
+  [[nodiscard]] std::optional<Instant> next_wake(Instant now) const;
+  // Receives, fires timeouts, and hands every packet to send to `send(PacketIndex)`. True where something happened.
+  template <class Send>
+  bool run(Instant now, const Send& send);
+
+ private:
+  class Sink;
+  void receive_all(Instant now);
+  // Fills `out_` with the packets of the engine's next batch; false: it has nothing to send.
+  bool poll_batch(Instant now);
+  void split(const Transmit& transmit);
+
+  HostConfig config_;
+  PacketPool& pool_;
+  const std::vector<Observer*>& observers_;
+  Statistics statistics_;
+  std::unique_ptr<Sink> sink_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<TransmitBuffer> buffer_;
+  Ring<PacketIndex> socket_;
+  std::uint64_t socket_used_ = 0;  // bytes
+  std::uint64_t socket_drops_ = 0;
+  std::uint32_t socket_packets_most_ = 0;
+  std::vector<PacketIndex> out_;
+  std::vector<Notification> notifications_;
+  std::optional<Instant> paused_until_;
+  bool dead_ = false;
+  bool touched_ = true;
+};
+
+// A host sends at most so many batches at one instant: more is an engine that sends for ever.
+inline constexpr std::uint32_t kBatchesPerRunMax = 100'000;
+
+template <class Send>
+bool Host::run(Instant now, const Send& send) {
+  if (dead_ || (paused_until_ && now < *paused_until_)) return false;
+  paused_until_.reset();
+  const auto due = engine_->next_timeout();
+  const bool timed_out = due && *due <= now;
+  if (!touched_ && !timed_out && socket_.empty()) return false;
+  const bool by_application = touched_;
+  touched_ = false;
+  receive_all(now);
+  if (const auto timeout = engine_->next_timeout(); timeout && *timeout <= now) engine_->handle_timeout(now);
+  const bool may_wait = config_.defers_acknowledgements && !by_application && !timed_out;
+  for (std::uint32_t batches = 0; !(may_wait && engine_->only_deferrable_output()) && poll_batch(now); ++batches) {
+    BRDMA_CHECK(batches < kBatchesPerRunMax);
+    for (const PacketIndex packet : out_) {
+      for (Observer* observer : observers_) observer->sent(*this, pool_[packet], now);
+      send(packet);
+    }
+  }
+  while (auto notification = engine_->poll_notification()) notifications_.push_back(*notification);
+  return true;
+}
+
+}  // namespace brdma::sim

@@ -1,0 +1,44 @@
+// sim/packet_pool.h - the packets under way in a world. Links carry indices; buffers are used again, so a running world
+// does not allocate.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/ip_address.h"
+
+namespace brdma::sim {
+
+struct Packet {
+  IpAddress source;
+  IpAddress destination;
+  std::uint16_t source_port = 0;
+  std::uint16_t ip_id = 0;
+  std::uint8_t traffic_class = 0;
+  std::vector<std::byte> bytes;  // UDP payload: BTH .. ICRC
+};
+
+using PacketIndex = std::uint32_t;
+
+// Also what a fabric::Link asks its owner to do with packets.
+class PacketPool {
+ public:
+  PacketIndex take();
+  void give_back(PacketIndex index) { free_.push_back(index); }
+  [[nodiscard]] Packet& operator[](PacketIndex index) { return packets_[index]; }
+  [[nodiscard]] std::size_t in_use() const { return packets_.size() - free_.size(); }
+
+  std::optional<PacketIndex> duplicate(PacketIndex index);
+  void corrupt(PacketIndex index, std::uint64_t random);  // flips one bit
+  void discard(PacketIndex index) { give_back(index); }
+
+ private:
+  std::vector<Packet> packets_;
+  std::vector<PacketIndex> free_;
+};
+
+}  // namespace brdma::sim

@@ -1,0 +1,90 @@
+// sim/world.h - a deterministic world: hosts with engines, joined by faulty links (fabric/link.h: the same code that
+// the lab's switch runs), in virtual time. One seed replays everything.
+//
+// Order at one instant: packets that arrive (in the order of the links' making), then scheduled actions (in the order
+// of scheduling), then hosts (in order): each receives what waits in its socket, fires its timeouts and sends until it
+// has nothing more to send. Every packet of a batch is judged singly by the link.
+//
+// The user makes hosts and links, posts work to the hosts' engines, calls touch() where it did, and runs the world.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+#include "fabric/link.h"
+#include "sim/event_queue.h"
+#include "sim/host.h"
+#include "sim/packet_pool.h"
+#include "sim/trace_recorder.h"
+
+namespace brdma::sim {
+
+// What a packet occupies on the wire beside the UDP payload: Ethernet, IPv4 and UDP headers.
+inline constexpr std::uint32_t kFrameOverhead = 14 + 20 + 8;
+
+class World {
+ public:
+  explicit World(std::uint64_t seed) : seed_(seed) {}
+  ~World();
+
+  Host& add_host(const HostConfig& config);
+  // Both directions; a link's random streams are made from the seed and the hosts' numbers.
+  void join(Host& a, Host& b, const fabric::LinkConfig& a_to_b, const fabric::LinkConfig& b_to_a);
+  // From now on; `from` or both directions.
+  void configure_link(const Host& from, const Host& to, const fabric::LinkConfig& config);
+  void configure_links(const fabric::LinkConfig& config);
+  [[nodiscard]] const fabric::LinkCounters& link_counters(const Host& from, const Host& to) const;
+
+  // Sees every packet before its link does; false: the packet is lost. For tests that aim at one packet.
+  using Filter = std::function<bool(const Host& from, const Packet& packet)>;
+  void set_filter(Filter filter) { filter_ = std::move(filter); }
+
+  // Must live as long as the world runs.
+  void add_observer(Observer& observer) { observers_.push_back(&observer); }
+
+  void at(Instant when, EventQueue::Action action) { actions_.at(when, std::move(action)); }
+  void pause(Host& host, Duration how_long) { host.pause_until(now_ + how_long); }
+
+  [[nodiscard]] Instant now() const { return now_; }
+  [[nodiscard]] TraceRecorder& trace() { return trace_; }
+  [[nodiscard]] PacketPool& packets() { return pool_; }
+
+  // Runs until `done` holds (looked at after each instant), nothing can happen any more, or `at_most` has passed.
+  // True: `done` holds.
+  bool run_until(const std::function<bool()>& done, Duration at_most);
+  // True: no packet is under way, no timer armed, no action left.
+  bool run_until_idle(Duration at_most);
+  void run_for(Duration how_long);
+
+ private:
+  struct Connection {
+    const Host* from;
+    Host* to;
+    std::unique_ptr<fabric::Link<PacketIndex>> link;
+  };
+  [[nodiscard]] std::optional<Instant> next_instant() const;
+  // Lets the next instant happen if it is not after `deadline`.
+  bool step(Instant deadline);
+  void deliver();
+  void run_hosts();
+  void send(const Host& from, PacketIndex packet);
+  [[nodiscard]] Connection& connection(const Host& from, const Host& to);
+
+  std::uint64_t seed_;
+  Instant now_;
+  PacketPool pool_;
+  TraceRecorder trace_;
+  EventQueue actions_;
+  Filter filter_;
+  std::vector<Observer*> observers_;
+  std::vector<std::unique_ptr<Host>> hosts_;
+  std::vector<Connection> connections_;
+  std::uint32_t steps_at_now_ = 0;
+};
+
+}  // namespace brdma::sim

@@ -27,8 +27,8 @@ struct Environment {
   memory::MemoryTable& memory;
   Statistics& statistics;
   trace::Sink* sink = nullptr;
-  std::uint32_t active_qps = 1;  // queue pairs that receive: the socket's credit is shared among them
-  mutable Ring<CompletionNotice> notices;
+  mutable std::uint32_t active_qps = 0;  // queue pairs that receive: the socket's credit is shared among them
+  mutable Ring<CompletionNotice> notices{};
   // Packets dropped so far. The queue pair compares it before and after a packet: a packet that nobody dropped was
   // accepted, so that accepted plus all drops equals received.
   mutable std::uint64_t dropped = 0;

@@ -5,54 +5,87 @@
 #include <memory>
 #include <optional>
 
+#include "base/datagram.h"
 #include "bitmaprdma/types.h"
-#include "device/datagram.h"
 #include "qp/environment.h"
 #include "qp/identity.h"
 #include "qp/requester.h"
 #include "qp/responder.h"
 #include "qp/transmit_batch.h"
+#include "wire/control.h"
 #include "wire/packet.h"
 
 namespace brdma {
+
+// When CAPS is sent again, and how often (negotiate.cc).
+struct Negotiation {
+  bool ask_due = false;
+  bool answer_due = false;
+  unsigned asked = 0;
+  std::optional<Instant> ask_again;
+};
 
 class QueuePair {
  public:
   QueuePair(const qp::Environment& environment, const qp::Identity& identity);
   ~QueuePair();
+  QueuePair(const QueuePair&) = delete;
+  QueuePair& operator=(const QueuePair&) = delete;
 
   [[nodiscard]] const qp::Identity& identity() const { return identity_; }
   Status modify(const QpAttributes& attributes, std::uint32_t mask, Instant now);  // qp/modify.cc: IBTA table 92
-  Status post_send(const SendRequest& request, Instant now);
-  Status post_receive(const ReceiveRequest& request, Instant now);
-  void handle_packet(const wire::Packet& packet, Instant now);  // peer and ICRC checked by the engine
+  Status post_send(const SendRequest& request, Instant now);        // EINVAL (also: state), ENOMEM (queue full)
+  Status post_receive(const ReceiveRequest& request, Instant now);  // likewise
+  void handle_packet(const wire::Packet& packet, Instant now);      // peer and ICRC checked by the engine
   void handle_timeout(Instant now);
   [[nodiscard]] std::optional<Instant> next_timeout() const;
   bool poll_transmit(qp::TransmitBatch& batch, Instant now);
   [[nodiscard]] bool has_output(Instant now) const;
   [[nodiscard]] bool only_deferrable(Instant now) const;
-  // enum ibv_event_type values raised since the last call, -1 = none.
+  // enum ibv_event_type values raised since the last call, one at a time, -1 = none.
   [[nodiscard]] int take_async_event();
+  [[nodiscard]] bool has_async_event() const { return async_events_ != 0; }
 
   // The engine's bookkeeping: intrusive links, so that no container is searched per packet.
+  QueuePair* ready_next = nullptr;
+  QueuePair* ready_previous = nullptr;
   bool in_ready_list = false;
+  bool timer_is_stale = false;  // listed among those whose deadline is to be asked again
   std::size_t timer_slot = static_cast<std::size_t>(-1);
 
  private:
-  void carry_out(const qp::Outcome& outcome, Instant now);
+  // --- modify.cc ---
+  void set_state(QpState state, Instant now);
+  void apply(const QpAttributes& attributes, std::uint32_t mask);
+  void enter(QpState state, std::uint32_t mask, Instant now);
   void enter_error(Instant now);
-  qp::Environment const& environment_;
+  void enter_reset();
+  void raise(int async_event);
+  void note_drained();
+
+  // --- queue_pair.cc ---
+  qp::Outcome route(const wire::Packet& packet, Instant now);
+  qp::Outcome route_control(const wire::Packet& packet, Instant now);
+  // In ERR only what the responder still owes leaves: the NAK that tells the peer why.
+  [[nodiscard]] bool may_transmit() const { return identity_.can_receive() || identity_.state == QpState::kErr; }
+  void carry_out(const qp::Outcome& outcome, Instant now);
+  bool poll_control(qp::TransmitBatch& batch, Instant now);
+  bool poll_data(qp::TransmitBatch& batch, Instant now);
+
+  // --- negotiate.cc ---
+  void begin_negotiation();
+  void handle_caps(const wire::Caps& caps, Instant now);
+  bool poll_caps(qp::TransmitBatch& batch, Instant now);
+
+  const qp::Environment& environment_;
   qp::Identity identity_;
   qp::Requester requester_;
   qp::Responder responder_;
-  struct Negotiation {
-    bool answer_due = false;
-    bool ask_due = false;
-    bool answered = false;
-    unsigned asked = 0;
-    Instant ask_again;
-  } negotiation_;
-  int async_event_ = -1;
+  Negotiation negotiation_;
+  std::uint32_t async_events_ = 0;  // bit n: enum ibv_event_type n was raised
+  bool drain_wanted_ = false;       // SQD: tell when the send queue is drained
+  bool requests_first_ = false;     // the last batch was full before our requests had their turn
+  bool control_first_ = false;      // likewise feedback and acknowledgements
 };
 
 }  // namespace brdma

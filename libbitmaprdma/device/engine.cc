@@ -1,0 +1,99 @@
+// The engine's making, and what every call does at its end: who was touched is ready to send, has another deadline, and
+// may have something to tell.
+#include "device/engine.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "device/engine_impl.h"
+
+namespace brdma {
+namespace {
+
+Notification::Kind kind_of(int async_event) {
+  switch (async_event) {
+    case qp::kEventQpRequestError:
+      return Notification::Kind::kQpRequestError;
+    case qp::kEventQpAccessError:
+      return Notification::Kind::kQpAccessError;
+    case qp::kEventCommEstablished:
+      return Notification::Kind::kCommEstablished;
+    case qp::kEventSqDrained:
+      return Notification::Kind::kSqDrained;
+    default:
+      return Notification::Kind::kQpFatal;
+  }
+}
+
+}  // namespace
+
+Engine::Impl::Impl(const EngineConfig& given, Statistics& statistics, trace::Sink* sink)
+    : config(given),
+      memory(Random(given.seed, "memory keys")),
+      environment{.config = config, .memory = memory, .statistics = statistics, .sink = sink},
+      queue_pairs(given.slot, given.slot_bits, Random(given.seed, "queue pair numbers")) {
+  BRDMA_CHECK(!config.source_ports.empty());
+}
+
+Engine::Engine(const EngineConfig& config, Statistics& statistics, trace::Sink* sink)
+    : impl_(std::make_unique<Impl>(config, statistics, sink)) {}
+Engine::~Engine() = default;
+
+void Engine::Impl::touched(QueuePair* qp) {
+  ready.push_back(qp);
+  note_changes(qp);
+}
+
+void Engine::Impl::note_changes(QueuePair* qp) {
+  if (!qp->timer_is_stale) {
+    qp->timer_is_stale = true;
+    stale_timers.push_back(qp);
+  }
+  for (int event = qp->take_async_event(); event >= 0; event = qp->take_async_event()) {
+    notifications.push_back({kind_of(event), qp->identity().user});
+  }
+  collect_notices();
+}
+
+void Engine::Impl::collect_notices() {
+  while (!environment.notices.empty()) {
+    const qp::CompletionNotice notice = environment.notices.front();
+    environment.notices.pop_front();
+    const auto kind = notice.overrun ? Notification::Kind::kCqError : Notification::Kind::kCompletion;
+    notifications.push_back({kind, notice.cq->user()});
+  }
+}
+
+// Deadlines are asked once a round, not once a packet.
+void Engine::Impl::refresh_timers() {
+  for (QueuePair* qp : stale_timers) {
+    qp->timer_is_stale = false;
+    timers.set(qp, qp->next_timeout());
+  }
+  stale_timers.clear();
+}
+
+std::optional<Instant> Engine::next_timeout() const {
+  impl_->refresh_timers();
+  return impl_->timers.earliest();
+}
+
+void Engine::handle_timeout(Instant now) {
+  Impl& me = *impl_;
+  me.now = now;
+  me.refresh_timers();
+  while (QueuePair* const qp = me.timers.take_due(now)) {
+    qp->handle_timeout(now);
+    me.touched(qp);  // its next deadline is asked later: one turn a call, even if that lies in the past
+  }
+}
+
+std::optional<Notification> Engine::poll_notification() {
+  Ring<Notification>& waiting = impl_->notifications;
+  if (waiting.empty()) return std::nullopt;
+  const Notification notification = waiting.front();
+  waiting.pop_front();
+  return notification;
+}
+
+}  // namespace brdma

@@ -1,0 +1,44 @@
+// device/engine_impl.h - private: the engine's parts. Start at engine.h.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/ring.h"
+#include "device/engine.h"
+#include "device/qp_table.h"
+#include "device/ready_list.h"
+#include "device/timers.h"
+#include "memory/memory_table.h"
+#include "qp/completion_queue.h"
+#include "qp/environment.h"
+#include "wire/icrc.h"
+#include "wire/packet.h"
+
+namespace brdma {
+
+struct Engine::Impl {
+  Impl(const EngineConfig& given, Statistics& statistics, trace::Sink* sink);
+
+  EngineConfig config;
+  memory::MemoryTable memory;
+  qp::Environment environment;
+  device::QpTable queue_pairs;
+  std::vector<std::unique_ptr<CompletionQueue>> completion_queues;
+  device::Timers timers;
+  device::ReadyList ready;
+  std::vector<QueuePair*> stale_timers;  // touched since their deadline was asked last
+  Ring<Notification> notifications;
+  wire::IdentificationSolver identifications;
+  Instant now;  // of the newest call
+
+  // Something happened to `qp`: it may have output, another deadline, events.
+  void touched(QueuePair* qp);
+  void note_changes(QueuePair* qp);  // deadline and events only
+  void refresh_timers();
+  void collect_notices();
+  [[nodiscard]] bool icrc_holds(const Datagram& datagram, const wire::Packet& packet);
+  void drop(const Datagram& datagram, DropReason reason);
+};
+
+}  // namespace brdma

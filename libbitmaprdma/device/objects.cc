@@ -1,0 +1,124 @@
+// Protection domains, regions, completion queues, queue pairs: made, used, destroyed when nobody uses them.
+#include <algorithm>
+#include <cerrno>
+
+#include "device/engine_impl.h"
+#include "qp/limits.h"
+
+namespace brdma {
+namespace {
+
+constexpr std::uint32_t kCqEntriesMax = 1u << 22;
+
+bool within_limits(const QpCapabilities& asked) {
+  return asked.send_wr_max <= qp::kWorkRequestsMax && asked.receive_wr_max <= qp::kWorkRequestsMax &&
+         asked.send_sge_max <= qp::kSgesMax && asked.receive_sge_max <= qp::kSgesMax &&
+         asked.inline_bytes_max <= qp::kInlineBytesMax;
+}
+
+// An application that asks for none of something may still post empty messages.
+QpCapabilities granted(QpCapabilities asked) {
+  asked.send_wr_max = std::max(asked.send_wr_max, 1u);
+  asked.receive_wr_max = std::max(asked.receive_wr_max, 1u);
+  asked.send_sge_max = std::max(asked.send_sge_max, 1u);
+  asked.receive_sge_max = std::max(asked.receive_sge_max, 1u);
+  return asked;
+}
+
+}  // namespace
+
+ProtectionDomain* Engine::alloc_pd() { return impl_->memory.alloc_pd(); }
+Status Engine::dealloc_pd(ProtectionDomain* pd) { return impl_->memory.dealloc_pd(pd); }
+
+Result<MemoryRegion*, Status> Engine::register_memory(ProtectionDomain* pd, std::uint64_t address, std::uint64_t length,
+                                                      std::uint64_t iova, std::uint32_t access) {
+  return impl_->memory.add(pd, address, length, iova, access);
+}
+Status Engine::deregister_memory(MemoryRegion* region) { return impl_->memory.remove(region); }
+MemoryRegionInfo Engine::info(const MemoryRegion* region) const { return {region->key, region->key}; }
+
+Result<CompletionQueue*, Status> Engine::create_cq(std::uint32_t entries, void* user) {
+  if (entries == 0 || entries > kCqEntriesMax) return Status{EINVAL};
+  impl_->completion_queues.push_back(std::make_unique<CompletionQueue>(entries, user));
+  return impl_->completion_queues.back().get();
+}
+
+Status Engine::destroy_cq(CompletionQueue* cq) {
+  if (cq->queue_pairs > 0) return Status{EBUSY};
+  auto& all = impl_->completion_queues;
+  const auto at = std::find_if(all.begin(), all.end(), [cq](const auto& each) { return each.get() == cq; });
+  if (at == all.end()) return Status{EINVAL};
+  all.erase(at);
+  return Status::success();
+}
+
+Status Engine::resize_cq(CompletionQueue* cq, std::uint32_t entries) {
+  return entries > kCqEntriesMax ? Status{EINVAL} : cq->resize(entries);
+}
+std::uint32_t Engine::cq_capacity(const CompletionQueue* cq) const { return cq->capacity(); }
+
+Result<QueuePair*, Status> Engine::create_qp(QpCreate& request) {
+  if (request.type != QpType::kRc) return Status{EOPNOTSUPP};
+  if (request.pd == nullptr || request.send_cq == nullptr || request.receive_cq == nullptr) return Status{EINVAL};
+  if (!within_limits(request.capabilities)) return Status{EINVAL};
+  const auto qpn = impl_->queue_pairs.allocate();
+  if (!qpn) return Status{ENOMEM};
+  request.capabilities = granted(request.capabilities);
+  qp::Identity identity;
+  identity.qpn = *qpn;
+  identity.type = request.type;
+  identity.capabilities = request.capabilities;
+  identity.signal_all = request.signal_all;
+  identity.user = request.user;
+  identity.pd = request.pd;
+  identity.send_cq = request.send_cq;
+  identity.receive_cq = request.receive_cq;
+  ++request.pd->users;
+  ++request.send_cq->queue_pairs;
+  ++request.receive_cq->queue_pairs;
+  return impl_->queue_pairs.add(std::make_unique<QueuePair>(impl_->environment, identity));
+}
+
+Status Engine::destroy_qp(QueuePair* qp) {
+  Impl& me = *impl_;
+  const qp::Identity identity = qp->identity();
+  me.ready.remove(qp);
+  me.timers.set(qp, std::nullopt);
+  std::erase(me.stale_timers, qp);
+  me.queue_pairs.remove(qp);
+  identity.send_cq->purge(identity.qpn);
+  identity.receive_cq->purge(identity.qpn);
+  --identity.pd->users;
+  --identity.send_cq->queue_pairs;
+  --identity.receive_cq->queue_pairs;
+  return Status::success();
+}
+
+std::uint32_t Engine::qp_num(const QueuePair* qp) const { return qp->identity().qpn; }
+
+Status Engine::modify_qp(QueuePair* qp, const QpAttributes& attributes, std::uint32_t mask, Instant now) {
+  impl_->now = now;
+  const Status status = qp->modify(attributes, mask, now);
+  if (status.ok()) impl_->touched(qp);
+  return status;
+}
+
+QpAttributes Engine::query_qp(const QueuePair* qp) const { return qp->identity().attributes; }
+QpCapabilities Engine::qp_capabilities(const QueuePair* qp) const { return qp->identity().capabilities; }
+
+Status Engine::post_send(QueuePair* qp, const SendRequest& request, Instant now) {
+  const Status status = qp->post_send(request, now);
+  if (status.ok()) impl_->touched(qp);
+  return status;
+}
+
+Status Engine::post_receive(QueuePair* qp, const ReceiveRequest& request, Instant now) {
+  const Status status = qp->post_receive(request, now);
+  if (status.ok()) impl_->touched(qp);
+  return status;
+}
+
+std::size_t Engine::poll_cq(CompletionQueue* cq, std::span<Completion> out) { return cq->poll(out); }
+void Engine::request_notify(CompletionQueue* cq, bool solicited_only) { cq->arm(solicited_only); }
+
+}  // namespace brdma

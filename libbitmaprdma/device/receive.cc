@@ -1,0 +1,52 @@
+// A datagram's way in: bytes to a packet, the queue pair it is for, its peer, its ICRC; then the queue pair takes over.
+// accepted plus all drops equals received: each packet is counted once, by the first that judges it.
+#include "device/engine_impl.h"
+
+namespace brdma {
+
+void Engine::handle_datagram(const Datagram& datagram, Instant now) {
+  Impl& me = *impl_;
+  me.now = now;
+  me.environment.count(Counter::kReceivedPackets);
+  me.environment.count(Counter::kReceivedBytes, datagram.bytes.size());
+  wire::Packet packet;
+  if (const auto reason = wire::parse_packet_into(datagram.bytes, packet)) return me.drop(datagram, *reason);
+  QueuePair* const qp = me.queue_pairs.find(packet.bth.dest_qpn);
+  if (qp == nullptr) return me.drop(datagram, DropReason::kUnknownQp);
+  const qp::Identity& identity = qp->identity();
+  if (!identity.can_receive()) return me.drop(datagram, DropReason::kQpState);
+  if (datagram.source != identity.attributes.peer_address ||
+      datagram.destination != identity.attributes.local_address) {
+    return me.drop(datagram, DropReason::kWrongPeer);
+  }
+  if (!me.icrc_holds(datagram, packet)) return me.drop(datagram, DropReason::kBadIcrc);
+  qp->handle_packet(packet, now);
+  me.touched(qp);
+}
+
+// Bitmap mode and IPv6 leave nothing open. A standard packet over IPv4 has an identification that a UDP socket does not
+// show: some identification must explain its ICRC (docs/wire.md#icrc).
+bool Engine::Impl::icrc_holds(const Datagram& datagram, const wire::Packet& packet) {
+  const bool covers_identification = !packet.bitmap && !packet.control && datagram.source.is_v4();
+  const bool known = !covers_identification || datagram.ip_id_known;
+  const wire::IcrcPath path{.source = datagram.source,
+                            .destination = datagram.destination,
+                            .source_port = datagram.source_port,
+                            .destination_port = kRoceUdpPort,
+                            .ip_id = covers_identification && known ? datagram.ip_id : std::uint16_t{0}};
+  const std::uint32_t difference = wire::packet_icrc(path, datagram.bytes) ^ wire::stored_icrc(datagram.bytes);
+  if (difference == 0) return true;
+  if (known) return false;
+  std::uint16_t identification = 0;
+  return identifications.solve(difference, datagram.bytes.size(), identification);
+}
+
+void Engine::Impl::drop(const Datagram& datagram, DropReason reason) {
+  environment.drop(reason);
+  if (environment.sink == nullptr) return;
+  const bool has_bth = datagram.bytes.size() >= wire::kBthSize;
+  const wire::Bth bth = has_bth ? wire::parse_bth(datagram.bytes.first<wire::kBthSize>()) : wire::Bth{};
+  environment.trace(now, bth.dest_qpn, trace::PacketDropped{reason, bth.opcode, bth.psn});
+}
+
+}  // namespace brdma

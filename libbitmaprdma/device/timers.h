@@ -1,0 +1,43 @@
+// device/timers.h - the queue pairs' deadlines: a heap in which each queue pair knows its place, so that moving one
+// costs a few steps and nothing is searched. Equal deadlines come in the order in which they were set.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/units.h"
+#include "qp/queue_pair.h"
+
+namespace brdma::device {
+
+class Timers {
+ public:
+  // Sets, moves or (nullopt) takes away the queue pair's deadline.
+  void set(QueuePair* qp, std::optional<Instant> deadline);
+  [[nodiscard]] std::optional<Instant> earliest() const {
+    return heap_.empty() ? std::nullopt : std::optional<Instant>(heap_.front().deadline);
+  }
+  // Takes out the queue pair with the earliest deadline if that is not after `now`, else null.
+  QueuePair* take_due(Instant now);
+
+ private:
+  struct Entry {
+    Instant deadline;
+    std::uint64_t order = 0;
+    QueuePair* qp = nullptr;
+    [[nodiscard]] bool before(const Entry& other) const {
+      return deadline != other.deadline ? deadline < other.deadline : order < other.order;
+    }
+  };
+  static constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
+  void put(std::size_t at, const Entry& entry);
+  void sift(std::size_t at, const Entry& entry);
+  void erase(std::size_t at);
+
+  std::vector<Entry> heap_;
+  std::uint64_t order_ = 0;
+};
+
+}  // namespace brdma::device

@@ -1,0 +1,250 @@
+// Acknowledgements: AETH's (standard: everything up to a PSN) and BitmapAcks (everything before the base, and which of
+// the rest has arrived). Both may carry a NAK.
+#include <algorithm>
+#include <array>
+
+#include "qp/requester_impl.h"
+
+namespace brdma::qp {
+namespace {
+
+using bitmap::EntryState;
+
+// IBTA table 45: RNR NAK timer codes, in units of 10 us.
+constexpr std::array<std::uint32_t, 32> kRnrTimer10us = {
+    65536, 1,   2,   3,   4,    6,    8,    12,   16,   24,   32,   48,    64,    96,    128,   192,
+    256,   384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+constexpr std::uint8_t kRnrForever = 7;
+
+// Holes that an acknowledgement shows are the FFM's to repair; only after this long without one, ours.
+constexpr Duration kHoleAgeMin = 1_ms;
+constexpr std::int64_t kHoleAgeRtts = 4;
+
+constexpr Duration kRttMax = 30_s;  // an echo that claims more is not believed
+
+std::uint8_t kind_of(std::uint8_t syndrome) { return syndrome & wire::kSyndromeKindMask; }
+constexpr std::uint8_t kKindAck = 0x00, kKindRnr = 0x20, kKindNak = 0x60;
+
+}  // namespace
+
+void Requester::Impl::note_progress(Instant now) {
+  patience.progress = patience.timeout_from = now;
+  patience.timeouts = 0;
+  patience.probed = false;
+}
+
+void Requester::Impl::sample_rtt(Duration measured) {
+  if (measured > Duration{} && measured < kRttMax) rtt.sample(measured);
+}
+
+// True: newly acknowledged.
+bool Requester::Impl::acknowledge(Sequence sequence, const Message& message, Instant now) {
+  const Psn psn = psn_of(sequence);
+  const EntryState before = window.entry(psn).state;
+  if (!window.acknowledge(psn)) return false;
+  if (!message.answered()) {
+    const std::uint32_t payload = message.payload_at(sequence, id.mtu());
+    --flight.packets;
+    flight.bytes -= payload;
+    if (before != EntryState::kRetransmitPending) flight.pipe -= payload;
+  }
+  trace_entry(sequence, before, EntryState::kAcked, now);
+  return true;
+}
+
+void Requester::Impl::request_is_received(Message& message) {
+  message.request_received = true;
+  if (message.in_flight_counted) --flight.packets;
+  message.in_flight_counted = false;
+}
+
+// The peer has executed all requests before `boundary`.
+void Requester::Impl::acknowledge_requests_before(Sequence boundary, Instant now) {
+  if (boundary <= cumulative) return;
+  for (std::size_t i = messages.find(std::max(cumulative, base)); i < messages.size(); ++i) {
+    Message& message = messages[i];
+    if (message.first >= boundary) break;
+    if (message.answered()) {
+      request_is_received(message);
+      continue;
+    }
+    const Sequence end = std::min(boundary, message.end());
+    for (Sequence at = std::max({message.first, cumulative, base}); at < end; ++at) acknowledge(at, message, now);
+  }
+  cumulative = boundary;
+  rnr_count = 0;
+  note_progress(now);
+  if (rnr_until) end_rnr_wait(now);  // what was refused has been taken: a receive was posted meanwhile
+}
+
+// Standard acknowledgement: psn is the newest request executed, or the one that a NAK refuses.
+Outcome Requester::Impl::handle_aeth(const wire::Packet& packet, Instant now) {
+  const std::uint8_t syndrome = packet.aeth.syndrome;
+  const auto sequence = sequence_of(packet.bth.psn);
+  const bool refusal = kind_of(syndrome) != kKindAck;
+  if (!sequence || *sequence < cumulative) {
+    env.drop(DropReason::kStaleResponse);
+    return {};
+  }
+  env.count(Counter::kAcksReceived);
+  env.trace(now, id.qpn, trace::AckReceived{refusal ? packet.bth.psn : packet.bth.psn + 1, packet.bth.psn, syndrome});
+  const bitmap::SendEntry& entry = window.entry(packet.bth.psn);
+  if (!refusal && entry.transmissions == 1) sample_rtt(now - window.sent_at(packet.bth.psn, now));
+  patience.activity = now;
+  acknowledge_requests_before(refusal ? *sequence : *sequence + 1, now);
+  Outcome result;
+  switch (kind_of(syndrome)) {
+    case kKindAck:
+      break;
+    case kKindRnr:
+      result = handle_rnr(syndrome, *sequence, now);
+      break;
+    case kKindNak:
+      if (syndrome == wire::kSyndromeNakSequence) {
+        env.count(Counter::kPacketSeqErr);
+        const bool resent_lately = window.entry(packet.bth.psn).transmissions > 1 &&
+                                   now - window.sent_at(packet.bth.psn, now) <
+                                       std::max(env.config.recovery.resend_interval_min, rtt.smoothed());
+        if (!rnr_until && !resent_lately) {
+          request_resend_range(*sequence, next_sequence(), Counter::kRetransmittedNak, now);
+        }
+      } else {
+        result = handle_fatal_nak(syndrome, *sequence, now);
+      }
+      break;
+    default:
+      break;  // reserved kind: no more than an acknowledgement of what is before it
+  }
+  if (result.to_error) return result;
+  advance(now);
+  return outcome(now);
+}
+
+Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, Instant now) {
+  Impl& me = *impl_;
+  const std::int32_t at = distance(ack.base, me.window.base());
+  const Sequence next = me.next_sequence();
+  if (at < 0 || me.base + static_cast<Sequence>(at) < me.cumulative) {
+    me.env.drop(DropReason::kStaleResponse);
+    return {};
+  }
+  const Sequence base = me.base + static_cast<Sequence>(at);
+  // What was never sent cannot have arrived.
+  if (base > next || distance(ack.highest, me.window.base()) >= static_cast<std::int32_t>(me.window.in_window())) {
+    me.env.drop(DropReason::kBadControl);
+    return {};
+  }
+  me.env.count(Counter::kAcksReceived);
+  me.env.trace(now, me.id.qpn, trace::AckReceived{ack.base, ack.highest, ack.syndrome});
+  me.patience.activity = now;
+  const std::uint64_t bytes_before = me.flight.bytes;
+  me.id.peer_credit = PeerCredit{ack.credit_packets, ack.credit_bytes};
+  me.credit_probe_at.reset();
+  me.acknowledge_requests_before(base, now);
+  if (ack.bit_count > 0) me.acknowledge_bits(ack, base, now);
+
+  if (ack.echo_valid) {
+    const Duration rtt =
+        now - Instant::from_ns(static_cast<std::int64_t>(ack.ts_echo)) - Duration::from_ns(ack.ack_delay_ns);
+    me.sample_rtt(rtt);
+    if (rtt > Duration{} && rtt < kRttMax) {
+      me.congestion.on_acknowledgement(bytes_before - me.flight.bytes, rtt, me.congestion_limited, now);
+      me.congestion_limited = false;
+      me.note_evidence(Instant::from_ns(static_cast<std::int64_t>(ack.ts_echo)), now);
+    }
+  }
+  Outcome result;
+  if (kind_of(ack.syndrome) == kKindRnr && base < next) {
+    me.take_back(ack, base, now);
+    result = me.handle_rnr(ack.syndrome, base, now);
+  } else if (kind_of(ack.syndrome) == kKindNak && ack.syndrome != wire::kSyndromeNakSequence && base < next) {
+    result = me.handle_fatal_nak(ack.syndrome, base, now);
+  }
+  if (result.to_error) return result;
+  me.advance(now);
+  return me.outcome(now);
+}
+
+// Bits beyond the base: arrived, so not to be sent again. Completion waits for the base.
+void Requester::Impl::acknowledge_bits(const wire::BitmapAck& ack, Sequence from, Instant now) {
+  bool progress = false;
+  Sequence highest = from;
+  for (std::uint32_t word = 0; word * 32 < ack.bit_count; ++word) {
+    std::uint32_t bits = load_be32(ack.bits.data() + std::size_t{word} * 4);
+    while (bits != 0) {
+      const auto bit = static_cast<std::uint32_t>(__builtin_clz(bits));
+      bits &= ~(0x8000'0000u >> bit);
+      const Sequence sequence = from + word * 32 + bit;
+      if (sequence >= next_sequence() || word * 32 + bit >= ack.bit_count) break;
+      highest = sequence;
+      if (window.entry(psn_of(sequence)).state == EntryState::kAcked) continue;
+      Message& message = message_of(sequence);
+      if (message.answered()) {
+        request_is_received(message);
+      } else {
+        progress = acknowledge(sequence, message, now) || progress;
+      }
+    }
+  }
+  if (progress) note_progress(now);
+  resend_old_holes(from, highest, now);
+}
+
+void Requester::Impl::resend_old_holes(Sequence from, Sequence to, Instant now) {
+  const Duration age = std::max(kHoleAgeMin, rtt.smoothed() * kHoleAgeRtts);
+  for (Sequence at = std::max(from, base); at < to; ++at) {
+    const EntryState state = window.entry(psn_of(at)).state;
+    if (state == EntryState::kAcked || state == EntryState::kRetransmitPending) continue;
+    if (now - window.sent_at(psn_of(at), now) < age) continue;
+    const Message& message = message_of(at);
+    if (!(message.answered() && message.request_received)) {
+      request_resend(at, message, Counter::kRetransmittedAck, now);
+    }
+  }
+}
+
+// A receiver that was not ready may have thrown away what arrived behind: what its bits no longer show is sent again.
+void Requester::Impl::take_back(const wire::BitmapAck& ack, Sequence from, Instant now) {
+  for (Sequence at = from; at < next_sequence(); ++at) {
+    const auto bit = static_cast<std::uint32_t>(at - from);
+    const bool arrived = bit < ack.bit_count &&
+                         (load_be32(ack.bits.data() + std::size_t{bit / 32} * 4) & (0x8000'0000u >> (bit % 32))) != 0;
+    if (arrived) continue;
+    Message& message = message_of(at);
+    if (message.answered()) {
+      message.request_received = false;
+      continue;
+    }
+    if (window.entry(psn_of(at)).state != EntryState::kAcked) continue;
+    window.unacknowledge(psn_of(at));
+    const std::uint32_t payload = message.payload_at(at, id.mtu());
+    ++flight.packets;
+    flight.bytes += payload;
+    flight.pipe += payload;
+    trace_entry(at, EntryState::kAcked, EntryState::kSuspectedLost, now);
+  }
+}
+
+Outcome Requester::Impl::handle_rnr(std::uint8_t syndrome, Sequence at, Instant now) {
+  if (rnr_until) return {};  // the one that we wait for, said again
+  env.count(Counter::kReceivedRnr);
+  if (id.attributes.rnr_retry != kRnrForever && rnr_count++ >= id.attributes.rnr_retry) {
+    env.count(Counter::kRnrRetryExceeded);
+    return fail(message_of(at).wqe, CompletionStatus::kRnrRetryExceeded, now);
+  }
+  note_progress(now);  // the peer lives, but its refusals go on counting
+  rnr_until = now + 10_us * static_cast<std::int64_t>(kRnrTimer10us[syndrome & 0x1F]);
+  return {};
+}
+
+Outcome Requester::Impl::handle_fatal_nak(std::uint8_t syndrome, Sequence at, Instant now) {
+  CompletionStatus status = CompletionStatus::kRemoteOperationError;
+  if (syndrome == wire::kSyndromeNakInvalidRequest) status = CompletionStatus::kRemoteInvalidRequest;
+  if (syndrome == wire::kSyndromeNakRemoteAccess) status = CompletionStatus::kRemoteAccessError;
+  if (syndrome > wire::kSyndromeNakRemoteOperation) status = CompletionStatus::kBadResponse;  // not for RC, or reserved
+  const std::uint64_t wqe = message_of(at).wqe;
+  advance(now);  // what is before it and done completes as done
+  return fail(wqe, status, now);
+}
+
+}  // namespace brdma::qp

@@ -1,0 +1,176 @@
+// The queue pair's state machine (IBTA 10.3.1) and what each move takes (table 92 of the verbs chapter): attributes
+// that must come with it and those that may. Anything else is the caller's mistake: EINVAL, and nothing has changed.
+#include <cerrno>
+
+#include "qp/limits.h"
+#include "qp/queue_pair.h"
+
+namespace brdma {
+namespace {
+
+// Bits of enum ibv_qp_attr_mask that have no member in QpAttributes.
+constexpr std::uint32_t kQpAttrSqdNotify = 4, kQpAttrPathMigState = 262144;
+
+struct Move {
+  QpState from, to;
+  std::uint32_t required, optional;
+};
+
+constexpr std::uint32_t kWhileSending = kQpAttrCurrentState | kQpAttrAccess | kQpAttrMinRnrTimer | kQpAttrPathMigState;
+
+// Every move of an RC queue pair but those to RESET and ERR, which are always allowed and take nothing.
+constexpr Move kMoves[] = {
+    {QpState::kReset, QpState::kInit, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccess, 0},
+    {QpState::kInit, QpState::kInit, 0, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccess},
+    {QpState::kInit, QpState::kRtr,
+     kQpAttrAv | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn | kQpAttrMaxDestRdAtomic | kQpAttrMinRnrTimer,
+     kQpAttrAccess | kQpAttrPkeyIndex},
+    {QpState::kRtr, QpState::kRts,
+     kQpAttrTimeout | kQpAttrRetryCount | kQpAttrRnrRetry | kQpAttrSqPsn | kQpAttrMaxRdAtomic, kWhileSending},
+    {QpState::kRts, QpState::kRts, 0, kWhileSending},
+    {QpState::kRts, QpState::kSqd, 0, kQpAttrSqdNotify},
+    {QpState::kSqd, QpState::kRts, 0, kWhileSending},
+    {QpState::kSqd, QpState::kSqd, 0,
+     kQpAttrPort | kQpAttrAv | kQpAttrTimeout | kQpAttrRetryCount | kQpAttrRnrRetry | kQpAttrMaxRdAtomic |
+         kQpAttrMaxDestRdAtomic | kQpAttrAccess | kQpAttrPkeyIndex | kQpAttrMinRnrTimer | kQpAttrPathMigState},
+};
+
+bool move_allowed(QpState from, QpState to, std::uint32_t given) {
+  if (to == QpState::kReset || to == QpState::kErr) return given == 0;
+  for (const Move& move : kMoves) {
+    if (move.from != from || move.to != to) continue;
+    return (given & move.required) == move.required && (given & ~(move.required | move.optional)) == 0;
+  }
+  return false;
+}
+
+// Are the values of the attributes named in `mask` possible?
+bool values_valid(const QpAttributes& a, std::uint32_t mask) {
+  constexpr std::uint32_t kAccessKnown =
+      kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic | kAccessMwBind;
+  const auto given = [mask](std::uint32_t bit) { return (mask & bit) != 0; };
+  if (given(kQpAttrAccess) && (a.access & ~kAccessKnown) != 0) return false;
+  if (given(kQpAttrPkeyIndex) && a.pkey_index != 0) return false;
+  if (given(kQpAttrPort) && a.port != 1) return false;
+  if (given(kQpAttrPathMtu) && (a.path_mtu < PathMtu::k256 || a.path_mtu > PathMtu::k4096)) return false;
+  if (given(kQpAttrDestQpn) && a.destination_qpn > 0xFF'FFFF) return false;
+  if (given(kQpAttrTimeout) && a.timeout > 31) return false;
+  if (given(kQpAttrRetryCount) && a.retry_count > 7) return false;
+  if (given(kQpAttrRnrRetry) && a.rnr_retry > 7) return false;
+  if (given(kQpAttrMinRnrTimer) && a.min_rnr_timer > 31) return false;
+  if (given(kQpAttrMaxRdAtomic) && a.max_rd_atomic > qp::kRdAtomicMax) return false;
+  if (given(kQpAttrMaxDestRdAtomic) && a.max_dest_rd_atomic > qp::kRdAtomicMax) return false;
+  // Both ends of a path speak the same family.
+  return !given(kQpAttrAv) ||
+         (!a.local_address.is_zero() && !a.peer_address.is_zero() && a.local_address.is_v4() == a.peer_address.is_v4());
+}
+
+}  // namespace
+
+Status QueuePair::modify(const QpAttributes& attributes, std::uint32_t mask, Instant now) {
+  const QpState from = identity_.state;
+  const QpState to = (mask & kQpAttrState) != 0 ? attributes.state : from;
+  if ((mask & kQpAttrCurrentState) != 0 && attributes.current_state != from) return Status{EINVAL};
+  if (!move_allowed(from, to, mask & ~kQpAttrState)) return Status{EINVAL};
+  if (!values_valid(attributes, mask)) return Status{EINVAL};
+  apply(attributes, mask);
+  if (to != from || to == QpState::kReset) enter(to, mask, now);
+  return Status::success();
+}
+
+void QueuePair::apply(const QpAttributes& from, std::uint32_t mask) {
+  QpAttributes& to = identity_.attributes;
+  const auto given = [mask](std::uint32_t bit) { return (mask & bit) != 0; };
+  if (given(kQpAttrAccess)) to.access = from.access;
+  if (given(kQpAttrPkeyIndex)) to.pkey_index = from.pkey_index;
+  if (given(kQpAttrPort)) to.port = from.port;
+  if (given(kQpAttrAv)) {
+    to.local_address = from.local_address;
+    to.peer_address = from.peer_address;
+    to.sgid_index = from.sgid_index;
+    to.traffic_class = from.traffic_class;
+    to.hop_limit = from.hop_limit;
+    to.flow_label = from.flow_label;
+  }
+  if (given(kQpAttrPathMtu)) to.path_mtu = from.path_mtu;
+  if (given(kQpAttrDestQpn)) to.destination_qpn = from.destination_qpn;
+  if (given(kQpAttrRqPsn)) to.receive_psn = from.receive_psn;
+  if (given(kQpAttrSqPsn)) to.send_psn = from.send_psn;
+  if (given(kQpAttrTimeout)) to.timeout = from.timeout;
+  if (given(kQpAttrRetryCount)) to.retry_count = from.retry_count;
+  if (given(kQpAttrRnrRetry)) to.rnr_retry = from.rnr_retry;
+  if (given(kQpAttrMinRnrTimer)) to.min_rnr_timer = from.min_rnr_timer;
+  if (given(kQpAttrMaxRdAtomic)) to.max_rd_atomic = from.max_rd_atomic;
+  if (given(kQpAttrMaxDestRdAtomic)) to.max_dest_rd_atomic = from.max_dest_rd_atomic;
+}
+
+void QueuePair::enter(QpState state, std::uint32_t mask, Instant now) {
+  const QpState from = identity_.state;
+  switch (state) {
+    case QpState::kErr:
+      enter_error(now);
+      return;
+    case QpState::kReset:
+      set_state(state, now);
+      enter_reset();
+      return;
+    case QpState::kRtr:
+      responder_.start(identity_.attributes.receive_psn);
+      begin_negotiation();
+      break;
+    case QpState::kRts:
+      if (from == QpState::kRtr) requester_.start(identity_.attributes.send_psn);
+      break;
+    case QpState::kSqd:
+      drain_wanted_ = (mask & kQpAttrSqdNotify) != 0;
+      break;
+    default:
+      break;
+  }
+  set_state(state, now);
+  note_drained();
+}
+
+void QueuePair::set_state(QpState state, Instant now) {
+  const bool received = identity_.can_receive();
+  environment_.trace(
+      now, identity_.qpn,
+      trace::QpStateChanged{static_cast<std::uint8_t>(identity_.state), static_cast<std::uint8_t>(state)});
+  identity_.state = state;
+  identity_.attributes.state = identity_.attributes.current_state = state;
+  const bool receives = identity_.can_receive();
+  if (receives && !received) ++environment_.active_qps;
+  if (!receives && received) --environment_.active_qps;
+}
+
+// Both queues complete as flushed, in order. Nothing is sent any more.
+void QueuePair::enter_error(Instant now) {
+  if (identity_.state == QpState::kErr) return;
+  set_state(QpState::kErr, now);
+  negotiation_ = Negotiation{};
+  requester_.flush(now);
+  responder_.flush(now);
+}
+
+void QueuePair::enter_reset() {
+  negotiation_ = Negotiation{};
+  requester_.reset();
+  responder_.reset();
+  identity_.send_cq->purge(identity_.qpn);
+  identity_.receive_cq->purge(identity_.qpn);
+  identity_.bitmap_agreed = false;
+  identity_.peer_window = 0;
+  identity_.peer_credit = {};
+  async_events_ = 0;
+  drain_wanted_ = requests_first_ = control_first_ = false;
+}
+
+void QueuePair::raise(int async_event) { async_events_ |= 1u << async_event; }
+
+void QueuePair::note_drained() {
+  if (!drain_wanted_ || identity_.state != QpState::kSqd || !requester_.idle()) return;
+  drain_wanted_ = false;
+  raise(qp::kEventSqDrained);
+}
+
+}  // namespace brdma

@@ -1,0 +1,178 @@
+#include "qp/queue_pair.h"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+
+namespace brdma {
+
+using qp::Outcome;
+
+QueuePair::QueuePair(const qp::Environment& environment, const qp::Identity& identity)
+    : environment_(environment),
+      identity_(identity),
+      requester_(environment, identity_),
+      responder_(environment, identity_) {}
+
+QueuePair::~QueuePair() {
+  if (identity_.can_receive()) --environment_.active_qps;
+}
+
+Status QueuePair::post_send(const SendRequest& request, Instant now) {
+  const QpState state = identity_.state;
+  if (state == QpState::kReset || state == QpState::kInit || state == QpState::kRtr) return Status{EINVAL};
+  const Status status = requester_.post_send(request, now);
+  if (status.ok() && !identity_.can_send()) requester_.flush(now);
+  return status;
+}
+
+Status QueuePair::post_receive(const ReceiveRequest& request, Instant now) {
+  if (identity_.state == QpState::kReset) return Status{EINVAL};
+  const Status status = responder_.post_receive(request);
+  if (status.ok() && identity_.state == QpState::kErr) responder_.flush(now);
+  return status;
+}
+
+void QueuePair::handle_packet(const wire::Packet& packet, Instant now) {
+  const std::uint64_t dropped = environment_.dropped;
+  if (environment_.sink != nullptr) {
+    environment_.trace(
+        now, identity_.qpn,
+        trace::PacketReceived{packet.bth.opcode, packet.bth.psn, static_cast<std::uint32_t>(packet.payload.size())});
+  }
+  carry_out(route(packet, now), now);
+  if (environment_.dropped == dropped) environment_.count(Counter::kAcceptedPackets);
+}
+
+Outcome QueuePair::route(const wire::Packet& packet, Instant now) {
+  if (!identity_.can_receive()) {
+    environment_.drop(DropReason::kQpState);
+    return {};
+  }
+  if (packet.control) return route_control(packet, now);
+  if (wire::is_request(packet.op)) return responder_.handle_request(packet, now);
+  if (!identity_.can_send()) {
+    environment_.drop(DropReason::kStaleResponse);
+    return {};
+  }
+  return requester_.handle_response(packet, now);
+}
+
+Outcome QueuePair::route_control(const wire::Packet& packet, Instant now) {
+  // Who does not negotiate bitmap mode is a standard peer: it knows none of these.
+  if (environment_.config.recovery.mode != RecoveryMode::kBitmap) {
+    environment_.drop(DropReason::kUnknownOpcode);
+    return {};
+  }
+  const auto bad = [this] {
+    environment_.drop(DropReason::kBadControl);
+    return Outcome{};
+  };
+  const std::uint32_t peer_qpn = identity_.attributes.destination_qpn;
+  switch (static_cast<wire::Control>(packet.bth.opcode)) {
+    case wire::Control::kCaps: {
+      const auto caps = wire::parse_caps(packet.payload);
+      if (!caps || caps->source_qpn != peer_qpn) return bad();
+      handle_caps(*caps, now);
+      return {};
+    }
+    case wire::Control::kBitmapAck: {
+      const auto ack = wire::parse_bitmap_ack(packet.payload, packet.bth.psn);
+      if (!ack || ack->source_qpn != peer_qpn || ack->responses || !identity_.can_send()) return bad();
+      return requester_.handle_bitmap_ack(*ack, now);
+    }
+    case wire::Control::kFfm: {
+      const auto ffm = wire::parse_ffm(packet.payload, packet.bth.psn);
+      if (!ffm || ffm->source_qpn != peer_qpn || ffm->responses || !identity_.can_send()) return bad();
+      return requester_.handle_ffm(*ffm, now);
+    }
+  }
+  return bad();
+}
+
+void QueuePair::handle_timeout(Instant now) {
+  if (!identity_.can_receive()) return;
+  if (negotiation_.ask_again && now >= *negotiation_.ask_again) {
+    negotiation_.ask_again.reset();
+    negotiation_.ask_due = true;
+  }
+  carry_out(responder_.handle_timeout(now), now);
+  if (identity_.can_send()) carry_out(requester_.handle_timeout(now), now);
+}
+
+std::optional<Instant> QueuePair::next_timeout() const {
+  if (!identity_.can_receive()) return std::nullopt;
+  std::optional<Instant> first = responder_.next_timeout();
+  for (const auto& other : {requester_.next_timeout(), negotiation_.ask_again}) {
+    if (other && (!first || *other < *first)) first = other;
+  }
+  return first;
+}
+
+// Responses, retransmissions, new data; feedback and acknowledgement last, so that they travel as the shorter segment
+// behind the data. Who found no room is first in the next batch: nobody starves.
+bool QueuePair::poll_transmit(qp::TransmitBatch& batch, Instant now) {
+  if (!may_transmit()) return false;
+  if (!batch.begun()) {
+    batch.begin({.source = identity_.attributes.local_address,
+                 .destination = identity_.attributes.peer_address,
+                 .path = 0,
+                 .traffic_class = identity_.attributes.traffic_class,
+                 .hop_limit = identity_.attributes.hop_limit});
+  }
+  if (identity_.state == QpState::kErr) return responder_.poll_responses(batch, now);
+  bool added = false;
+  if (control_first_) added = poll_control(batch, now);
+  batch.keep_last_segment(true);
+  const bool data = poll_data(batch, now);
+  batch.keep_last_segment(false);
+  if (data) responder_.acknowledge_now();
+  added = poll_control(batch, now) || added || data;
+  // With room left in the batch, whatever is left waits for something else.
+  control_first_ = data && (negotiation_.ask_due || negotiation_.answer_due || responder_.has_output(now));
+  carry_out(requester_.take_outcome(now), now);
+  return added;
+}
+
+bool QueuePair::poll_data(qp::TransmitBatch& batch, Instant now) {
+  bool responses = false, requests = false;
+  if (requests_first_) requests = requester_.poll_requests(batch, now);
+  responses = responder_.poll_responses(batch, now);
+  if (!requests) {
+    const bool turn_taken = requests_first_;
+    requests = !turn_taken && requester_.poll_requests(batch, now);
+  }
+  requests_first_ = responses && !requests;
+  return responses || requests;
+}
+
+bool QueuePair::poll_control(qp::TransmitBatch& batch, Instant now) {
+  bool added = poll_caps(batch, now);
+  added = responder_.poll_feedback(batch, now) || added;
+  return responder_.poll_acknowledgement(batch, now) || added;
+}
+
+bool QueuePair::has_output(Instant now) const {
+  return identity_.can_receive() &&
+         (negotiation_.ask_due || negotiation_.answer_due || responder_.has_output(now) || requester_.has_output(now));
+}
+
+bool QueuePair::only_deferrable(Instant now) const {
+  return !negotiation_.ask_due && !negotiation_.answer_due && responder_.only_deferrable(now) &&
+         !requester_.has_output(now);
+}
+
+int QueuePair::take_async_event() {
+  if (async_events_ == 0) return -1;
+  const int event = std::countr_zero(async_events_);
+  async_events_ &= async_events_ - 1;
+  return event;
+}
+
+void QueuePair::carry_out(const Outcome& outcome, Instant now) {
+  if (outcome.async_event >= 0) raise(outcome.async_event);
+  if (outcome.to_error) enter_error(now);
+  note_drained();
+}
+
+}  // namespace brdma

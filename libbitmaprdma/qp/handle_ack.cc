@@ -82,6 +82,10 @@ Outcome Requester::Impl::handle_aeth(const wire::Packet& packet, Instant now) {
   const std::uint8_t syndrome = packet.aeth.syndrome;
   const auto sequence = sequence_of(packet.bth.psn);
   const bool refusal = kind_of(syndrome) != kKindAck;
+  if (!refusal && packet.bth.psn + 1 == psn_of(cumulative)) {  // nothing new: answers told it before, or a duplicate
+    env.count(Counter::kAcksReceived);
+    return {};
+  }
   if (!sequence || *sequence < cumulative) {
     env.drop(DropReason::kStaleResponse);
     return {};

@@ -1,0 +1,1 @@
+brdma_unit_test(device_opcodes_test LINK brdma_device brdma_test_support)

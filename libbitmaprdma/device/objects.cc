@@ -94,6 +94,8 @@ Status Engine::destroy_qp(QueuePair* qp) {
   return Status::success();
 }
 
+std::size_t Engine::queue_pairs() const { return impl_->queue_pairs.size(); }
+
 std::uint32_t Engine::qp_num(const QueuePair* qp) const { return qp->identity().qpn; }
 
 Status Engine::modify_qp(QueuePair* qp, const QpAttributes& attributes, std::uint32_t mask, Instant now) {

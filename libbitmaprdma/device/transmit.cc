@@ -24,10 +24,13 @@ bool Engine::poll_transmit(TransmitBuffer& buffer, Transmit& out, Instant now) {
 
 bool Engine::only_deferrable_output() const {
   const Impl& me = *impl_;
+  bool any = false;  // without output there is nothing to put off
   for (const QueuePair* qp = me.ready.front(); qp != nullptr; qp = qp->ready_next) {
-    if (qp->has_output(me.now) && !qp->only_deferrable(me.now)) return false;
+    if (!qp->has_output(me.now)) continue;
+    if (!qp->only_deferrable(me.now)) return false;
+    any = true;
   }
-  return true;
+  return any;
 }
 
 }  // namespace brdma

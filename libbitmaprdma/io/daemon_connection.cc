@@ -50,18 +50,22 @@ Result<FileDescriptor, ContextError> connect_to_daemon(Deadline deadline) {
     if (errno == EAGAIN || errno == EINTR) return ContextError{ETIMEDOUT, "brdmad does not answer"};
     return ContextError{errno, std::string("cannot connect to brdmad: ") + std::strerror(errno)};
   }
+  return fd;
+}
+
+ContextError check_owner(int fd) {
   ucred peer{};
   socklen_t peer_length = sizeof peer;
-  if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &peer_length) != 0) {
-    return ContextError{errno, "cannot tell who owns brdmad"};
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_length) != 0) {
+    return {errno, "cannot tell who owns brdmad"};
   }
   if (!trusted(peer.uid)) {
-    return ContextError{EACCES, "brdmad (pid " + std::to_string(peer.pid) + ") in this network namespace belongs to " +
-                                    user_text(peer.uid) +
-                                    " and serves only that user: run as that user, or have an administrator end it "
-                                    "and run 'brdmad --system' as a service"};
+    return {EACCES, "brdmad (pid " + std::to_string(peer.pid) + ") in this network namespace belongs to " +
+                        user_text(peer.uid) +
+                        " and serves only that user: run as that user, or have an administrator end it "
+                        "and run 'brdmad --system' as a service"};
   }
-  return fd;
+  return {};
 }
 
 Status send_all(int fd, const void* data, std::size_t size, Deadline deadline) {

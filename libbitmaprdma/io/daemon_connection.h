@@ -13,9 +13,11 @@ using Deadline = std::chrono::steady_clock::time_point;
 // Milliseconds left, at least 1 while the deadline has not passed, 0 after.
 [[nodiscard]] int milliseconds_left(Deadline deadline);
 
-// Connects and checks who listens: a daemon of another user (but root) could read what is meant for us, so that is
-// EACCES. Errors: ECONNREFUSED nobody listens; ETIMEDOUT.
+// Errors: ECONNREFUSED nobody listens; ETIMEDOUT.
 [[nodiscard]] Result<FileDescriptor, ContextError> connect_to_daemon(Deadline deadline);
+
+// Before taking a socket from a daemon: one of another user (but root) could read what is meant for us. EACCES then.
+[[nodiscard]] ContextError check_owner(int fd);
 
 // Sends all of it. Errors: EPIPE the daemon closed; ETIMEDOUT.
 [[nodiscard]] Status send_all(int fd, const void* data, std::size_t size, Deadline deadline);

@@ -137,6 +137,7 @@ Result<Answer, ContextError> ask_once(const DeviceInfo& device, FileDescriptor& 
   auto connected = connect_to_daemon(deadline);
   if (!connected) return connected.reason();
   connection = std::move(connected).value();
+  if (ContextError refused = check_owner(connection.get()); refused.error != 0) return refused;
   const LeaseRequest request = make_request(device);
   if (const Status sent = send_all(connection.get(), &request, sizeof request, deadline); !sent.ok()) {
     return ContextError{sent.error(), "brdmad closed the connection"};

@@ -1,0 +1,80 @@
+// tests/daemon/daemon_fixture.h - a network namespace for each test, and what the tests do with the brdmad in it.
+// Everything waits on events (descriptors, process ends, answers), with bounds.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "io/file_descriptor.h"
+#include "io/lease.h"
+
+namespace brdma::test {
+
+using nlohmann::json;
+using namespace std::chrono_literals;
+
+inline constexpr std::chrono::seconds kPatience{20};  // far above what anything here takes
+
+// Each test starts in a fresh network namespace without daemon; what is left of the daemon at the end is ended.
+class DaemonTest : public testing::Test {
+ protected:
+  void SetUp() override;
+  void TearDown() override;
+};
+
+[[nodiscard]] DeviceInfo loopback_device();
+[[nodiscard]] io::Lease lease_or_die();              // a test failure (and an empty lease) where there is none
+[[nodiscard]] std::string lease_refusal(int error);  // the message; a test failure where the error is another
+
+// The answer; a test failure where there is none.
+[[nodiscard]] json ask(const json& question);
+[[nodiscard]] json ask(const char* query);
+[[nodiscard]] pid_t holder_pid();
+[[nodiscard]] pid_t worker_pid();
+
+// Asks again until `done` holds (each round waits for the daemon's answer). False: not within kPatience.
+[[nodiscard]] bool ask_until(const char* query, const std::function<bool(const json&)>& done);
+[[nodiscard]] bool leases_become(std::size_t count);
+
+[[nodiscard]] bool wait_for_event(int fd, short events, std::chrono::milliseconds at_most = kPatience);
+[[nodiscard]] io::FileDescriptor watch_process(pid_t pid);  // readable once the process has ended
+bool ends_within(const io::FileDescriptor& process, std::chrono::milliseconds at_most = kPatience);
+
+// A child process that runs `body` and exits with what it returns; killed with the object if still there.
+class Child {
+ public:
+  explicit Child(const std::function<int()>& body);
+  ~Child();
+  Child(Child&& other) noexcept;
+  Child& operator=(Child&&) = delete;
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  int join();  // exit code; -signal where it was killed
+  void kill_and_reap();
+
+ private:
+  pid_t pid_;
+};
+
+// A pipe: one end to wait at, one to signal.
+struct Gate {
+  Gate();
+  io::FileDescriptor wait_end, signal_end;
+  void open() { signal_end.reset(); }  // all who wait go on
+  [[nodiscard]] bool wait() const;
+};
+
+// A datagram with `qpn` where BTH has its destination, to port 4791 of loopback; segments > 1: as one GSO batch.
+void send_to_qpn(std::uint32_t qpn, bool ipv6, unsigned segments = 1, std::size_t bytes = 64);
+// Datagrams waiting on the socket, taken from it; waits for the first.
+[[nodiscard]] std::vector<std::vector<std::uint8_t>> receive_all(int socket_fd, std::size_t expected);
+
+// True where this process may become other users (it is root, and not only of a user namespace).
+[[nodiscard]] bool can_change_user();
+
+}  // namespace brdma::test

@@ -1,0 +1,176 @@
+// Leases as a program sees them: got, used, given back, refused.
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "daemon_fixture.h"
+#include "io/daemon_client.h"
+
+namespace brdma::test {
+namespace {
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST_F(DaemonTest, FirstLeaseStartsTheDaemonAndSaysWhoHasIt) {
+  const io::Lease lease = lease_or_die();
+  ASSERT_GE(lease.socket_fd, 0);
+  EXPECT_TRUE(lease.alive());
+  EXPECT_TRUE(lease.dual_stack);
+  EXPECT_EQ(lease.slot_bits, 8u);
+  EXPECT_GE(lease.slot, 2u);
+  EXPECT_LT(lease.slot, 256u);
+  ASSERT_NE(lease.statistics, nullptr);
+  EXPECT_EQ(lease.statistics->get(Counter::kSentPackets), 0u);
+
+  const json leases = ask("leases")["leases"];
+  ASSERT_EQ(leases.size(), 1u);
+  EXPECT_EQ(leases[0]["pid"], ::getpid());
+  EXPECT_EQ(leases[0]["comm"], program_invocation_short_name);
+  EXPECT_EQ(leases[0]["device"], "brdma_lo");
+  EXPECT_EQ(leases[0]["slot"], lease.slot);
+  EXPECT_EQ(leases[0]["uid"], ::geteuid());
+}
+
+// The daemon must stay invisible to the program that happens to start it.
+TEST_F(DaemonTest, StartingTheDaemonLeavesTheApplicationAlone) {
+  static volatile sig_atomic_t signals_seen;
+  signals_seen = 0;
+  struct sigaction count {};
+  count.sa_handler = [](int) { signals_seen = signals_seen + 1; };
+  ASSERT_EQ(::sigaction(SIGCHLD, &count, nullptr), 0);
+  std::array<int, 2> leaky{};
+  ASSERT_EQ(::pipe(leaky.data()), 0);  // not close-on-exec: as careless programs have them
+  ::setenv("LD_PRELOAD", "", 1);
+
+  io::Lease lease = lease_or_die();
+  EXPECT_EQ(signals_seen, 0);
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
+  EXPECT_EQ(errno, ECHILD);
+  // Nobody else has the write end: closing ours ends the stream.
+  ::close(leaky[1]);
+  char byte = 0;
+  EXPECT_TRUE(wait_for_event(leaky[0], POLLIN | POLLHUP));
+  EXPECT_EQ(::read(leaky[0], &byte, 1), 0);
+  ::close(leaky[0]);
+
+  const std::string process = "/proc/" + std::to_string(holder_pid());
+  std::ifstream environment(process + "/environ");
+  const std::string text{std::istreambuf_iterator<char>(environment), {}};
+  EXPECT_TRUE(contains(text, "BRDMA_DAEMON="));
+  EXPECT_FALSE(contains(text, "LD_PRELOAD"));
+  EXPECT_EQ(::getsid(holder_pid()) == ::getsid(0), false);
+  std::array<char, 64> target{};
+  ASSERT_GT(::readlink((process + "/cwd").c_str(), target.data(), target.size()), 0);
+  EXPECT_STREQ(target.data(), "/");
+  ::unsetenv("LD_PRELOAD");
+  ::signal(SIGCHLD, SIG_DFL);
+}
+
+TEST_F(DaemonTest, AFreedSlotIsTheLastToBeUsedAgain) {
+  std::uint32_t first = 0;
+  {
+    const io::Lease lease = lease_or_die();
+    first = lease.slot;
+  }
+  ASSERT_TRUE(leases_become(0));
+  std::set<std::uint32_t> others;
+  std::vector<io::Lease> leases;
+  for (int i = 0; i < 253; ++i) leases.push_back(lease_or_die());
+  for (const io::Lease& lease : leases) others.insert(lease.slot);
+  EXPECT_EQ(others.size(), 253u);
+  EXPECT_EQ(others.count(first), 0u);
+  const io::Lease last = lease_or_die();
+  EXPECT_EQ(last.slot, first);
+}
+
+TEST_F(DaemonTest, WhenAllSlotsAreLeasedTheNextIsToldSo) {
+  std::vector<io::Lease> leases;
+  for (int i = 0; i < 254; ++i) leases.push_back(lease_or_die());
+  EXPECT_TRUE(contains(lease_refusal(ENOSPC), "254 of 254 leases are in use"));
+  const std::uint32_t freed = leases[100].slot;
+  leases[100] = io::Lease{};
+  ASSERT_TRUE(leases_become(253));
+  leases[100] = lease_or_die();
+  EXPECT_EQ(leases[100].slot, freed);
+  EXPECT_TRUE(leases[0].alive());
+}
+
+// What a child of the next test does: waits at the gate, leases, reports its slot, waits for the end.
+int lease_and_report(Gate& start, Gate& finish, int report) {
+  start.signal_end.reset();
+  finish.signal_end.reset();
+  if (!start.wait()) return 1;
+  const io::Lease lease = lease_or_die();
+  const auto slot = static_cast<std::uint8_t>(lease.slot);
+  if (lease.socket_fd < 0 || ::write(report, &slot, 1) != 1) return 2;
+  return finish.wait() ? 0 : 3;
+}
+
+TEST_F(DaemonTest, ManyProcessesThatStartAtOnceAllGetALeaseFromOneDaemon) {
+  for (int round = 0; round < 5; ++round) {
+    Gate start, finish, report;
+    std::vector<Child> children;
+    for (int i = 0; i < 12; ++i) {
+      children.emplace_back([&] { return lease_and_report(start, finish, report.signal_end.get()); });
+    }
+    start.open();
+    std::set<std::uint8_t> slots;
+    for (std::size_t i = 0; i < children.size(); ++i) {
+      std::uint8_t slot = 0;
+      ASSERT_TRUE(report.wait());
+      ASSERT_EQ(::read(report.wait_end.get(), &slot, 1), 1);
+      slots.insert(slot);
+    }
+    EXPECT_EQ(slots.size(), children.size());
+    EXPECT_EQ(ask("leases")["leases"].size(), children.size());
+    finish.open();
+    for (Child& child : children) EXPECT_EQ(child.join(), 0);
+    const io::FileDescriptor process = watch_process(holder_pid());
+    EXPECT_EQ(ask(json{{"query", "shutdown"}, {"force", true}})["shutdown"], true);
+    EXPECT_TRUE(ends_within(process));
+  }
+}
+
+// A daemon that is ending and a program that is starting meet at every possible moment.
+TEST_F(DaemonTest, ALeaseIsGotWhileTheDaemonBeforeIsEnding) {
+  for (int round = 0; round < 20; ++round) {
+    { const io::Lease lease = lease_or_die(); }
+    ASSERT_TRUE(io::query_daemon({{"query", "shutdown"}, {"force", true}}).ok());
+    const io::Lease lease = lease_or_die();
+    ASSERT_GE(lease.socket_fd, 0) << "round " << round;
+  }
+}
+
+// The daemon's end shows at once in poll(); a lease that ends takes nothing else with it.
+TEST_F(DaemonTest, ShutdownNeedsForceWhileLeasesLive) {
+  const io::Lease lease = lease_or_die();
+  const auto refused = io::query_daemon({{"query", "shutdown"}});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.reason().error, EBUSY);
+  EXPECT_TRUE(lease.alive());
+  EXPECT_EQ(ask(json{{"query", "shutdown"}, {"force", true}})["leases_ended"], 1);
+  EXPECT_TRUE(wait_for_event(lease.control_fd, POLLRDHUP));
+  EXPECT_FALSE(lease.alive());
+}
+
+TEST_F(DaemonTest, TheDaemonEndsWhenIdleAndNotBefore) {
+  ::setenv("BRDMA_IDLE_SECONDS", "1", 1);
+  io::Lease lease = lease_or_die();
+  const io::FileDescriptor process = watch_process(holder_pid());
+  EXPECT_FALSE(ends_within(process, 1500ms)) << "ended under a living lease";
+  lease = io::Lease{};
+  EXPECT_TRUE(ends_within(process));
+  const auto nobody = io::query_daemon({{"query", "version"}});
+  ASSERT_FALSE(nobody.ok());
+  EXPECT_EQ(nobody.reason().error, ENOENT);
+}
+
+}  // namespace
+}  // namespace brdma::test

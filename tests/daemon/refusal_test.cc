@@ -1,0 +1,233 @@
+// Refusals: each names what is wrong and what to do, and harms nobody else.
+#include <fcntl.h>
+#include <grp.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <set>
+
+#include "daemon_fixture.h"
+#include "device/datagram.h"
+#include "io/daemon_client.h"
+#include "io/daemon_connection.h"
+#include "io/lease_protocol.h"
+
+namespace brdma::test {
+namespace {
+
+constexpr uid_t kAlice = 61'001, kBob = 61'002;
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// Runs `body` as that user in a child; its exit code.
+int as_user(uid_t uid, const std::function<int()>& body) {
+  return Child([&] {
+           if (::setgroups(0, nullptr) != 0 || ::setresgid(uid, uid, uid) != 0 || ::setresuid(uid, uid, uid) != 0) {
+             return 100;
+           }
+           return testing::Test::HasFailure() ? 101 : body();
+         })
+      .join();
+}
+
+int code(bool good) { return good && !testing::Test::HasFailure() ? 0 : 1; }
+
+TEST_F(DaemonTest, AnotherUsersRequestIsRefusedWithOwnerAndCure) {
+  if (!can_change_user()) GTEST_SKIP() << "only root has other users' ids to try with";
+  const io::Lease mine = lease_or_die();
+  EXPECT_EQ(as_user(kAlice,
+                    [] {
+                      const std::string message = lease_refusal(EACCES);
+                      EXPECT_TRUE(contains(message, "belongs to root (uid 0)")) << message;
+                      EXPECT_TRUE(contains(message, "brdmad --system")) << message;
+                      for (const char* query : {"leases", "statistics", "shutdown"}) {
+                        const auto answer = io::query_daemon({{"query", query}, {"force", true}});
+                        EXPECT_EQ(answer.ok() ? 0 : answer.reason().error, EACCES) << query;
+                      }
+                      return code(true);
+                    }),
+            0);
+  EXPECT_TRUE(mine.alive());
+}
+
+// A daemon that some user started could read what it hands out: root does not ask it for anything but to end.
+TEST_F(DaemonTest, AUsersDaemonIsNotTrustedByOthers) {
+  if (!can_change_user()) GTEST_SKIP() << "only root has other users' ids to try with";
+  Gate leased, stop;
+  Child alice([&] {
+    stop.signal_end.reset();
+    if (::setgroups(0, nullptr) != 0 || ::setresgid(kAlice, kAlice, kAlice) != 0 ||
+        ::setresuid(kAlice, kAlice, kAlice) != 0) {
+      return 100;
+    }
+    const io::Lease lease = lease_or_die();
+    leased.open();
+    return code(stop.wait() && lease.alive());
+  });
+  leased.open();
+  ASSERT_TRUE(leased.wait());
+  const std::string message = lease_refusal(EACCES);
+  EXPECT_TRUE(contains(message, "belongs to uid 61001")) << message;
+  EXPECT_EQ(as_user(kBob, [] { return code(!lease_refusal(EACCES).empty()); }), 0);
+  stop.open();
+  EXPECT_EQ(alice.join(), 0);
+  // Root may end it, and the fixture does.
+}
+
+TEST_F(DaemonTest, TheSystemDaemonServesEveryUserAndKeepsThemApart) {
+  if (!can_change_user()) GTEST_SKIP() << "only root has other users' ids to try with";
+  Gate ready;
+  const std::string ready_fd = std::to_string(ready.signal_end.get());
+  Child daemon([&] {
+    ::dup2(::open("/dev/null", O_WRONLY), STDERR_FILENO);  // its log
+    ::execl(BRDMAD_PATH, "brdmad", "--system", "--foreground", "--ready-fd", ready_fd.c_str(), nullptr);
+    return 127;
+  });
+  ASSERT_TRUE(ready.wait());
+  const auto slots_of = [](uid_t uid) {
+    Gate report;
+    const int result = as_user(uid, [&] {
+      for (int i = 0; i < 100; ++i) {
+        const io::Lease lease = lease_or_die();
+        const auto slot = static_cast<std::uint8_t>(lease.slot);
+        if (lease.socket_fd < 0 || ::write(report.signal_end.get(), &slot, 1) != 1) return 1;
+      }
+      return code(true);
+    });
+    EXPECT_EQ(result, 0);
+    std::array<std::uint8_t, 100> slots{};
+    report.open();
+    EXPECT_EQ(::read(report.wait_end.get(), slots.data(), slots.size()), 100);
+    return std::set<std::uint8_t>(slots.begin(), slots.end());
+  };
+  const auto alices = slots_of(kAlice), bobs = slots_of(kBob);
+  for (const std::uint8_t slot : alices) EXPECT_EQ(bobs.count(slot), 0u) << "slot " << +slot << " was Alice's";
+  EXPECT_EQ(as_user(kBob,
+                    [] {
+                      const auto refused = io::query_daemon({{"query", "shutdown"}, {"force", true}});
+                      return code(!refused.ok() && refused.reason().error == EACCES);
+                    }),
+            0);
+}
+
+TEST_F(DaemonTest, ATakenPortIsNamedWithWhoHasIt) {
+  const io::FileDescriptor taker{::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+  const int on = 1;  // even one that would share it
+  ::setsockopt(taker.get(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(kRoceUdpPort);
+  ASSERT_EQ(::bind(taker.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  const std::string message = lease_refusal(EADDRINUSE);
+  EXPECT_TRUE(contains(message, "UDP port 4791 is taken")) << message;
+  EXPECT_TRUE(contains(message, "(pid " + std::to_string(::getpid()) + ")")) << message;
+  EXPECT_TRUE(contains(message, "brdma lab")) << message;
+}
+
+TEST_F(DaemonTest, AMissingProgramIsSaid) {
+  ::setenv("BRDMA_DAEMON", "/nonexistent/brdmad", 1);
+  const std::string message = lease_refusal(ENOENT);
+  EXPECT_TRUE(contains(message, "/nonexistent/brdmad")) << message;
+}
+
+TEST_F(DaemonTest, AProgramThatIsNoDaemonIsSaid) {
+  ::setenv("BRDMA_DAEMON", "/bin/true", 1);
+  EXPECT_TRUE(contains(lease_refusal(EIO), "--foreground"));
+}
+
+TEST_F(DaemonTest, TooFewOpenFilesAreSaid) {
+  Child child([] {
+    const rlimit few{128, 128};
+    if (::setrlimit(RLIMIT_NOFILE, &few) != 0) return 100;
+    const std::string message = lease_refusal(EMFILE);
+    return code(contains(message, "the limit is 128") && contains(message, "ulimit"));
+  });
+  EXPECT_EQ(child.join(), 0);
+}
+
+io::FileDescriptor connect_raw() {
+  auto connected = io::connect_to_daemon(std::chrono::steady_clock::now() + kPatience);
+  if (connected) return std::move(connected).value();
+  ADD_FAILURE() << connected.reason().message;
+  return {};
+}
+
+void send_raw(const io::FileDescriptor& fd, const std::string& bytes) {
+  static_cast<void>(io::send_all(fd.get(), bytes.data(), bytes.size(), std::chrono::steady_clock::now() + kPatience));
+}
+
+bool closes(const io::FileDescriptor& fd) {
+  if (!wait_for_event(fd.get(), POLLRDHUP)) return false;
+  return true;
+}
+
+TEST_F(DaemonTest, NonsenseOnTheSocketHarmsNobody) {
+  const io::Lease lease = lease_or_die();
+  const pid_t worker = worker_pid();
+
+  io::FileDescriptor garbage = connect_raw();
+  send_raw(garbage, std::string(100, '\xA5'));
+  EXPECT_TRUE(closes(garbage));
+
+  io::FileDescriptor endless = connect_raw();
+  send_raw(endless, "{" + std::string(io::kQueryLineMax + 4096, ' '));
+  EXPECT_TRUE(closes(endless));
+
+  io::FileDescriptor half = connect_raw();
+  send_raw(half, "BRDL");
+  half.reset();
+
+  const json deep = json::parse(R"({"query":{"a":[1]}})");
+  const auto refused = io::query_daemon(deep);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.reason().error, EINVAL);
+  EXPECT_FALSE(io::query_daemon({{"query", "no such"}}).ok());
+  EXPECT_FALSE(io::query_daemon(json::array({1})).ok());
+
+  io::LeaseRequest newer;
+  newer.version = io::kLeaseVersion + 1;
+  io::FileDescriptor future = connect_raw();
+  send_raw(future, std::string(reinterpret_cast<const char*>(&newer), sizeof newer));
+  io::LeaseReply reply;
+  ASSERT_TRUE(wait_for_event(future.get(), POLLIN));
+  ASSERT_EQ(::recv(future.get(), &reply, sizeof reply, MSG_WAITALL), static_cast<ssize_t>(sizeof reply));
+  EXPECT_EQ(reply.error, EPROTO);
+
+  EXPECT_EQ(worker_pid(), worker) << "the worker died of it";
+  EXPECT_TRUE(lease.alive());
+}
+
+// Names that a client made up must not break the daemon's JSON.
+TEST_F(DaemonTest, NamesThatAreNoTextAreShownAllTheSame) {
+  DeviceInfo device = loopback_device();
+  device.name = "\xFF\xFE\"\n";
+  const auto lease = io::acquire_lease(device);
+  ASSERT_TRUE(lease.ok());
+  EXPECT_EQ(ask("leases")["leases"].size(), 1u);
+  EXPECT_EQ(ask("statistics")["devices"].size(), 1u);
+}
+
+// A library with other counters gets its lease; its numbers are not passed off as ours.
+TEST_F(DaemonTest, ForeignStatisticsAreNotNamed) {
+  const io::Lease starter = lease_or_die();
+  io::LeaseRequest request;
+  request.statistics_layout = 1;
+  io::put_text(request.device, "brdma_x");
+  const io::FileDescriptor connection = connect_raw();
+  send_raw(connection, std::string(reinterpret_cast<const char*>(&request), sizeof request));
+  ASSERT_TRUE(leases_become(2));
+  for (const json& process : ask("statistics")["processes"]) {
+    EXPECT_EQ(process["counters"].is_null(), process["device"] == "brdma_x");
+  }
+}
+
+}  // namespace
+}  // namespace brdma::test

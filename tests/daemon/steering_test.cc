@@ -1,0 +1,99 @@
+// Packets reach the socket of the slot that their destination QPN names, singly and in batches, over both IPs.
+#include <linux/filter.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include "daemon_fixture.h"
+
+namespace brdma::test {
+namespace {
+
+// A queue pair's number in this lease.
+std::uint32_t qpn_of(const io::Lease& lease, std::uint32_t index) { return index << lease.slot_bits | lease.slot; }
+
+void expect_empty(const io::Lease& lease) {
+  char byte = 0;
+  EXPECT_EQ(::recv(lease.socket_fd, &byte, 1, MSG_DONTWAIT), -1);
+  EXPECT_EQ(errno, EAGAIN);
+}
+
+TEST_F(DaemonTest, PacketsFollowTheLowByteOfTheirQpn) {
+  std::vector<io::Lease> leases;
+  for (int i = 0; i < 4; ++i) leases.push_back(lease_or_die());
+  for (const bool ipv6 : {false, true}) {
+    for (std::uint32_t index = 1; index <= 8; ++index) {
+      for (const io::Lease& lease : leases) send_to_qpn(qpn_of(lease, index * 0x1111), ipv6);
+    }
+    for (const io::Lease& lease : leases) {
+      const auto packets = receive_all(lease.socket_fd, 8);
+      ASSERT_EQ(packets.size(), 8u);
+      for (const auto& packet : packets) EXPECT_EQ(packet[7], lease.slot);
+      expect_empty(lease);
+    }
+  }
+}
+
+TEST_F(DaemonTest, AGsoBatchArrivesWholeAtItsSlot) {
+  const io::Lease first = lease_or_die(), second = lease_or_die();
+  const int on = 1;
+  ASSERT_EQ(::setsockopt(second.socket_fd, SOL_UDP, UDP_GRO, &on, sizeof on), 0);
+  for (const bool ipv6 : {false, true}) {
+    send_to_qpn(qpn_of(second, 7), ipv6, /*segments=*/32, /*bytes=*/1044);
+    const auto packets = receive_all(second.socket_fd, 1);
+    ASSERT_EQ(packets.size(), 1u);
+    EXPECT_EQ(packets[0].size(), 32u * 1044u);
+    send_to_qpn(qpn_of(first, 7), ipv6, /*segments=*/32, /*bytes=*/1044);
+    EXPECT_EQ(receive_all(first.socket_fd, 32).size(), 32u);  // no UDP_GRO here: the kernel splits it
+    expect_empty(first);
+    expect_empty(second);
+  }
+}
+
+TEST_F(DaemonTest, PacketsWithoutAQpnAndForManagementGoToTheDaemon) {
+  const io::Lease lease = lease_or_die();
+  send_to_qpn(0, false, 1, /*bytes=*/4);  // no byte 7
+  send_to_qpn(1, false);
+  send_to_qpn(0x123401, true);
+  EXPECT_TRUE(ask_until("statistics", [](const json& answer) { return answer["management_datagrams"] == 3; }));
+  expect_empty(lease);
+}
+
+TEST_F(DaemonTest, ALeaseStartsWithAnEmptySocket) {
+  std::vector<io::Lease> leases;
+  for (int i = 0; i < 254; ++i) leases.push_back(lease_or_die());
+  io::Lease& victim = leases[10];
+  const std::uint32_t qpn = qpn_of(victim, 5);
+  send_to_qpn(qpn, false);  // stays unread in the dying lease
+  victim = io::Lease{};
+  ASSERT_TRUE(leases_become(253));
+  for (int i = 0; i < 50; ++i) send_to_qpn(qpn, false);  // for a queue pair that is gone
+  victim = lease_or_die();
+  ASSERT_EQ(victim.slot, qpn & 0xFF);
+  expect_empty(victim);
+  send_to_qpn(qpn, false);
+  EXPECT_EQ(receive_all(victim.socket_fd, 1).size(), 1u);
+}
+
+TEST_F(DaemonTest, ALesseeCannotChangeTheSteering) {
+  const io::Lease lease = lease_or_die(), other = lease_or_die();
+  sock_filter all_to_zero{BPF_RET | BPF_K, 0, 0, 0};
+  const sock_fprog program{1, &all_to_zero};
+  EXPECT_EQ(::setsockopt(lease.socket_fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program), -1);
+  EXPECT_EQ(errno, EPERM);
+  send_to_qpn(qpn_of(other, 1), false);
+  EXPECT_EQ(receive_all(other.socket_fd, 1).size(), 1u);
+}
+
+TEST_F(DaemonTest, ALeasedSocketHasABufferOfSize) {
+  const io::Lease lease = lease_or_die();
+  int bytes = 0;
+  socklen_t length = sizeof bytes;
+  ASSERT_EQ(::getsockopt(lease.socket_fd, SOL_SOCKET, SO_RCVBUF, &bytes, &length), 0);
+  EXPECT_GE(bytes, 212'992);  // the kernel's default for everybody
+}
+
+}  // namespace
+}  // namespace brdma::test

@@ -1,0 +1,253 @@
+#include "support/endpoint.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+namespace brdma::test {
+namespace {
+
+constexpr std::uint32_t kAccessAll = kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
+constexpr std::uint64_t kReceiveTag = std::uint64_t{1} << 63;
+constexpr std::size_t kFindingsMax = 5;  // what follows the first few is their consequence
+
+CompletionOpcode completion_of(WorkOpcode opcode) {
+  switch (opcode) {
+    case WorkOpcode::kRdmaWrite:
+    case WorkOpcode::kRdmaWriteWithImm:
+      return CompletionOpcode::kRdmaWrite;
+    case WorkOpcode::kRdmaRead:
+      return CompletionOpcode::kRdmaRead;
+    case WorkOpcode::kAtomicCmpSwap:
+      return CompletionOpcode::kCompSwap;
+    case WorkOpcode::kAtomicFetchAdd:
+      return CompletionOpcode::kFetchAdd;
+    default:
+      return CompletionOpcode::kSend;
+  }
+}
+
+}  // namespace
+
+Endpoint::Endpoint(sim::World& world, sim::Host& host, const EndpointConfig& config, Arena& arena)
+    : world_(world), host_(host), config_(config), arena_(arena) {}
+
+void Endpoint::find(std::string what) {
+  if (findings_.size() < kFindingsMax) {
+    findings_.push_back(host_.config().name + " at " + std::to_string(world_.now().ns()) + " ns: " + std::move(what));
+  }
+}
+
+void Endpoint::start() {
+  Engine& engine = host_.engine();
+  pd_ = engine.alloc_pd();
+  auto region = engine.register_memory(pd_, reinterpret_cast<std::uintptr_t>(arena_.bytes()), arena_.size(),
+                                       arena_.iova(), kAccessAll);
+  BRDMA_CHECK(region.ok());
+  key_ = engine.info(region.value()).lkey;
+  auto cq = engine.create_cq(config_.send_wr_max + config_.receive_wr_max, this);
+  BRDMA_CHECK(cq.ok());
+  cq_ = cq.value();
+  QpCreate create;
+  create.pd = pd_;
+  create.send_cq = create.receive_cq = cq_;
+  create.capabilities = {config_.send_wr_max, config_.receive_wr_max, config_.sges_max, config_.sges_max,
+                         config_.inline_bytes_max};
+  create.signal_all = config_.signal_all;
+  create.user = this;
+  auto qp = engine.create_qp(create);
+  BRDMA_CHECK(qp.ok());
+  qp_ = qp.value();
+}
+
+void Endpoint::connect(const Endpoint& peer) {
+  peer_ = &peer;
+  QpAttributes a;
+  a.access = kAccessAll;
+  a.path_mtu = config_.mtu;
+  a.destination_qpn = peer.qpn();
+  a.receive_psn = peer.config_.first_psn;
+  a.send_psn = config_.first_psn;
+  a.local_address = host_.address();
+  a.peer_address = peer.host_.address();
+  a.timeout = config_.timeout;
+  a.retry_count = config_.retry_count;
+  a.rnr_retry = config_.rnr_retry;
+  a.min_rnr_timer = config_.min_rnr_timer;
+  a.max_rd_atomic = config_.rd_atomic_max;
+  a.max_dest_rd_atomic = peer.config_.rd_atomic_max;
+  const auto move = [&](QpState state, std::uint32_t mask) {
+    a.state = state;
+    BRDMA_CHECK(host_.engine().modify_qp(qp_, a, mask | kQpAttrState, world_.now()).ok());
+  };
+  move(QpState::kInit, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccess);
+  move(QpState::kRtr,
+       kQpAttrAv | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn | kQpAttrMaxDestRdAtomic | kQpAttrMinRnrTimer);
+  move(QpState::kRts, kQpAttrTimeout | kQpAttrRetryCount | kQpAttrRnrRetry | kQpAttrSqPsn | kQpAttrMaxRdAtomic);
+  host_.touch();
+}
+
+void Endpoint::set_traffic(const Traffic& own, const Traffic& peers) {
+  own_ = &own;
+  peers_ = &peers;
+  for (std::size_t i = 0; i < peers.operations.size(); ++i) {
+    const Operation& o = peers.operations[i];
+    if (!o.is_write() || !o.alone || o.length == 0) continue;
+    const std::size_t last = o.remote.offset + o.length - 1;
+    if (arena_.initial()[last] != arena_.reference()[last]) watched_.push_back(i);
+  }
+}
+
+void Endpoint::progress() {
+  if (own_ == nullptr) return;
+  watch_last_bytes();
+  std::array<Completion, 32> completions;
+  for (std::size_t count; (count = host_.engine().poll_cq(cq_, completions)) != 0;) {
+    for (std::size_t i = 0; i < count; ++i) take(completions[i]);
+  }
+  const std::size_t receives = std::min(receives_allowed_, peers_->receives.size());
+  while (receives_posted_ < receives && post_receive(peers_->receives[receives_posted_], receives_posted_)) {
+    ++receives_posted_;
+  }
+  const std::size_t operations = std::min(operations_allowed_, own_->operations.size());
+  while (operations_posted_ < operations && post_operation(own_->operations[operations_posted_], operations_posted_)) {
+    ++operations_posted_;
+  }
+}
+
+bool Endpoint::post_operation(const Operation& operation, std::size_t index) {
+  std::vector<Sge> sges;
+  const bool is_inline = (operation.flags & kSendInline) != 0;
+  const std::uint64_t start = is_inline ? reinterpret_cast<std::uintptr_t>(arena_.bytes()) : arena_.iova();
+  for (const Buffer& b : operation.local) sges.push_back({start + b.offset, b.length, is_inline ? 0 : key_});
+  SendRequest request;
+  request.wr_id = index;
+  request.sges = sges;
+  request.opcode = operation.opcode;
+  request.flags = operation.flags;
+  request.immediate_be = operation.immediate_be;
+  request.remote_address = peer_->arena_.iova() + operation.remote.offset;
+  request.rkey = peer_->key_;
+  request.compare_or_add = operation.compare_or_add;
+  request.swap = operation.swap;
+  const Status status = host_.engine().post_send(qp_, request, world_.now());
+  if (status.error() == ENOMEM) return false;
+  if (!status.ok()) {
+    find("post_send of operation " + std::to_string(index) + " answered " + std::to_string(status.error()));
+    return false;
+  }
+  if (is_inline) {
+    for (const Buffer& b : operation.local) {
+      for (std::uint32_t i = 0; i < b.length; ++i) arena_.bytes()[b.offset + i] ^= std::byte{0xFF};
+    }
+  }
+  host_.touch();
+  return true;
+}
+
+bool Endpoint::post_receive(const Receive& receive, std::size_t index) {
+  std::vector<Sge> sges;
+  for (const Buffer& b : receive.local) sges.push_back({arena_.iova() + b.offset, b.length, key_});
+  const Status status = host_.engine().post_receive(qp_, {kReceiveTag | index, sges}, world_.now());
+  if (!status.ok() && status.error() != ENOMEM) find("post_receive answered " + std::to_string(status.error()));
+  if (status.ok()) host_.touch();
+  return status.ok();
+}
+
+void Endpoint::take(const Completion& completion) {
+  if (completion.qp_num != qpn()) find("a completion of queue pair " + std::to_string(completion.qp_num));
+  (completion.wr_id & kReceiveTag) != 0 ? take_receive(completion) : take_send(completion);
+}
+
+void Endpoint::take_send(const Completion& completion) {
+  const std::string what = "send completion " + std::to_string(completion.wr_id);
+  if (completion.status != CompletionStatus::kSuccess) {
+    return find(what + " has status " + std::to_string(static_cast<std::uint32_t>(completion.status)));
+  }
+  while (operations_completed_ < operations_posted_ && !config_.signal_all &&
+         (own_->operations[operations_completed_].flags & kSendSignaled) == 0) {
+    ++operations_completed_;
+  }
+  if (operations_completed_ >= operations_posted_ || completion.wr_id != operations_completed_) {
+    return find(what + " where " + std::to_string(operations_completed_) + " was next");
+  }
+  const Operation& operation = own_->operations[operations_completed_++];
+  if (completion.opcode != completion_of(operation.opcode)) find(what + " has a wrong opcode");
+  if (!operation.changes_remote() && !operation.is_send()) {
+    check_memory(operation.local, what + ": bytes that were read");
+    if (completion.byte_length != operation.length) find(what + " has a wrong length");
+  }
+  if (operation.is_atomic()) check_memory(operation.local, what + ": original value");
+  if (operation.is_write() && !operation.overwritten && !peer_->arena_.as_expected(operation.remote)) {
+    find(what + ": its bytes are not in the peer's memory");
+  }
+}
+
+void Endpoint::take_receive(const Completion& completion) {
+  const std::uint64_t index = completion.wr_id & ~kReceiveTag;
+  const std::string what = "receive completion " + std::to_string(index);
+  if (completion.status != CompletionStatus::kSuccess) {
+    return find(what + " has status " + std::to_string(static_cast<std::uint32_t>(completion.status)));
+  }
+  if (index != receives_completed_ || index >= receives_posted_) {
+    return find(what + " where " + std::to_string(receives_completed_) + " was next");
+  }
+  const Receive& receive = peers_->receives[receives_completed_++];
+  if (completion.opcode != receive.opcode) find(what + " has a wrong opcode");
+  if (completion.byte_length != receive.length) {
+    find(what + " has length " + std::to_string(completion.byte_length) + ", not " + std::to_string(receive.length));
+  }
+  const bool has_immediate = (completion.flags & kCompletionWithImm) != 0;
+  if (has_immediate != receive.has_immediate) find(what + " has a wrong immediate flag");
+  if (has_immediate && completion.immediate_be != receive.immediate_be) find(what + " has a wrong immediate");
+  check_memory(receive.filled, what + ": received bytes");
+}
+
+void Endpoint::check_memory(const std::vector<Buffer>& buffers, const std::string& what) {
+  for (const Buffer& b : buffers) {
+    if (!arena_.as_expected(b)) find(what + " are wrong");
+  }
+}
+
+// Programs poll on the last byte of a WRITE: when it has come, all before it must be there.
+void Endpoint::watch_last_bytes() {
+  std::erase_if(watched_, [this](std::size_t index) {
+    const Buffer& b = peers_->operations[index].remote;
+    const std::size_t last = b.offset + b.length - 1;
+    if (arena_.bytes()[last] == arena_.initial()[last]) return false;
+    if (!arena_.as_expected(b)) find("last byte of WRITE " + std::to_string(index) + " is there, bytes before it not");
+    return true;
+  });
+}
+
+bool Endpoint::done() const {
+  if (own_ == nullptr) return true;
+  std::size_t last = own_->operations.size();  // one past the last operation that makes a completion
+  while (last > 0 && !config_.signal_all && (own_->operations[last - 1].flags & kSendSignaled) == 0) --last;
+  return operations_completed_ >= last && receives_completed_ == peers_->receives.size();
+}
+
+void Endpoint::check_end() {
+  if (const std::size_t at = arena_.first_difference(); at != arena_.size()) {
+    find("memory differs from the reference at offset " + std::to_string(at) + " of " + std::to_string(arena_.size()));
+  }
+  if (!watched_.empty()) find("the last byte of WRITE " + std::to_string(watched_.front()) + " never changed");
+  const Statistics& statistics = host_.statistics();
+  std::uint64_t used = statistics.get(Counter::kAcceptedPackets);
+  for (const std::uint64_t drops : statistics.drops) used += drops;
+  if (used != statistics.get(Counter::kReceivedPackets)) {
+    find("received " + std::to_string(statistics.get(Counter::kReceivedPackets)) + " packets, accepted and dropped " +
+         std::to_string(used));
+  }
+}
+
+std::string Endpoint::state() const {
+  if (own_ == nullptr) return host_.config().name + ": no traffic\n";
+  return host_.config().name + ": " + std::to_string(operations_completed_) + " of " +
+         std::to_string(own_->operations.size()) + " operations completed (" + std::to_string(operations_posted_) +
+         " posted), " + std::to_string(receives_completed_) + " of " + std::to_string(peers_->receives.size()) +
+         " receives (" + std::to_string(receives_posted_) + " posted)\n";
+}
+
+}  // namespace brdma::test

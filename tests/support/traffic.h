@@ -1,0 +1,74 @@
+// support/traffic.h - what one side asks of the other: a random list of work requests of every kind, and what they must
+// leave in both memories. The reference memories are written when the list is made: operations of one direction happen
+// in the order of posting, and the two directions share no bytes.
+//
+// IBTA's ordering leaves one freedom: a READ or an atomic need not be done before a WRITE posted after it. Where such a
+// pair would touch the same bytes, the later one gets the fence flag, as a program must do it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/random.h"
+#include "bitmaprdma/types.h"
+#include "support/arena.h"
+
+namespace brdma::test {
+
+struct TrafficConfig {
+  std::uint32_t operations_max = 40;
+  std::uint32_t operation_bytes_max = 300 * 1024;
+  std::uint64_t bytes_max = 700 * 1024;  // of the whole list, about
+  std::uint32_t mtu = 1024;
+  std::uint32_t sges_max = 4;
+  std::uint32_t inline_bytes_max = 0;
+  std::uint32_t signal_every_max = 8;
+  bool sends = true, writes = true, reads = true, atomics = true;
+};
+
+struct Operation {
+  WorkOpcode opcode = WorkOpcode::kSend;
+  std::uint32_t flags = 0;
+  std::uint32_t length = 0;
+  std::vector<Buffer> local;
+  Buffer remote;  // WRITE, READ, atomics
+  std::uint32_t immediate_be = 0;
+  std::uint64_t compare_or_add = 0, swap = 0;
+  bool overwritten = false;  // a later operation changes bytes of `remote`
+  bool alone = true;         // no other operation changes bytes of `remote`
+
+  [[nodiscard]] bool changes_remote() const {
+    return opcode == WorkOpcode::kRdmaWrite || opcode == WorkOpcode::kRdmaWriteWithImm || is_atomic();
+  }
+  [[nodiscard]] bool is_write() const {
+    return opcode == WorkOpcode::kRdmaWrite || opcode == WorkOpcode::kRdmaWriteWithImm;
+  }
+  [[nodiscard]] bool is_atomic() const {
+    return opcode == WorkOpcode::kAtomicCmpSwap || opcode == WorkOpcode::kAtomicFetchAdd;
+  }
+  [[nodiscard]] bool is_send() const { return opcode == WorkOpcode::kSend || opcode == WorkOpcode::kSendWithImm; }
+  [[nodiscard]] bool has_immediate() const {
+    return opcode == WorkOpcode::kSendWithImm || opcode == WorkOpcode::kRdmaWriteWithImm;
+  }
+  [[nodiscard]] bool consumes_receive() const { return is_send() || has_immediate(); }
+};
+
+struct Receive {
+  std::vector<Buffer> local;
+  std::vector<Buffer> filled;  // what the message leaves in them
+  std::uint32_t length = 0;
+  CompletionOpcode opcode = CompletionOpcode::kReceive;
+  bool has_immediate = false;
+  std::uint32_t immediate_be = 0;
+};
+
+struct Traffic {
+  std::vector<Operation> operations;
+  std::vector<Receive> receives;  // on the other side, in order
+  std::uint64_t bytes = 0;
+};
+
+// Cuts buffers from `local` and `remote` and applies every operation to their references.
+[[nodiscard]] Traffic plan_traffic(const TrafficConfig& config, Random& random, Arena& local, Arena& remote);
+
+}  // namespace brdma::test

@@ -1,7 +1,10 @@
 // The ICRC against a bit-by-bit CRC over bytes written out by hand, and against packets that other machines sent.
 #include <gtest/gtest.h>
 
-#include <numeric>
+#include <optional>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include "base/random.h"
 #include "support/bytes.h"
@@ -137,6 +140,29 @@ TEST(Icrc, PiecesAndMethodsDoNotMatter) {
     }
   }
 }
+
+#if defined(__x86_64__)
+// The processor's own record of which register parts are in use (XGETBV with ECX = 1); nullopt where it keeps none.
+std::optional<std::uint32_t> register_parts_in_use() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  constexpr unsigned kXgetbvOfOne = 1u << 2, kOsxsave = 1u << 27;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & kOsxsave) == 0) return std::nullopt;
+  if (__get_cpuid_count(0xD, 1, &a, &b, &c, &d) == 0 || (a & kXgetbvOfOne) == 0) return std::nullopt;
+  std::uint32_t low = 0, high = 0;
+  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(1));
+  return low;
+}
+
+// isa-l leaves them in use, which slows down every SSE instruction after it, the application's too.
+TEST(Icrc, LeavesNoUpperHalvesOfVectorRegistersInUse) {
+  constexpr std::uint32_t kAvxUpper = 1u << 2, kZmmUpper = 1u << 6;
+  if (!register_parts_in_use()) GTEST_SKIP() << "this processor does not tell";
+  const Bytes packet = test::filled(4168, 0x5A);
+  const std::uint32_t icrc = packet_icrc(kPathV4, packet);
+  const auto in_use = register_parts_in_use();
+  EXPECT_EQ(*in_use & (kAvxUpper | kZmmUpper), 0u) << icrc;
+}
+#endif
 
 TEST(Icrc, IsStoredLittleEndian) { EXPECT_EQ(stored_icrc(hex("00000000 11223344")), 0x44332211u); }
 

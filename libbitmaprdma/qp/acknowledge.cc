@@ -52,12 +52,15 @@ bool Responder::Impl::send_acknowledgement(TransmitBatch& batch, const wire::Aet
     batch.add(packet, {}, 0);
   } else {
     std::array<std::byte, wire::kAckBitsMax / 8> bits;
-    const auto known = static_cast<std::uint32_t>(distance(window.highest(), base()) + 1);
+    // The base itself may lie here, unexecuted because it was refused: by definition it has not arrived.
+    const bool only_base = window.highest() == base();
+    const auto known = only_base ? 0 : static_cast<std::uint32_t>(distance(window.highest(), base()) + 1);
     const std::uint32_t bit_count = std::min({known, std::uint32_t{wire::kAckBitsMax}, mtu * 8});
     const std::size_t bits_size = (bit_count + 31) / 32 * 4;
     const std::size_t body_size = wire::kBitmapAckSize + bits_size;
     if (!batch.fits(wire::kBthSize + body_size + wire::kIcrcSize, 0, true)) return false;
     window.export_bits(bit_count, bits.data());
+    if (bit_count > 0) bits[0] &= std::byte{0x7F};
     const PeerCredit credit = env.credit_share();
     wire::BitmapAck body;
     body.source_qpn = identity.qpn;
@@ -65,7 +68,7 @@ bool Responder::Impl::send_acknowledgement(TransmitBatch& batch, const wire::Aet
     body.msn = aeth.msn;
     body.syndrome = aeth.syndrome;
     body.base = base();
-    body.highest = window.highest();
+    body.highest = only_base ? base() - 1 : window.highest();
     body.credit_packets = credit.packets;
     body.credit_bytes = credit.bytes;
     body.echo_valid = ack.echo_valid;

@@ -75,8 +75,10 @@ bool Responder::Impl::note_filled(const wire::Packet& packet, Instant now) {
         feedback_rtt = now - gaps[g].last_feedback;
       }
     }
+    const std::size_t records = gaps.size();
     const auto filled = gaps.fill(psn);
     if (!filled.found) continue;
+    if (gaps.size() > records) env.count(Counter::kGapsSeen);  // one has become two
     closed = closed || filled.closed;
     if (filled.state == GapState::kWaiting) {
       if (filled.closed) env.count(Counter::kGapsClosed);

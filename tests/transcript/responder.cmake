@@ -1,2 +1,5 @@
 brdma_transcript_test(responder_in_order_test LINK brdma_qp)
 brdma_transcript_test(responder_refusal_test LINK brdma_qp)
+brdma_transcript_test(responder_duplicate_test LINK brdma_qp)
+brdma_transcript_test(responder_early_test LINK brdma_qp)
+brdma_transcript_test(responder_gap_test LINK brdma_qp)

@@ -184,12 +184,12 @@ TEST(InOrderBitmap, AskedForAcknowledgementMayWaitForData) {
 TEST(InOrderBitmap, AcknowledgementEchoesTheNewestTimestampAndStatesCredit) {
   Script rx;
   rx.environment.active_qps = 4;
-  rx.at(10_us).gets(rx.data(1000)).gets(Script::asking(rx.data(1001)));
-  rx.at(13_us).sends({"back base=1002 msn=2"});
+  rx.at(10_us).gets(rx.data(1000)).gets(rx.data(1001));
+  rx.at(15_us).sends({"back base=1002 msn=2"});
   EXPECT_TRUE(rx.last_ack.echo_valid);
   EXPECT_EQ(rx.last_ack.ts_echo, 1'001'001u);
   EXPECT_EQ(rx.last_ack.tr, 10'000u);
-  EXPECT_EQ(rx.last_ack.ack_delay_ns, 3000u);
+  EXPECT_EQ(rx.last_ack.ack_delay_ns, 5000u);
   EXPECT_EQ(rx.last_ack.credit_packets, 64u);  // 256 / 4
   EXPECT_EQ(rx.last_ack.credit_bytes, 50u * 1024);
   EXPECT_EQ(rx.responder->own_credit().packets, 64u);

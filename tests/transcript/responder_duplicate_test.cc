@@ -1,0 +1,123 @@
+// Requests that came before: answered again where the answer may be lost, never done again.
+#include "support/responder_script.h"
+
+namespace brdma {
+namespace {
+
+using Script = test::ResponderScript;
+
+class Duplicate : public testing::TestWithParam<bool> {
+ protected:
+  static test::ScriptOptions options() {
+    test::ScriptOptions options;
+    options.bitmap_agreed = GetParam();
+    return options;
+  }
+  static std::string kind() { return GetParam() ? "bitmap " : ""; }
+  static std::string index(unsigned i) { return GetParam() ? " index=" + std::to_string(i) : ""; }
+  Script rx{options()};
+};
+INSTANTIATE_TEST_SUITE_P(Kinds, Duplicate, testing::Values(true, false),
+                         [](const auto& kind) { return kind.param ? "Bitmap" : "Standard"; });
+
+TEST_P(Duplicate, IsAcknowledgedWithTheNewestPsnAskedForOrNot) {
+  for (std::uint32_t i = 0; i < 5; ++i) rx.at(0_us).gets(rx.data(1000 + i));
+  rx.at(100_us).reports({});
+  rx.gets(rx.data(1001)).sends({GetParam() ? "back base=1005 msn=5" : "ack 1004 msn=5"});
+  rx.counts(Counter::kDuplicateRequest, 1).drops(DropReason::kDuplicate, 1);
+}
+
+TEST_P(Duplicate, DoesNotTouchMemoryOrReceivesAgain) {
+  rx.posts_receive(100).posts_receive(100);
+  const auto write = rx.write(1000, 0, 16);
+  const auto send = rx.send(1001, 0, 8);
+  rx.at(0_us).gets(write).gets(send).completes({"1 ok 8"});
+  rx.region_bytes[0] = std::byte{0xAA};  // the application goes on working with it
+  rx.gets(write).gets(send).completes({});
+  EXPECT_EQ(rx.region_bytes[0], std::byte{0xAA});
+}
+
+TEST_P(Duplicate, ReadIsServedAgainAlsoATailOfIt) {
+  rx.at(0_us)
+      .gets(rx.read(1000, 700))
+      .reports({kind() + "read_first 1000 256B" + index(0), kind() + "read_middle 1001 256B" + index(1),
+                kind() + "read_last 1002 188B" + index(2)});
+  rx.gets(rx.read(1000, 700))
+      .reports({kind() + "read_first 1000 256B" + index(0), kind() + "read_middle 1001 256B" + index(1),
+                kind() + "read_last 1002 188B" + index(2)});
+  auto tail = rx.read(1001, 444, 256);
+  tail.bxth.packet_index = 1;
+  rx.gets(tail).reports({kind() + "read_first 1001 256B" + index(1), kind() + "read_last 1002 188B" + index(2)});
+  EXPECT_EQ(rx.payloads[6], rx.payloads[1]);
+  rx.counts(Counter::kReadRequests, 1).counts(Counter::kSentDataPackets, 3);
+}
+
+TEST_P(Duplicate, ReadOfOneMissingResponseInTheMiddle) {
+  rx.at(0_us).gets(rx.read(1000, 1000)).gets(rx.data(1004));
+  rx.at(0_us).reports({kind() + "read_first 1000 256B" + index(0), kind() + "read_middle 1001 256B" + index(1),
+                       kind() + "read_middle 1002 256B" + index(2), kind() + "read_last 1003 232B" + index(3)});
+  auto missing = rx.read(1002, 256, 512);
+  missing.bxth.packet_index = 2;
+  rx.gets(missing).reports({kind() + "read_only 1002 256B" + index(2)});
+}
+
+TEST_P(Duplicate, ReadThatReachesBeyondTheBaseIsNoDuplicate) {
+  rx.at(0_us).gets(rx.data(1000)).gets(rx.read(1000, 300)).at(10_us).reports({});
+  rx.drops(DropReason::kOutOfWindow, 1);
+}
+
+TEST_P(Duplicate, ReadKeyIsCheckedAgain) {
+  rx.at(0_us).gets(rx.read(1000, 100)).reports({kind() + "read_only 1000 100B" + index(0)});
+  const auto read = rx.read(1000, 100);
+  ASSERT_TRUE(rx.table().remove(rx.region).ok());
+  rx.gets(read).reports({}).drops(DropReason::kEarlyInvalid, 1);
+  EXPECT_FALSE(rx.failed);
+}
+
+TEST_P(Duplicate, ReadWhoseAnswerHasNotLeftYetIsNotServedTwice) {
+  rx.at(0_us).gets(rx.read(1000, 300)).gets(rx.read(1000, 300));
+  rx.reports({kind() + "read_first 1000 256B" + index(0), kind() + "read_last 1001 44B" + index(1)});
+  rx.drops(DropReason::kDuplicate, 1);
+}
+
+TEST_P(Duplicate, AtomicIsAnsweredFromItsResult) {
+  rx.at(0_us).gets(rx.fetch_add(1000, 0, 5)).gets(rx.fetch_add(1001, 0, 5));
+  rx.reports({kind() + "atomic 1000 original=0", kind() + "atomic 1001 original=5"});
+  rx.gets(rx.fetch_add(1000, 0, 5)).gets(rx.fetch_add(1001, 0, 5));
+  rx.reports({kind() + "atomic 1000 original=0", kind() + "atomic 1001 original=5"});
+  std::uint64_t value = 0;
+  std::memcpy(&value, rx.region_bytes.data(), 8);
+  EXPECT_EQ(value, 10u);
+  rx.counts(Counter::kAtomicRequests, 2);
+}
+
+TEST_P(Duplicate, AtomicTooLongAgoIsNeitherDoneNorAnswered) {
+  for (std::uint32_t i = 0; i < 17; ++i) rx.at(0_us).gets(rx.fetch_add(1000 + i, 0, 1));
+  std::vector<std::string> answers;
+  for (std::uint32_t i = 0; i < 17; ++i) {
+    answers.push_back(kind() + "atomic " + std::to_string(1000 + i) + " original=" + std::to_string(i));
+  }
+  rx.reports(answers);
+  rx.gets(rx.fetch_add(1000, 0, 1)).reports({}).drops(DropReason::kDuplicate, 1);
+  rx.gets(rx.fetch_add(1001, 0, 1)).reports({kind() + "atomic 1001 original=1"});  // the sixteenth from the end
+  std::uint64_t value = 0;
+  std::memcpy(&value, rx.region_bytes.data(), 8);
+  EXPECT_EQ(value, 17u);
+}
+
+TEST_P(Duplicate, FloodOfReadsIsBounded) {
+  rx.at(0_us).gets(rx.read(1000, 8)).reports({kind() + "read_only 1000 8B" + index(0)});
+  rx.gets(rx.read(1001, 8)).reports({kind() + "read_only 1001 8B" + index(0)});
+  for (int i = 0; i < 100; ++i) rx.gets(rx.fetch_add(1000, 0, 1)).gets(rx.read(1000 + i % 2, 8));
+  rx.reports({kind() + "read_only 1000 8B" + index(0), kind() + "read_only 1001 8B" + index(0)});
+}
+
+TEST_P(Duplicate, NewRequestsBeyondTheDepthAreToldToWait) {
+  // 2 * 16 + a little answers are kept; who sends more without waiting for them is not ready to be served.
+  for (std::uint32_t i = 0; i < 40; ++i) rx.at(0_us).gets(rx.read(1000 + i, 8));
+  EXPECT_FALSE(rx.failed);
+  rx.counts(Counter::kSentRnr, 1).counts(Counter::kReadRequests, 32);
+}
+
+}  // namespace
+}  // namespace brdma

@@ -1,0 +1,274 @@
+// Gaps: waited for within the limits, then told to the sender (tests spec 1: gaps, tolerance, fast feedback message).
+#include "support/responder_script.h"
+
+namespace brdma {
+namespace {
+
+using testing::ElementsAre;
+using Script = test::ResponderScript;
+
+// Lines of the trace that begin with one of these words.
+std::vector<std::string> story_of(const Script& rx, std::initializer_list<std::string_view> words) {
+  std::vector<std::string> lines;
+  for (const std::string& line : rx.story) {
+    for (const auto word : words) {
+      if (line.starts_with(word)) lines.push_back(line);
+    }
+  }
+  return lines;
+}
+
+test::ScriptOptions with_limits(std::uint32_t depth, Duration age, Duration stall) {
+  test::ScriptOptions options;
+  options.recovery.depth_max = depth;
+  options.recovery.age_max = age;
+  options.recovery.stall_max = stall;
+  return options;
+}
+
+// --- the three limits, both sides of each (spec 1: telling reordering from loss) ---
+
+TEST(GapLimits, NineLaterPackets) {
+  Script rx;
+  for (std::uint32_t psn = 1001; psn <= 1008; ++psn) rx.at(0_us).gets(rx.data(psn));
+  rx.is_silent();
+  rx.gets(rx.data(1009)).reports({"ffm 1000+1 base=1000 highest=1009 repeat=0"});
+  EXPECT_EQ(rx.last_ffm.cause, 1);
+  EXPECT_EQ(rx.last_ffm.depth, 9);
+  rx.counts(Counter::kGapsPromotedDepth, 1).counts(Counter::kFfmSent, 1);
+}
+
+TEST(GapLimits, MoreThanFiftyMicroseconds) {
+  Script rx;
+  rx.at(0_us).gets(rx.data(1000)).gets(rx.data(1002));
+  rx.at(50_us).is_silent();
+  EXPECT_EQ(rx.responder->next_timeout(), Instant{} + 50_us + kTick);
+  rx.at(50_us + kTick).reports({"ffm 1001+1 base=1001 highest=1002 repeat=0"});
+  EXPECT_EQ(rx.last_ffm.cause, 2);
+  rx.counts(Counter::kGapsPromotedAge, 1);
+  rx.at(70_us).gets(rx.data(1001)).counts(Counter::kMisjudgementCorrections, 1).is_silent();
+  EXPECT_EQ(rx.responder->next_timeout(), std::nullopt);
+}
+
+TEST(GapLimits, BaseStuckForMoreThanEightyMicroseconds) {
+  Script rx{with_limits(8, 1000_us, 80_us)};
+  rx.at(0_us).gets(rx.data(1001)).gets(rx.data(1003));
+  // The base moves to the second gap at 30 us: it stands because of that one from then on.
+  rx.at(30_us).gets(rx.data(1000));
+  rx.at(110_us).is_silent();
+  rx.at(110_us + kTick).reports({"ffm 1002+1 base=1002 highest=1003 repeat=0"});
+  EXPECT_EQ(rx.last_ffm.cause, 3);
+  rx.counts(Counter::kGapsPromotedStall, 1).counts(Counter::kGapsClosed, 1);
+}
+
+TEST(GapLimits, ReorderingWithinThemIsNoLoss) {
+  Script rx;
+  rx.at(0_us).gets(rx.data(1003)).gets(rx.data(1001)).gets(rx.data(1002));  // 3 later packets, 20 us, 20 us: wait
+  rx.at(20_us).is_silent();
+  rx.gets(rx.data(1000)).at(1000_us).is_silent();
+  rx.counts(Counter::kGapsSeen, 2).counts(Counter::kGapsClosed, 2).counts(Counter::kFfmSent, 0);  // one was split
+  rx.counts(Counter::kMisjudgementCorrections, 0);
+}
+
+TEST(GapLimits, IdleTimeBeforeAGapIsNotItsStall) {
+  Script rx{with_limits(8, 1000_us, 80_us)};
+  rx.at(0_us).gets(rx.data(1000));
+  rx.at(900_us).gets(rx.data(1002));
+  rx.at(980_us).is_silent();
+  rx.at(980_us + kTick).reports({"ffm 1001+1 base=1001 highest=1002 repeat=0"});
+}
+
+TEST(GapLimits, DepthNought) {
+  Script rx{with_limits(0, 50_us, 80_us)};
+  rx.at(0_us).gets(rx.data(1001)).reports({"ffm 1000+1 base=1000 highest=1001 repeat=0"});
+}
+
+// --- what is told ---
+
+TEST(Feedback, WorkedExampleReceiverSide) {
+  Script rx;
+  for (const std::uint32_t psn : {1000, 1001, 1002, 1004, 1005}) rx.at(0_us).gets(rx.data(psn));
+  rx.is_silent();
+  for (std::uint32_t psn = 1006; psn <= 1012; ++psn) rx.gets(rx.data(psn));
+  rx.reports({"ffm 1003+1 base=1003 highest=1012 repeat=0"});
+  for (std::uint32_t psn = 1013; psn <= 1015; ++psn) rx.gets(rx.data(psn));
+  rx.at(10_us).is_silent();
+  rx.gets(Script::again(rx.data(1003))).sends({"back base=1016 msn=16"});
+  EXPECT_THAT(story_of(rx, {"gap", "ffm"}),
+              ElementsAre("gap_seen start=1003 length=1", "gap_promoted start=1003 length=1 cause=depth",
+                          "ffm_sent start=1003 length=1 highest=1012 gaps=1", "gap_closed start=1003 base=1016"));
+  rx.counts(Counter::kMisjudgementCorrections, 0).counts(Counter::kGapsClosed, 0);
+}
+
+TEST(Feedback, SeveralGapsInOneMessage) {
+  Script rx;
+  rx.at(0_us).gets(rx.data(1002)).gets(rx.data(1004)).gets(rx.data(1008));
+  rx.at(50_us + kTick).reports({"ffm 1000+2 1003+1 1005+3 base=1000 highest=1008 repeat=0"});
+  rx.counts(Counter::kGapsSeen, 3).counts(Counter::kFfmSent, 1).counts(Counter::kGapsPromotedAge, 3);
+}
+
+TEST(Feedback, OnlyNewlyPromotedGapsAreNamed) {
+  Script rx;
+  for (std::uint32_t psn = 1001; psn <= 1009; ++psn) rx.at(0_us).gets(rx.data(psn));
+  rx.reports({"ffm 1000+1 base=1000 highest=1009 repeat=0"});
+  rx.at(10_us).gets(rx.data(1011));
+  rx.at(60_us).is_silent();
+  rx.at(60_us + kTick).reports({"ffm 1010+1 base=1000 highest=1011 repeat=0"});
+  EXPECT_EQ(rx.last_ffm.serial, 1u);
+}
+
+TEST(Feedback, PartOfAGapArrives) {
+  Script rx;
+  rx.at(0_us).gets(rx.data(1005)).gets(rx.data(1002));  // 1000..1004 becomes 1000..1001 and 1003..1004
+  rx.at(50_us + kTick).reports({"ffm 1000+2 1003+2 base=1000 highest=1005 repeat=0"});
+}
+
+TEST(Feedback, RepeatedWhileOpenWithDoublingPauses) {
+  Script rx;
+  rx.at(0_us).gets(rx.data(1001));
+  rx.at(20'000_us);
+  rx.reports(
+      {"50001ns ffm 1000+1 base=1000 highest=1001 repeat=0", "550001ns ffm 1000+1 base=1000 highest=1001 repeat=1",
+       "1550001ns ffm 1000+1 base=1000 highest=1001 repeat=2", "3550001ns ffm 1000+1 base=1000 highest=1001 repeat=3",
+       "7550001ns ffm 1000+1 base=1000 highest=1001 repeat=4",
+       "15550001ns ffm 1000+1 base=1000 highest=1001 repeat=5"});
+}
+
+TEST(Feedback, RepeatedNoSoonerThanTwoMeasuredRoundTrips) {
+  Script rx;
+  rx.at(0_us).gets(rx.data(1001)).at(50_us + kTick).reports({"ffm 1000+1 base=1000 highest=1001 repeat=0"});
+  rx.at(2050_us + kTick)
+      .reports({"550001ns ffm 1000+1 base=1000 highest=1001 repeat=1",
+                "1550001ns ffm 1000+1 base=1000 highest=1001 repeat=2"});
+  rx.gets(Script::again(rx.data(1000)));  // which of three it answers is not known
+  rx.gets(rx.data(1003)).at(2100_us + kTick * 2).reports({"ffm 1002+1 base=1002 highest=1003 repeat=0"});
+  rx.at(2500_us).gets(Script::again(rx.data(1002)));  // 399,998 ns after the only one
+  rx.gets(rx.data(1005))
+      .at(3500_us)
+      .reports({"2550001ns ffm 1004+1 base=1004 highest=1005 repeat=0",
+                "3349997ns ffm 1004+1 base=1004 highest=1005 repeat=1"});
+}
+
+TEST(Feedback, NamesAtMostSixtyFourGapsAndWhatTheMtuCarries) {
+  Script rx{with_limits(8, 50_us, 80_us)};
+  for (std::uint32_t i = 0; i < 40; ++i) rx.at(0_us).gets(rx.data(1001 + 2 * i));
+  rx.at(0_us).sends({[] {
+                       // MTU 256: 32 gaps; the last five wait.
+                       std::string line = "ffm";
+                       for (int i = 0; i < 32; ++i) line += " " + std::to_string(1000 + 2 * i) + "+1";
+                       return line + " base=1000 highest=1079 repeat=0";
+                     }(),
+                     "ffm 1064+1 1066+1 1068+1 1070+1 base=1000 highest=1079 repeat=0",
+                     "back base=1000 msn=0 bits=" +
+                         [] {
+                           std::string bits;
+                           for (int i = 0; i < 80; ++i) bits += i % 2 == 0 ? '0' : '1';
+                           return bits;
+                         }()});
+}
+
+TEST(Feedback, MoreGapsThanRecordsAreFoundAgain) {
+  Script rx;
+  for (std::uint32_t i = 0; i < 300; ++i) rx.at(0_us).gets(rx.data(1001 + 2 * i));
+  rx.at(100_us).forget();
+  for (std::uint32_t i = 0; i < 300; ++i) rx.gets(Script::again(rx.data(1000 + 2 * i)));
+  rx.at(105_us).reports({});
+  rx.counts(Counter::kGapsSeen, 300).gets(Script::asking(rx.data(1600))).sends({"back base=1601 msn=601"});
+}
+
+TEST(Feedback, NothingIsAskedForWhileTheReceiverIsNotReady) {
+  Script rx;
+  rx.at(0_us).gets(rx.data(1001)).gets(rx.data(1003));
+  rx.gets(rx.send(1000, 0, 8)).reports({"brnr(12) base=1000 msn=0 bits=0101"});
+  rx.at(5000_us).is_silent();
+  rx.posts_receive(8).gets(Script::again(rx.send(1000, 0, 8))).completes({"1 ok 8"});
+  rx.at(5000_us).reports({"ffm 1002+1 base=1002 highest=1003 repeat=0"});
+}
+
+TEST(Feedback, LostReadRequestIsNamedLikeAnyGap) {
+  Script rx;
+  rx.at(0_us).gets(rx.data(1000)).gets(rx.data(1004));  // a READ of three responses is missing
+  rx.at(60_us).reports({"50001ns ffm 1001+3 base=1001 highest=1004 repeat=0"});
+  rx.gets(Script::again(rx.read(1001, 700)))
+      .reports({"bitmap read_first 1001 256B index=0", "bitmap read_middle 1002 256B index=1",
+                "bitmap read_last 1003 188B index=2"});
+  rx.gets(Script::asking(rx.data(1005))).sends({"back base=1006 msn=4"});
+}
+
+TEST(Feedback, EarlyPacketsAreAcknowledgedByBits) {
+  Script rx;
+  rx.at(0_us).gets(rx.data(1000)).gets(rx.data(1002)).gets(Script::asking(rx.data(1003)));
+  rx.sends({"back base=1001 msn=1 bits=011"});
+}
+
+// --- a standard peer: only a NAK, and only when the gap is judged lost ---
+
+test::ScriptOptions standard(RecoveryMode mode = RecoveryMode::kBitmap) {
+  return {.mode = mode, .bitmap_agreed = false};
+}
+
+TEST(StandardGap, ReorderingIsNotAnswered) {
+  for (const auto mode : {RecoveryMode::kBitmap, RecoveryMode::kStandard}) {
+    Script rx{standard(mode)};
+    rx.at(0_us).gets(rx.data(1001)).gets(rx.data(1002));
+    rx.at(40_us).gets(Script::asking(rx.data(1000))).sends({"ack 1002 msn=3"});
+    rx.at(1000_us).sends({}).counts(Counter::kGapsClosed, 1);
+  }
+}
+
+TEST(StandardGap, LossIsAnsweredOnceByAgeOrDepth) {
+  Script rx{standard()};
+  rx.at(0_us).gets(rx.data(1000)).gets(rx.data(1002));
+  rx.at(50_us).sends({});
+  rx.at(50_us + kTick).sends({"nak_sequence 1001 msn=1"});
+  for (std::uint32_t psn = 1003; psn < 1040; ++psn) rx.gets(rx.data(psn));
+  rx.at(10'000_us).sends({}).counts(Counter::kSentSeqNak, 1);
+  Script deep{standard()};
+  for (std::uint32_t psn = 1001; psn <= 1008; ++psn) deep.at(0_us).gets(deep.data(psn));
+  deep.sends({}).gets(deep.data(1009)).sends({"nak_sequence 1000 msn=0"});
+}
+
+TEST(StandardGap, GoingBackIsNotTakenForAnotherLoss) {
+  Script rx{standard()};
+  // 1000 and 1005 are lost; 1020 is the newest when the NAK leaves.
+  for (std::uint32_t psn = 1001; psn <= 1020; ++psn) {
+    if (psn != 1005) rx.at(0_us).gets(rx.data(psn));
+  }
+  rx.sends({"nak_sequence 1000 msn=0"});
+  // The peer sends all of it again; the second gap is filled in passing, without a NAK of its own.
+  rx.at(200_us).gets(rx.data(1000)).sends({"ack 1004 msn=5"});
+  for (std::uint32_t psn = 1001; psn <= 1004; ++psn) rx.gets(rx.data(psn));
+  rx.at(400_us).sends({"200000ns ack 1004 msn=5"});
+  rx.gets(rx.data(1005)).sends({"ack 1020 msn=21"});
+  rx.at(10'000_us).sends({});
+}
+
+TEST(StandardGap, LostAgainWhileGoingBack) {
+  Script rx{standard()};
+  for (std::uint32_t psn = 1001; psn <= 1020; ++psn) rx.at(0_us).gets(rx.data(psn));
+  rx.sends({"nak_sequence 1000 msn=0"});
+  // 1000 is lost a second time: the packets behind it come again, and say so.
+  for (std::uint32_t psn = 1001; psn <= 1008; ++psn) rx.at(300_us).gets(rx.data(psn));
+  rx.sends({}).gets(rx.data(1009)).sends({"nak_sequence 1000 msn=0"});
+  Script few{standard()};
+  few.at(0_us).gets(few.data(1001)).at(51_us).sends({"50001ns nak_sequence 1000 msn=0"});
+  few.at(300_us).gets(few.data(1001)).at(350_us).sends({});
+  few.at(350_us + kTick).sends({"nak_sequence 1000 msn=0"});
+}
+
+TEST(StandardGap, LateOriginalTakesBackANakThatHasNotLeft) {
+  Script rx{standard()};
+  for (std::uint32_t psn = 1001; psn <= 1009; ++psn) rx.at(0_us).gets(rx.data(psn));
+  rx.gets(rx.data(1000)).sends({"ack 1009 msn=10"}).counts(Counter::kMisjudgementCorrections, 1);
+  rx.counts(Counter::kSentSeqNak, 0);
+}
+
+TEST(StandardGap, PacketBeyondTheWindowIsNakedAtOnce) {
+  auto options = standard();
+  options.recovery.window_packets = 64;
+  Script rx{options};
+  rx.at(0_us).gets(rx.read(1100, 8)).sends({"nak_sequence 1000 msn=0"}).drops(DropReason::kOutOfWindow, 1);
+}
+
+}  // namespace
+}  // namespace brdma

@@ -10,6 +10,10 @@
 
 namespace brdma::qp {
 
+// enum ibv_event_type, as far as queue pairs raise them.
+inline constexpr int kEventQpFatal = 1, kEventQpRequestError = 2, kEventQpAccessError = 3, kEventCommEstablished = 4,
+                     kEventSqDrained = 5;
+
 // What a part asks its queue pair to do; parts never change the state themselves.
 struct Outcome {
   bool to_error = false;  // move to kErr and flush both queues

@@ -35,6 +35,10 @@ class Requester {
   Outcome handle_timeout(Instant now);
   [[nodiscard]] std::optional<Instant> next_timeout() const;
 
+  // What output found out by itself (memory that is gone, a completion queue that is full) and only the queue pair may
+  // act on. Asked after poll_requests().
+  Outcome take_outcome(Instant now);
+
   // Retransmissions first, then new packets, within window, credit and congestion window. True: at least one was added.
   bool poll_requests(TransmitBatch& batch, Instant now);
   [[nodiscard]] bool has_output(Instant now) const;

@@ -1,0 +1,71 @@
+// Completions: in posting order, each work request once. Unsignaled ones leave no trace unless they fail.
+#include "qp/requester_impl.h"
+
+namespace brdma::qp {
+namespace {
+
+CompletionOpcode completion_opcode(WorkOpcode opcode) {
+  switch (opcode) {
+    case WorkOpcode::kRdmaWrite:
+    case WorkOpcode::kRdmaWriteWithImm:
+      return CompletionOpcode::kRdmaWrite;
+    case WorkOpcode::kRdmaRead:
+      return CompletionOpcode::kRdmaRead;
+    case WorkOpcode::kAtomicCmpSwap:
+      return CompletionOpcode::kCompSwap;
+    case WorkOpcode::kAtomicFetchAdd:
+      return CompletionOpcode::kFetchAdd;
+    default:
+      return CompletionOpcode::kSend;
+  }
+}
+
+}  // namespace
+
+// Moves the base over what is executed and answered; a message that the base leaves behind is done.
+void Requester::Impl::advance(Instant now) {
+  const std::uint32_t dropped = window.advance(psn_of(cumulative));
+  if (dropped == 0) return;
+  base += dropped;
+  base_moved = now;
+  answer_gaps.drop_before(window.base());
+  while (!messages.empty() && messages.front().end() <= base) {
+    const Message message = messages.front();
+    messages.pop_front();
+    if (message.answered()) --answers.messages;
+    if (message.last_of_wqe) complete_head(CompletionStatus::kSuccess, now);
+  }
+}
+
+void Requester::Impl::complete_head(CompletionStatus status, Instant now) {
+  const SendWqe& wqe = queue[queue.head()];
+  if (status != CompletionStatus::kSuccess || id.signal_all || (wqe.flags & kSendSignaled) != 0) {
+    Completion completion;
+    completion.wr_id = wqe.wr_id;
+    completion.status = status;
+    completion.opcode = completion_opcode(wqe.opcode);
+    completion.byte_length = status == CompletionStatus::kSuccess ? wqe.length : 0;
+    completion.qp_num = id.qpn;
+    if (!env.complete(*id.send_cq, completion, status != CompletionStatus::kSuccess, now)) completions_lost = true;
+  }
+  queue.pop();
+}
+
+Outcome Requester::Impl::fail(std::uint64_t wqe, CompletionStatus status, Instant now) {
+  while (queue.head() < wqe) complete_head(CompletionStatus::kFlushed, now);
+  complete_head(status, now);
+  return Outcome{.to_error = true};
+}
+
+void Requester::Impl::break_locally(std::uint64_t wqe, CompletionStatus status) {
+  if (broken_wqe && *broken_wqe <= wqe) return;
+  broken_wqe = wqe;
+  broken_status = status;
+}
+
+Outcome Requester::Impl::outcome(Instant now) {
+  if (broken_wqe && queue.head() == *broken_wqe) return fail(*broken_wqe, broken_status, now);
+  return Outcome{.to_error = completions_lost};
+}
+
+}  // namespace brdma::qp

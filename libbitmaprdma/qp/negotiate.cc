@@ -1,0 +1,74 @@
+// Bitmap mode is agreed in band: a CAPS packet on reaching RTR, answered by another. Having received one of either kind
+// proves that the peer can receive bitmap packets; until then standard packets are spoken, so nothing waits for it.
+// A peer that knows nothing of it drops CAPS silently (its opcode lies in the manufacturer-specific space).
+#include <algorithm>
+#include <array>
+
+#include "qp/queue_pair.h"
+
+namespace brdma {
+namespace {
+
+constexpr Duration kAskInterval = 500_us;  // doubled each time
+constexpr unsigned kAskMax = 8;            // the last at 64 ms: later the peer asks itself
+constexpr std::uint8_t kVersion = 1;
+constexpr std::uint32_t kPeerWindowMax = 1u << 20;
+
+}  // namespace
+
+void QueuePair::begin_negotiation() {
+  negotiation_ = Negotiation{};
+  negotiation_.ask_due = environment_.config.recovery.mode == RecoveryMode::kBitmap;
+}
+
+void QueuePair::handle_caps(const wire::Caps& caps, Instant now) {
+  environment_.count(Counter::kCapsReceived);
+  negotiation_.answer_due = negotiation_.answer_due || !caps.reply;
+  // Answered, or asked by the peer, who repeats that until our answer arrives: either way nothing is left to ask.
+  negotiation_.ask_due = false;
+  negotiation_.ask_again.reset();
+  const bool fits = (caps.capabilities & wire::kCapabilityBitmap) != 0 && caps.version_min <= kVersion &&
+                    caps.version_max >= kVersion &&
+                    caps.path_mtu_code == static_cast<std::uint8_t>(identity_.attributes.path_mtu);
+  if (!fits || identity_.bitmap_agreed) return;
+  identity_.bitmap_agreed = true;
+  identity_.peer_window = std::clamp(caps.window_packets, 1u, kPeerWindowMax);
+  identity_.peer_credit = qp::PeerCredit{caps.credit_packets, caps.credit_bytes};
+  environment_.count(Counter::kBitmapQps);
+  environment_.trace(now, identity_.qpn, trace::BitmapModeAgreed{identity_.peer_window});
+}
+
+bool QueuePair::poll_caps(qp::TransmitBatch& batch, Instant now) {
+  if (!negotiation_.ask_due && !negotiation_.answer_due) return false;
+  constexpr std::size_t kPacketBytes = wire::kBthSize + wire::kCapsSize + wire::kIcrcSize;
+  if (!batch.fits(kPacketBytes, 0, true)) return false;
+  const qp::PeerCredit credit = responder_.own_credit();
+  wire::Caps caps;
+  caps.reply = negotiation_.answer_due;
+  caps.source_qpn = identity_.qpn;
+  caps.capabilities = wire::kCapabilityBitmap;
+  caps.version_min = caps.version_max = kVersion;
+  caps.path_mtu_code = static_cast<std::uint8_t>(identity_.attributes.path_mtu);
+  caps.window_packets = environment_.config.recovery.window_packets;
+  caps.credit_packets = credit.packets;
+  caps.credit_bytes = credit.bytes;
+  std::array<std::byte, wire::kCapsSize> body;
+  const std::size_t size = wire::emit_caps(caps, body.data());
+
+  wire::Bth bth;
+  bth.opcode = static_cast<std::uint8_t>(wire::Control::kCaps);
+  bth.dest_qpn = identity_.attributes.destination_qpn;
+  batch.add_control(bth, ConstBytes{body.data(), size});
+  environment_.count(Counter::kCapsSent);
+  if (caps.reply) {
+    negotiation_.answer_due = false;
+    return true;
+  }
+  negotiation_.ask_due = false;
+  if (++negotiation_.asked < kAskMax) {
+    negotiation_.ask_again = now + kAskInterval * (std::int64_t{1} << (negotiation_.asked - 1));
+  }
+  return true;
+}
+
+}  // namespace brdma

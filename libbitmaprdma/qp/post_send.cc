@@ -1,0 +1,50 @@
+// Posting: the request is checked and copied; nothing is looked up in memory tables yet (a bad key is a completion with
+// an error, not a failed post).
+#include <cerrno>
+
+#include "qp/requester_impl.h"
+
+namespace brdma::qp {
+namespace {
+
+bool known(WorkOpcode opcode) {
+  return opcode <= WorkOpcode::kAtomicFetchAdd || opcode == WorkOpcode::kSendWithInvalidate;
+}
+bool is_atomic(WorkOpcode opcode) {
+  return opcode == WorkOpcode::kAtomicCmpSwap || opcode == WorkOpcode::kAtomicFetchAdd;
+}
+bool is_answered(WorkOpcode opcode) { return opcode == WorkOpcode::kRdmaRead || is_atomic(opcode); }
+
+constexpr std::uint32_t kAtomicBytes = 8;
+
+}  // namespace
+
+Status Requester::post_send(const SendRequest& request, Instant /*now*/) {
+  Impl& me = *impl_;
+  std::uint32_t length = 0;
+  if (const Status status = me.check(request, length); !status.ok()) return status;
+  if (me.queue.full()) return Status{ENOMEM};
+  me.queue.push(request, length);
+  return Status::success();
+}
+
+Status Requester::Impl::check(const SendRequest& request, std::uint32_t& length) const {
+  constexpr std::uint32_t kFlags = kSendFence | kSendSignaled | kSendSolicited | kSendInline;
+  if (!known(request.opcode) || (request.flags & ~kFlags) != 0) return Status{EINVAL};
+  std::uint64_t sum = 0;
+  for (const Sge& sge : request.sges) sum += sge.length;
+  if (sum > kMessageBytesMax) return Status{EINVAL};
+  length = static_cast<std::uint32_t>(sum);
+
+  if ((request.flags & kSendInline) != 0) {
+    // Inline data is copied now, so the number of entries does not matter; READs and atomics have nothing to copy.
+    return is_answered(request.opcode) || sum > id.capabilities.inline_bytes_max ? Status{EINVAL} : Status::success();
+  }
+  if (request.sges.size() > id.capabilities.send_sge_max) return Status{EINVAL};
+  if (is_answered(request.opcode) && id.attributes.max_rd_atomic == 0) return Status{EINVAL};
+  if (is_atomic(request.opcode) && (request.sges.size() != 1 || length < kAtomicBytes)) return Status{EINVAL};
+  if (is_atomic(request.opcode)) length = kAtomicBytes;
+  return Status::success();
+}
+
+}  // namespace brdma::qp

@@ -1,0 +1,98 @@
+#include "qp/requester.h"
+
+#include "qp/requester_impl.h"
+
+namespace brdma::qp {
+
+Requester::Requester(const Environment& environment, Identity& identity)
+    : impl_(std::make_unique<Impl>(environment, identity)) {}
+Requester::~Requester() = default;
+
+void Requester::start(Psn first) { impl_->begin_from(first); }
+
+void Requester::reset() {
+  impl_->queue.clear();
+  impl_->begin_from(Psn{});
+}
+
+void Requester::flush(Instant now) {
+  Impl& me = *impl_;
+  while (!me.queue.empty()) me.complete_head(CompletionStatus::kFlushed, now);
+  me.forget_flight();
+}
+
+bool Requester::poll_requests(TransmitBatch& batch, Instant now) {
+  Impl& me = *impl_;
+  if (!me.id.can_send() || me.rnr_until) return false;
+  const bool resent = me.poll_resend(batch, now);
+  // New packets only behind the repaired ones: a standard peer takes nothing else.
+  const bool added = me.window.pending() == 0 && me.poll_new(batch, now);
+  if (resent || added) me.patience.activity = now;
+  // No credit, and nothing on its way whose acknowledgement could bring some: one packet will ask.
+  if (me.credit_stalled && me.flight.packets == 0 && !me.credit_probe_at) {
+    me.credit_probe_at = now + me.retransmit_timeout();
+  }
+  return resent || added;
+}
+
+bool Requester::has_output(Instant /*now*/) const {
+  Impl& me = *impl_;
+  if (!me.id.can_send() || me.rnr_until) return false;
+  if (me.window.pending() > 0) {
+    return !me.id.bitmap_agreed || me.flight.pipe == 0 || me.flight.pipe + me.id.mtu() <= me.congestion.bytes();
+  }
+  return me.ready_to_send_new();
+}
+
+bool Requester::idle() const { return impl_->queue.head() == impl_->queue.next() && impl_->read_cut == 0; }
+
+Outcome Requester::take_outcome(Instant now) { return impl_->outcome(now); }
+
+Requester::Impl::Impl(const Environment& environment, Identity& identity)
+    : env(environment),
+      id(identity),
+      queue(identity.capabilities),
+      window(Psn{}, environment.config.recovery.window_packets) {}
+
+std::optional<Sequence> Requester::Impl::sequence_of(Psn psn) const {
+  if (!window.contains(psn)) return std::nullopt;
+  return base + static_cast<Sequence>(distance(psn, window.base()));
+}
+
+void Requester::Impl::begin_from(Psn first) {
+  forget_flight();
+  window.reset(first);
+  base = cumulative = answers_seen = 0;
+  next_msn = next_rsn = 0;
+  rtt = recovery::RttEstimator{};
+  congestion = congestion::DelayWindow{};
+  patience = Patience{};
+  ffm_serial.reset();
+  credit_stalled = congestion_limited = completions_lost = false;
+}
+
+void Requester::Impl::forget_flight() {
+  messages.clear();
+  window.reset(window.next());
+  base = cumulative = answers_seen = next_sequence();
+  answer_gaps.clear();
+  flight = Flight{};
+  answers = Answers{};
+  read_cut = 0;
+  packets_since_ack_request = 0;
+  rnr_until.reset();
+  rnr_count = 0;
+  broken_wqe.reset();
+  credit_probe_at.reset();
+  credit_override = false;
+  patience.in_doubt_before.reset();
+}
+
+void Requester::Impl::trace_entry(Sequence sequence, bitmap::EntryState from, bitmap::EntryState to,
+                                  Instant now) const {
+  if (env.sink == nullptr) return;
+  env.trace(now, id.qpn,
+            trace::EntryMoved{psn_of(sequence), static_cast<trace::Entry>(from), static_cast<trace::Entry>(to)});
+}
+
+}  // namespace brdma::qp

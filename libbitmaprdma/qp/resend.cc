@@ -1,0 +1,121 @@
+// Retransmission: entries that are pending leave before anything new, lowest PSN first, so that neighbours travel in
+// one batch whoever asked for them (spec 1: aggregated retransmission). Payload comes from the application's memory,
+// looked up anew: the region may be gone.
+#include <algorithm>
+
+#include "qp/requester_impl.h"
+
+namespace brdma::qp {
+
+using bitmap::EntryState;
+
+bool Requester::Impl::request_resend(Sequence sequence, const Message& message, Counter cause, Instant now) {
+  const Psn psn = psn_of(sequence);
+  const EntryState before = window.entry(psn).state;
+  if (!window.request_retransmission(psn)) return false;
+  if (!message.answered()) flight.pipe -= message.payload_at(sequence, id.mtu());
+  env.count(cause);
+  trace_entry(sequence, before, EntryState::kRetransmitPending, now);
+  return true;
+}
+
+std::uint32_t Requester::Impl::request_resend_range(Sequence from, Sequence to, Counter cause, Instant now) {
+  from = std::max(from, base);
+  to = std::min(to, next_sequence());
+  std::uint32_t requested = 0;
+  while (from < to) {
+    const Message& message = message_of(from);
+    Sequence first = from, end = std::min(to, message.end());
+    if (message.answered()) {  // one request brings all responses that are missing
+      first = std::max(message.first, base);
+      end = message.end();
+    }
+    for (Sequence at = first; at < end; ++at) requested += request_resend(at, message, cause, now) ? 1 : 0;
+    from = end;
+  }
+  return requested;
+}
+
+bool Requester::Impl::poll_resend(TransmitBatch& batch, Instant now) {
+  if (window.pending() == 0) return false;
+  PayloadCursor cursor(env.memory, id.pd, 0);
+  bool added = false;
+  Psn from = window.base();
+  while (window.pending() > 0) {
+    const Psn psn = window.next_pending(from);
+    if (!window.contains(psn)) break;
+    const Sequence sequence = base + static_cast<Sequence>(distance(psn, window.base()));
+    Message& message = message_of(sequence);
+    if (broken_wqe && message.wqe >= *broken_wqe) break;
+    const bool sent = message.answered() ? resend_request(sequence, message, batch, now)
+                                         : resend_data(sequence, message, cursor, batch, now);
+    if (!sent) break;
+    added = true;
+    from = psn;
+  }
+  return added;
+}
+
+bool Requester::Impl::resend_data(Sequence sequence, const Message& message, PayloadCursor& cursor,
+                                  TransmitBatch& batch, Instant now) {
+  const std::uint32_t mtu = id.mtu();
+  const std::uint32_t payload = message.payload_at(sequence, mtu);
+  // Under the congestion window like new packets; one may always leave.
+  if (id.bitmap_agreed && flight.pipe > 0 && flight.pipe + payload > congestion.bytes()) {
+    congestion_limited = true;
+    return false;
+  }
+  cursor.seek(queue, message.wqe, static_cast<std::uint32_t>(sequence - message.first) * mtu);
+  if (!cursor.take(payload)) {
+    break_locally(message.wqe, CompletionStatus::kLocalProtectionError);
+    return false;
+  }
+  wire::Packet packet;
+  build_data(packet, message, sequence, true, now);
+  const std::size_t bytes = TransmitBatch::packet_bytes(packet, payload);
+  if (!batch.fits(bytes, cursor.slices().size(), packet.bitmap)) return false;
+  packet.bth.ack_request = window.pending() == 1 || wants_ack(message, sequence + 1 == message.end());
+  batch.add(packet, cursor.slices(), payload);
+  window.retransmitted(psn_of(sequence), batch.path(), now);
+  flight.pipe += payload;
+  trace_entry(sequence, EntryState::kRetransmitPending, EntryState::kRetransmittedUnacked, now);
+  trace_sent(packet, bytes, true, now);
+  return true;
+}
+
+// The run of pending responses from `sequence` on becomes one READ request; in go-back-N its tail, as plain RoCE does.
+bool Requester::Impl::resend_request(Sequence sequence, Message& message, TransmitBatch& batch, Instant now) {
+  Sequence end = sequence;
+  while (end < message.end() && window.entry(psn_of(end)).state == EntryState::kRetransmitPending) ++end;
+  const bool to_end = env.config.recovery.mode == RecoveryMode::kGoBackN;
+  const Sequence asked_end = to_end ? message.end() : end;
+  wire::Packet packet;
+  build_request(packet, message, sequence, static_cast<std::uint32_t>(asked_end - sequence), true, now);
+  const std::size_t bytes = TransmitBatch::packet_bytes(packet, 0);
+  if (!batch.fits(bytes, 0, packet.bitmap)) return false;
+  batch.add(packet, {}, 0);
+  for (; sequence < asked_end; ++sequence) {
+    if (window.entry(psn_of(sequence)).state != EntryState::kRetransmitPending) continue;
+    window.retransmitted(psn_of(sequence), batch.path(), now);
+    trace_entry(sequence, EntryState::kRetransmitPending, EntryState::kRetransmittedUnacked, now);
+  }
+  if (message.kind == MessageKind::kRead) env.count(Counter::kReadsReissued);
+  trace_sent(packet, bytes, true, now);
+  return true;
+}
+
+// After a timeout only the first and the last packet in doubt are sent again: with the peer merely slow, more would be
+// wasted. Once it is heard to have got one of those, all that was sent before the timeout and is still missing is lost.
+void Requester::Impl::note_evidence(Instant sent, Instant now) {
+  if (!patience.in_doubt_before || sent < *patience.in_doubt_before) return;
+  const Instant doubted = *patience.in_doubt_before;
+  patience.in_doubt_before.reset();
+  for (Sequence at = base; at < next_sequence(); ++at) {
+    const EntryState state = window.entry(psn_of(at)).state;
+    if (state == EntryState::kAcked || state == EntryState::kRetransmitPending) continue;
+    if (window.sent_at(psn_of(at), now) >= doubted) continue;
+    request_resend(at, message_of(at), Counter::kRetransmittedTimeout, now);
+  }
+}
+
+}  // namespace brdma::qp

@@ -1,0 +1,144 @@
+// Silence: the tail loss probe, the retransmission timeout, the peer's death, the end of an RNR wait, and the packet
+// that asks a peer without credit.
+//
+//   bitmap mode    probe after max(250 us, 2 SRTT) without anything; timeout after max(1 ms, SRTT + 4 RTTVAR) without
+//                  progress, doubling up to the queue pair's own timeout; death after (retry_count + 1) of the latter
+//   standard mode  timeout 4.096 us * 2^timeout without progress, go back to the oldest; death after retry_count of
+//   them
+#include <algorithm>
+
+#include "qp/requester_impl.h"
+
+namespace brdma::qp {
+namespace {
+
+using bitmap::EntryState;
+
+// Before the first measurement nothing is known of the path; the probe asks sooner anyway.
+constexpr Duration kFirstTimeout = 10_ms;
+constexpr Duration kTimeoutMax = 1_s;  // where the attribute says "never"
+
+void consider(std::optional<Instant>& first, std::optional<Instant> at) {
+  if (at && (!first || *at < *first)) first = at;
+}
+
+}  // namespace
+
+Duration Requester::Impl::attribute_timeout() const {
+  return Duration::from_ns(std::int64_t{4096} << id.attributes.timeout);
+}
+
+Duration Requester::Impl::retransmit_timeout() const {
+  const Duration ceiling = id.attributes.timeout == 0 ? kTimeoutMax : attribute_timeout();
+  const Duration floor = rtt.has_sample() ? env.config.recovery.retransmit_timeout_min : kFirstTimeout;
+  return rtt.retransmit_timeout(floor, std::max(ceiling, env.config.recovery.retransmit_timeout_min),
+                                patience.timeouts);
+}
+
+std::optional<Instant> Requester::Impl::retransmit_deadline() const {
+  if (window.unacked() == 0 || rnr_until) return std::nullopt;
+  if (id.bitmap_agreed) return patience.timeout_from + retransmit_timeout();
+  if (id.attributes.timeout == 0) return std::nullopt;
+  return patience.timeout_from + attribute_timeout();
+}
+
+std::optional<Instant> Requester::Impl::probe_deadline() const {
+  if (!id.bitmap_agreed || window.unacked() == 0 || window.pending() > 0 || rnr_until || patience.probed) {
+    return std::nullopt;
+  }
+  return patience.activity + rtt.probe_timeout(env.config.recovery.probe_timeout_min);
+}
+
+std::optional<Instant> Requester::Impl::death() const {
+  if (window.unacked() == 0 || rnr_until || id.attributes.timeout == 0) return std::nullopt;
+  return patience.progress + attribute_timeout() * (std::int64_t{id.attributes.retry_count} + 1);
+}
+
+// Silence is death only when it lasted through a retransmission: we ourselves may have been the sleeper.
+bool Requester::Impl::may_be_dead() const { return patience.timeouts > 0 || id.attributes.retry_count == 0; }
+
+std::optional<Instant> Requester::next_timeout() const {
+  const Impl& me = *impl_;
+  if (!me.id.can_send()) return std::nullopt;
+  if (me.rnr_until) return me.rnr_until;
+  std::optional<Instant> first = me.retransmit_deadline();
+  consider(first, me.probe_deadline());
+  if (me.may_be_dead()) consider(first, me.death());
+  consider(first, me.answer_gap_deadline());
+  consider(first, me.credit_probe_at);
+  return first;
+}
+
+Outcome Requester::handle_timeout(Instant now) {
+  Impl& me = *impl_;
+  if (!me.id.can_send()) return {};
+  if (me.rnr_until && now >= *me.rnr_until) me.end_rnr_wait(now);
+  if (me.rnr_until) return {};
+
+  if (const auto dead = me.death(); dead && now >= *dead && me.may_be_dead()) {
+    me.env.count(Counter::kRetryExceeded);
+    return me.fail(me.queue.head(), CompletionStatus::kRetryExceeded, now);
+  }
+  if (const auto due = me.retransmit_deadline(); due && now >= *due) {
+    me.fire_retransmit_timeout(now);
+  } else if (const auto probe = me.probe_deadline(); probe && now >= *probe) {
+    me.fire_probe(now);
+  }
+  me.judge_answer_gaps(now);
+  if (me.credit_probe_at && now >= *me.credit_probe_at) {
+    me.credit_override = true;
+    me.credit_probe_at = now + me.retransmit_timeout();
+  }
+  return me.outcome(now);
+}
+
+void Requester::Impl::fire_retransmit_timeout(Instant now) {
+  env.count(Counter::kLocalAckTimeout);
+  env.trace(now, id.qpn, trace::TimeoutFired{false, window.base()});
+  patience.timeout_from = patience.activity = now;
+  ++patience.timeouts;
+  if (!id.bitmap_agreed) {
+    request_resend_range(base, next_sequence(), Counter::kRetransmittedTimeout, now);
+    return;
+  }
+  congestion.on_timeout(now);
+  patience.in_doubt_before = now;
+  Sequence last = next_sequence() - 1;
+  while (window.entry(psn_of(last)).state == EntryState::kAcked) --last;
+  Sequence first = base;
+  while (window.entry(psn_of(first)).state == EntryState::kAcked) ++first;
+  for (Sequence at = base; at < next_sequence(); ++at) {
+    if (window.entry(psn_of(at)).state != EntryState::kSentUnacked) continue;
+    window.suspect(psn_of(at));
+    trace_entry(at, EntryState::kSentUnacked, EntryState::kSuspectedLost, now);
+  }
+  request_resend_range(first, first + 1, Counter::kRetransmittedTimeout, now);
+  request_resend_range(last, last + 1, Counter::kRetransmittedTimeout, now);
+}
+
+// The last packet once more: if the tail was lost, the receiver now sees a gap and says what is missing.
+void Requester::Impl::fire_probe(Instant now) {
+  env.trace(now, id.qpn, trace::TimeoutFired{true, window.base()});
+  patience.probed = true;
+  patience.activity = now;
+  Sequence last = next_sequence() - 1;
+  while (window.entry(psn_of(last)).state == EntryState::kAcked) --last;
+  const Message& message = message_of(last);
+  if (message.answered() && answers_seen <= message.first) {
+    request_resend_range(last, last + 1, Counter::kRetransmittedProbe, now);  // nothing of it came: the whole request
+  } else {
+    request_resend(last, message, Counter::kRetransmittedProbe, now);
+  }
+}
+
+void Requester::Impl::end_rnr_wait(Instant now) {
+  rnr_until.reset();
+  patience.progress = patience.timeout_from = patience.activity = now;
+  for (Sequence at = std::max(cumulative, base); at < next_sequence(); ++at) {
+    const Message& message = message_of(at);
+    if (message.answered() && message.request_received) continue;
+    request_resend(at, message, Counter::kRetransmittedNak, now);
+  }
+}
+
+}  // namespace brdma::qp

@@ -1,0 +1,214 @@
+// New packets: a message begins when fence, READ limits, window and credit allow its first packet, then goes on packet
+// by packet. The order of work requests is the order on the wire.
+#include <algorithm>
+
+#include "qp/requester_impl.h"
+
+namespace brdma::qp {
+namespace {
+
+// A standard peer acknowledges only when asked; so often inside long messages, at the latest.
+constexpr std::uint32_t kPacketsPerAckRequest = 16;
+constexpr std::uint32_t kReadsInParallel = 4;
+
+MessageKind kind_of(WorkOpcode opcode) {
+  switch (opcode) {
+    case WorkOpcode::kRdmaWrite:
+    case WorkOpcode::kRdmaWriteWithImm:
+      return MessageKind::kWrite;
+    case WorkOpcode::kRdmaRead:
+      return MessageKind::kRead;
+    case WorkOpcode::kAtomicCmpSwap:
+    case WorkOpcode::kAtomicFetchAdd:
+      return MessageKind::kAtomic;
+    default:
+      return MessageKind::kSend;
+  }
+}
+
+std::uint32_t packets_of(std::uint32_t bytes, std::uint32_t mtu) { return bytes == 0 ? 1 : (bytes + mtu - 1) / mtu; }
+
+}  // namespace
+
+// May `psns` more PSNs leave, `payload` bytes with the first packet? The peer's window and credit, and the congestion
+// window; a standard peer states none of them.
+bool Requester::Impl::admits(std::uint32_t psns, std::uint32_t payload, bool answered) {
+  if (window.room() < psns) return false;
+  if (!id.bitmap_agreed) return flight.packets < env.config.recovery.standard_window_packets;
+  if (next_sequence() + psns - cumulative > id.peer_window) return false;
+  const bool credit = flight.packets < id.peer_credit.packets &&
+                      (flight.packets == 0 || flight.bytes + payload <= id.peer_credit.bytes);
+  if (!credit && !credit_override) {
+    if (!credit_stalled) env.count(Counter::kCreditStalls);
+    credit_stalled = true;
+    return false;
+  }
+  if (!answered && flight.pipe > 0 && flight.pipe + payload > congestion.bytes()) {
+    congestion_limited = true;
+    return false;
+  }
+  return true;
+}
+
+bool Requester::Impl::ready_to_send_new() {
+  const std::uint32_t mtu = id.mtu();
+  if (!all_begun_is_sent()) {
+    const Message& message = messages.back();
+    if (broken_wqe && message.wqe >= *broken_wqe) return false;
+    if (message.answered()) return admits(message.packets, 0, true);
+    return admits(1, message.payload_at(next_sequence(), mtu), false);
+  }
+  if (queue.next() == queue.tail() || broken_wqe) return false;
+  if (id.state != QpState::kRts && read_cut == 0) return false;  // SQD: only what has begun
+  const SendWqe& wqe = queue[queue.next()];
+  if (!may_begin(wqe)) return false;
+  switch (kind_of(wqe.opcode)) {
+    case MessageKind::kRead:
+      return admits(packets_of(next_chunk_bytes(), mtu), 0, true);
+    case MessageKind::kAtomic:
+      return admits(1, 0, true);
+    default:
+      return admits(1, std::min(wqe.length, mtu), false);
+  }
+}
+
+bool Requester::Impl::may_begin(const SendWqe& wqe) const {
+  if ((wqe.flags & kSendFence) != 0 && read_cut == 0 && answers.messages > 0) return false;
+  const MessageKind kind = kind_of(wqe.opcode);
+  if (kind != MessageKind::kRead && kind != MessageKind::kAtomic) return true;
+  if (answers.messages >= id.attributes.max_rd_atomic) return false;
+  if (kind == MessageKind::kAtomic || answers.messages == 0) return true;
+  const std::uint32_t chunk = next_chunk_bytes();
+  const PeerCredit own = env.credit_share();
+  return answers.bytes + chunk <= own.bytes && answers.packets + packets_of(chunk, id.mtu()) <= own.packets;
+}
+
+// How much of the READ at queue.next() the next READ request asks for: several of them fill our own credit, and none
+// is larger than a part of the window.
+std::uint32_t Requester::Impl::next_chunk_bytes() const {
+  const std::uint32_t mtu = id.mtu();
+  const std::uint32_t left = queue[queue.next()].length - read_cut;
+  const PeerCredit own = env.credit_share();
+  const std::uint32_t parallel = std::clamp<std::uint32_t>(id.attributes.max_rd_atomic, 1, kReadsInParallel);
+  std::uint32_t window_packets = env.config.recovery.window_packets;
+  if (id.bitmap_agreed) window_packets = std::min(window_packets, id.peer_window);
+  const std::uint32_t packets = std::max(
+      std::min({window_packets / 8, own.packets / parallel, own.bytes / parallel / mtu, kReadChunkBytesMax / mtu}), 1u);
+  return std::min(left, packets * mtu);
+}
+
+// Precondition: ready_to_send_new() with nothing begun left to send.
+void Requester::Impl::begin_message() {
+  const std::uint64_t number = queue.next();
+  const SendWqe& wqe = queue[number];
+  Message message;
+  message.first = next_sequence();
+  message.wqe = number;
+  message.kind = kind_of(wqe.opcode);
+  message.msn = next_msn;
+  message.rsn = next_rsn;
+  message.length = wqe.length;
+  if (message.kind == MessageKind::kRead) {
+    message.offset = read_cut;
+    message.length = next_chunk_bytes();
+    read_cut += message.length;
+    message.last_of_wqe = read_cut == wqe.length;
+    if (message.last_of_wqe) read_cut = 0;
+    if (!writable(env.memory, id.pd, queue, number)) break_locally(number, CompletionStatus::kLocalProtectionError);
+  }
+  message.packets = message.kind == MessageKind::kAtomic ? 1 : packets_of(message.length, id.mtu());
+  next_msn = (next_msn + 1) & Psn::kMask;
+  const bool consumes_receive = message.kind == MessageKind::kSend || wqe.opcode == WorkOpcode::kRdmaWriteWithImm;
+  if (consumes_receive) next_rsn = (next_rsn + 1) & Psn::kMask;
+  if (message.answered()) {
+    ++answers.messages;
+    answers.packets += message.packets;
+    answers.bytes += message.length;
+  }
+  messages.push_back(message);
+  if (message.last_of_wqe) queue.begin_next();
+}
+
+bool Requester::Impl::poll_new(TransmitBatch& batch, Instant now) {
+  PayloadCursor cursor(env.memory, id.pd, 0);
+  bool added = false;
+  while (ready_to_send_new()) {
+    if (all_begun_is_sent()) begin_message();
+    Message& message = messages.back();
+    if (broken_wqe && message.wqe >= *broken_wqe) break;
+    const bool sent =
+        message.answered() ? transmit_request(message, batch, now) : transmit_data(message, cursor, batch, now);
+    if (!sent) break;
+    added = true;
+  }
+  return added;
+}
+
+bool Requester::Impl::transmit_data(const Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now) {
+  const std::uint32_t mtu = id.mtu();
+  const Sequence sequence = next_sequence();
+  const std::uint32_t payload = message.payload_at(sequence, mtu);
+  cursor.seek(queue, message.wqe, static_cast<std::uint32_t>(sequence - message.first) * mtu);
+  if (!cursor.take(payload)) {
+    break_locally(message.wqe, CompletionStatus::kLocalProtectionError);
+    return false;
+  }
+  wire::Packet packet;
+  build_data(packet, message, sequence, false, now);
+  const std::size_t bytes = TransmitBatch::packet_bytes(packet, payload);
+  if (!batch.fits(bytes, cursor.slices().size(), packet.bitmap)) return false;
+  packet.bth.ack_request = wants_ack(message, sequence + 1 == message.end());
+  if (flight.packets == 0) left(now);
+  batch.add(packet, cursor.slices(), payload);
+  window.sent(batch.path(), now);
+  ++flight.packets;
+  flight.bytes += payload;
+  flight.pipe += payload;
+  credit_stalled = credit_override = patience.probed = false;
+  credit_probe_at.reset();
+  env.count(Counter::kSentDataPackets);
+  trace_sent(packet, bytes, false, now);
+  return true;
+}
+
+bool Requester::Impl::transmit_request(Message& message, TransmitBatch& batch, Instant now) {
+  wire::Packet packet;
+  build_request(packet, message, message.first, message.packets, false, now);
+  const std::size_t bytes = TransmitBatch::packet_bytes(packet, 0);
+  if (!batch.fits(bytes, 0, packet.bitmap)) return false;
+  if (window.unacked() == 0) left(now);
+  batch.add(packet, {}, 0);
+  window.sent_run(message.packets, batch.path(), now);
+  message.in_flight_counted = true;
+  ++flight.packets;
+  packets_since_ack_request = 0;
+  credit_stalled = credit_override = patience.probed = false;
+  credit_probe_at.reset();
+  env.count(Counter::kSentDataPackets);
+  trace_sent(packet, bytes, false, now);
+  return true;
+}
+
+// Asked for at the end of what the application waits for, and now and then inside; what is posted unsignaled and has
+// something behind it is acknowledged with that.
+bool Requester::Impl::wants_ack(const Message& message, bool last) {
+  const bool waited_for = id.signal_all || (queue[message.wqe].flags & kSendSignaled) != 0;
+  const bool nothing_behind = queue.next() == queue.tail();
+  ++packets_since_ack_request;
+  const std::uint32_t limit = id.bitmap_agreed ? id.peer_credit.packets : env.config.recovery.standard_window_packets;
+  const bool wanted = (last && (waited_for || nothing_behind)) || packets_since_ack_request >= kPacketsPerAckRequest ||
+                      flight.packets + 1 >= limit;
+  if (wanted) packets_since_ack_request = 0;
+  return wanted;
+}
+
+// The first packet after everything was acknowledged: patience begins anew.
+void Requester::Impl::left(Instant now) {
+  if (window.unacked() > 0) return;
+  patience.progress = patience.timeout_from = now;
+  patience.timeouts = 0;
+  patience.probed = false;
+  patience.in_doubt_before.reset();
+}
+
+}  // namespace brdma::qp

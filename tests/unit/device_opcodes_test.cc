@@ -1,7 +1,7 @@
 // Every opcode over a wire that loses nothing, in each mode, at sizes around multiples of the path MTU.
 #include <gmock/gmock.h>
 
-#include "support/engine_pair.h"
+#include "support/two_engines.h"
 
 namespace brdma::test {
 namespace {
@@ -24,7 +24,7 @@ class Opcodes : public testing::TestWithParam<Case> {
     options.segments_max = c.segments_max;
     return options;
   }
-  static void expect_clean(const EnginePair& pair) {
+  static void expect_clean(const TwoEngines& pair) {
     for (int i = 0; i < 2; ++i) {
       EXPECT_EQ(pair.accepted_and_dropped(i), pair.side[i].count(Counter::kReceivedPackets));
       EXPECT_EQ(pair.side[i].count(Counter::kAcceptedPackets), pair.side[i].count(Counter::kReceivedPackets));
@@ -37,7 +37,7 @@ class Opcodes : public testing::TestWithParam<Case> {
 constexpr std::uint32_t kSizes[] = {0, 1, 3, 4, 1023, 1024, 1025, 2048, 2049, 5000, 65536, 300'000};
 
 TEST_P(Opcodes, WritePlacesEveryByteAndNoOther) {
-  EnginePair pair{options()};
+  TwoEngines pair{options()};
   for (const std::uint32_t size : kSizes) {
     pair.fill(0, size + 1);
     std::fill(pair.side[1].memory.begin(), pair.side[1].memory.end(), std::byte{0});
@@ -56,7 +56,7 @@ TEST_P(Opcodes, WritePlacesEveryByteAndNoOther) {
 }
 
 TEST_P(Opcodes, SendFillsTheReceivesInOrder) {
-  EnginePair pair{options()};
+  TwoEngines pair{options()};
   pair.fill(0, 7);
   std::uint64_t at = 0;
   for (const std::uint32_t size : kSizes) {
@@ -83,7 +83,7 @@ TEST_P(Opcodes, SendFillsTheReceivesInOrder) {
 }
 
 TEST_P(Opcodes, ReadFetchesEveryByte) {
-  EnginePair pair{options()};
+  TwoEngines pair{options()};
   for (const std::uint32_t size : kSizes) {
     pair.fill(1, size + 3);
     ASSERT_TRUE(pair.post(0, pair.request(0, WorkOpcode::kRdmaRead, 8, size, size, 40)).ok());
@@ -98,7 +98,7 @@ TEST_P(Opcodes, ReadFetchesEveryByte) {
 }
 
 TEST_P(Opcodes, AtomicsAnswerTheOriginal) {
-  EnginePair pair{options()};
+  TwoEngines pair{options()};
   const auto word = [&](int i, std::size_t at) -> std::uint64_t& {
     return *reinterpret_cast<std::uint64_t*>(pair.side[i].memory.data() + at);
   };
@@ -122,7 +122,7 @@ TEST_P(Opcodes, AtomicsAnswerTheOriginal) {
 }
 
 TEST_P(Opcodes, WriteWithImmediateConsumesAReceive) {
-  EnginePair pair{options()};
+  TwoEngines pair{options()};
   pair.fill(0, 9);
   ASSERT_TRUE(pair.post_receive(1, 0, 0, 77).ok());
   auto request = pair.request(0, WorkOpcode::kRdmaWriteWithImm, 0, 5000, 1);
@@ -139,7 +139,7 @@ TEST_P(Opcodes, WriteWithImmediateConsumesAReceive) {
 }
 
 TEST_P(Opcodes, ScatterListsAndInlineData) {
-  EnginePair pair{options()};
+  TwoEngines pair{options()};
   pair.fill(0, 11);
   const Sge list[] = {{pair.side[0].at(0), 1000, pair.side[0].key},
                       {pair.side[0].at(5000), 0, pair.side[0].key},
@@ -174,7 +174,7 @@ TEST_P(Opcodes, ScatterListsAndInlineData) {
 }
 
 TEST_P(Opcodes, MixedWorkCompletesInPostingOrderBothWays) {
-  EnginePair pair{options()};
+  TwoEngines pair{options()};
   pair.fill(0, 13);
   pair.fill(1, 14);
   const auto left = pair.side[0].memory, right = pair.side[1].memory;

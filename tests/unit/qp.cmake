@@ -1,1 +1,2 @@
 brdma_unit_test(device_opcodes_test LINK brdma_device brdma_test_support)
+brdma_unit_test(device_loss_test LINK brdma_device brdma_test_support)

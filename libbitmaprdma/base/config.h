@@ -27,6 +27,9 @@ struct RecoveryConfig {
   Duration retransmit_timeout_min = 1_ms;  // first RTO = max(this, SRTT + 4 RTTVAR), doubled up to the QP's own timeout
   std::uint32_t ack_packets = 16;          // acknowledge at the latest after so many packets ...
   Duration ack_delay = 5_us;               // ... or after this time; the message's last packet asks for it too
+  // An acknowledgement that was asked for counts as deferrable for so long: a driver may keep it for the application's
+  // next data (Engine::only_deferrable_output). Well below probe_timeout_min, or the peer probes.
+  Duration ack_hold_max = 5_us;
   std::uint32_t hold_bytes_max = 4u << 20;     // early packets a queue pair may hold
   std::uint32_t standard_window_packets = 64;  // in flight towards a peer that states no credit
 };

@@ -119,6 +119,9 @@ struct Responder::Impl {
   void acknowledge_soon(Instant now);
   bool poll_acknowledgement(TransmitBatch& batch, Instant now);
   bool send_acknowledgement(TransmitBatch& batch, const wire::Aeth& aeth, Psn psn, bool bitmap, Instant now);
+  [[nodiscard]] Instant acknowledgement_deadline() const {
+    return ack.since + (ack.requested ? recovery.ack_hold_max : recovery.ack_delay);
+  }
   [[nodiscard]] bool acknowledgement_due(Instant now) const;
 
   // serve_read.cc

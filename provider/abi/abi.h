@@ -1,0 +1,78 @@
+// abi/abi.h - what we know of rdma-core's private provider ABI, x86-64, in our own words; no header of it is used.
+// Everything that moved between releases 28 and 65 is not here but found out at run time (abi/layout.h, op_table.h).
+// What programs may rely on (ibv_context, ibv_qp, ibv_wc, ...) comes from <infiniband/verbs.h>; its offsets, as they
+// have been in every release, are asserted below so that a header that differs fails to compile.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace brdma::provider::abi {
+
+// --- struct verbs_device_ops: what a plugin registers. Two forms; slots of 8 bytes. ---
+inline constexpr std::size_t kDeviceOpsSlots = 9;
+enum DeviceOpsSlot : std::size_t {
+  kSlotName = 0,
+  kSlotAbiRange = 1,  // two u32: oldest and newest abi_version file of a uverbs device that the plugin takes
+  kSlotMatchTable = 2,
+  kSlotStaticProviders = 3,
+  kSlotMatchDevice = 4,
+  kSlotAllocContext = 5,
+  kSlotImportContext = 6,  // from release 31 on; left empty: ibv_import_device answers EOPNOTSUPP
+  kSlotAllocDevice = 7,    // releases 28 to 30: slot 6
+  kSlotUninitDevice = 8,   // releases 28 to 30: slot 7
+};
+inline constexpr std::size_t kSlotAllocDeviceV28 = 6, kSlotUninitDeviceV28 = 7;
+
+// --- struct verbs_device: first the public ibv_device (664 bytes), then the ops pointer, counts, lists. ---
+inline constexpr std::size_t kDeviceOpsPointer = 664;
+inline constexpr std::size_t kDeviceBytes = 712;  // of the largest release; allocated with slack
+
+// --- struct verbs_sysfs_dev: what match_device is shown. ---
+inline constexpr std::size_t kSysfsDeviceName = 112;  // ibdev_name, char[64]
+
+// --- struct verbs_context: grows at its front; the public ibv_context is its last member. ---
+// Counted from the ibv_context:
+inline constexpr std::size_t kContextBytes = 328;     // sizeof(ibv_context)
+inline constexpr std::size_t kContextSizeBefore = 8;  // size_t: sizeof(verbs_context)
+// Offsets of public operations inside ibv_context, by which the operation table's release is recognised.
+inline constexpr std::size_t kPublicPollCq = 96, kPublicReqNotifyCq = 104;
+static_assert(sizeof(ibv_context) == kContextBytes);
+static_assert(offsetof(ibv_context, ops.poll_cq) == kPublicPollCq);
+static_assert(offsetof(ibv_context, ops.req_notify_cq) == kPublicReqNotifyCq);
+static_assert(offsetof(ibv_context, cmd_fd) == 264 && offsetof(ibv_context, async_fd) == 268);
+static_assert(offsetof(ibv_context, num_comp_vectors) == 272);
+static_assert(offsetof(ibv_device, name) == 24 && offsetof(ibv_device, ibdev_path) == 408);
+static_assert(sizeof(ibv_device) == kDeviceOpsPointer);
+
+// --- struct verbs_mr ---
+struct VerbsMr {
+  ibv_mr mr;
+  std::uint32_t type;  // 0: an ordinary region
+  std::int32_t access;
+};
+static_assert(sizeof(VerbsMr) == 56 && offsetof(VerbsMr, type) == 48);
+
+// --- struct verbs_qp: union of ibv_qp and ibv_qp_ex, then comp_mask (u32, place probed), then an XRC domain. ---
+inline constexpr std::uint32_t kVerbsQpEx = 2;  // comp_mask: the object is an ibv_qp_ex
+// Room that we leave for the library's part of an object before our own: the largest known is verbs_qp with 376 bytes.
+inline constexpr std::size_t kObjectReserve = 1024;
+
+static_assert(sizeof(ibv_qp) == 160 && offsetof(ibv_qp, qp_num) == 52 && offsetof(ibv_qp, state) == 56);
+static_assert(offsetof(ibv_qp, mutex) == 64 && offsetof(ibv_qp, cond) == 104 &&
+              offsetof(ibv_qp, events_completed) == 152);
+static_assert(sizeof(ibv_cq) == 128 && offsetof(ibv_cq, cqe) == 28 && offsetof(ibv_cq, mutex) == 32);
+static_assert(offsetof(ibv_cq, cond) == 72 && offsetof(ibv_cq, comp_events_completed) == 120);
+static_assert(offsetof(ibv_cq, async_events_completed) == 124);
+static_assert(sizeof(ibv_pd) == 16 && sizeof(ibv_mr) == 48 && sizeof(ibv_comp_channel) == 16);
+static_assert(sizeof(ibv_wc) == 48 && sizeof(ibv_sge) == 16 && sizeof(ibv_async_event) == 16);
+static_assert(sizeof(ibv_qp_attr) == 144 && sizeof(ibv_qp_init_attr) == 64 && sizeof(ibv_device_attr) == 232);
+
+// ibv_port_attr grew from 52 to 56 bytes with release 49: the library's caller may have the short one. We set members
+// one by one and none beyond this.
+inline constexpr std::size_t kPortAttrBytes = 52;
+static_assert(offsetof(ibv_port_attr, port_cap_flags2) + sizeof(std::uint16_t) <= kPortAttrBytes);
+
+}  // namespace brdma::provider::abi

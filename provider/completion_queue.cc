@@ -1,0 +1,136 @@
+// Completion queues and the events of completion channels.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <span>
+
+#include "event_pipe.h"
+#include "objects.h"
+#include "verbs.h"
+
+namespace brdma::provider {
+
+// The engine's Completion is ibv_wc, member for member: polled straight into the program's array.
+static_assert(sizeof(Completion) == sizeof(ibv_wc));
+static_assert(offsetof(Completion, status) == offsetof(ibv_wc, status));
+static_assert(offsetof(Completion, opcode) == offsetof(ibv_wc, opcode));
+static_assert(offsetof(Completion, vendor_error) == offsetof(ibv_wc, vendor_err));
+static_assert(offsetof(Completion, byte_length) == offsetof(ibv_wc, byte_len));
+static_assert(offsetof(Completion, immediate_be) == offsetof(ibv_wc, imm_data));
+static_assert(offsetof(Completion, qp_num) == offsetof(ibv_wc, qp_num));
+static_assert(offsetof(Completion, source_qp) == offsetof(ibv_wc, src_qp));
+static_assert(offsetof(Completion, flags) == offsetof(ibv_wc, wc_flags));
+static_assert(offsetof(Completion, pkey_index) == offsetof(ibv_wc, pkey_index));
+static_assert(offsetof(Completion, slid) == offsetof(ibv_wc, slid));
+static_assert(offsetof(Completion, sl) == offsetof(ibv_wc, sl));
+static_assert(offsetof(Completion, dlid_path_bits) == offsetof(ibv_wc, dlid_path_bits));
+static_assert(static_cast<unsigned>(CompletionStatus::kFlushed) == IBV_WC_WR_FLUSH_ERR);
+static_assert(static_cast<unsigned>(CompletionStatus::kRetryExceeded) == IBV_WC_RETRY_EXC_ERR);
+static_assert(static_cast<unsigned>(CompletionStatus::kGeneralError) == IBV_WC_GENERAL_ERR);
+static_assert(static_cast<unsigned>(CompletionOpcode::kReceive) == IBV_WC_RECV);
+static_assert(static_cast<unsigned>(CompletionOpcode::kReceiveRdmaWithImm) == IBV_WC_RECV_RDMA_WITH_IMM);
+static_assert(static_cast<unsigned>(CompletionOpcode::kFetchAdd) == IBV_WC_FETCH_ADD);
+static_assert(kCompletionWithGrh == IBV_WC_GRH && kCompletionWithImm == IBV_WC_WITH_IMM &&
+              kCompletionWithInvalidate == IBV_WC_WITH_INV);
+
+// A record is the ibv_cq's address, which ibv_get_cq_event reads back.
+void CompletionQueueObject::write_event() {
+  if (channel_writer < 0) return;
+  const ibv_cq* self = &core.cq;
+  if (write_record(channel_writer, std::as_bytes(std::span(&self, 1)))) ++completion_events_written;
+}
+
+void wait_for_acknowledgements(pthread_mutex_t& mutex, pthread_cond_t& cond, const std::uint32_t& completed,
+                               std::uint32_t written) {
+  pthread_mutex_lock(&mutex);
+  while (completed != written) pthread_cond_wait(&cond, &mutex);
+  pthread_mutex_unlock(&mutex);
+}
+
+namespace verbs {
+namespace {
+
+// Events that the program has not read by now it will never be able to acknowledge: they are taken back. The kernel
+// does the same. A later CQ may also get this one's address.
+void purge_events(CompletionQueueObject& cq, OpenDevice& device) {
+  const ibv_cq* self = &cq.core.cq;
+  const Context::Session session(device.engine_context());
+  if (cq.channel_writer >= 0) {
+    cq.completion_events_written -= purge_records(
+        cq.channel_writer, sizeof self,
+        [self](std::span<const std::byte> record) { return std::memcmp(record.data(), &self, sizeof self) == 0; });
+  }
+  if (cq.async_events_written != 0) cq.async_events_written -= device.purge_async_events(self);
+}
+
+}  // namespace
+
+extern "C" {
+
+// libibverbs fills in the ibv_cq's own members after we return; until then nothing can complete into it.
+ibv_cq* create_cq(ibv_context* context, int entries, ibv_comp_channel* channel, int vector) {
+  OpenDevice& device = device_of(context);
+  if (entries < 1 || entries > static_cast<int>(kCompletionsMax)) return fail<ibv_cq>(EINVAL);
+  if (vector < 0 || vector >= context->num_comp_vectors) return fail<ibv_cq>(EINVAL);
+  auto cq = std::make_unique<CompletionQueueObject>();
+  cq->context = &device.engine_context();
+  if (channel != nullptr) {
+    const auto writer = open_writer(channel->fd);
+    if (!writer) return fail<ibv_cq>(writer.reason().error());
+    cq->channel_writer = writer.value();
+  }
+  Context::Session session(*cq->context);
+  auto created = session.engine().create_cq(static_cast<std::uint32_t>(entries), cq.get());
+  if (!created) {
+    if (cq->channel_writer >= 0) ::close(cq->channel_writer);
+    return fail<ibv_cq>(created.reason().error());
+  }
+  cq->engine = created.value();
+  cq->core.cq.cqe = static_cast<int>(session.engine().cq_capacity(cq->engine));
+  cq->core.cq.handle = device.next_handle();
+  return &cq.release()->core.cq;
+}
+
+int destroy_cq(ibv_cq* ibv) {
+  CompletionQueueObject& cq = object_of(ibv);
+  OpenDevice& device = device_of(ibv->context);
+  {
+    Context::Session session(*cq.context);
+    if (const Status status = session.engine().destroy_cq(cq.engine); !status.ok()) return status.error();
+  }
+  purge_events(cq, device);
+  wait_for_acknowledgements(ibv->mutex, ibv->cond, ibv->comp_events_completed, cq.completion_events_written);
+  wait_for_acknowledgements(ibv->mutex, ibv->cond, ibv->async_events_completed, cq.async_events_written);
+  if (cq.channel_writer >= 0) ::close(cq.channel_writer);
+  delete &cq;
+  return 0;
+}
+
+int resize_cq(ibv_cq* ibv, int entries) {
+  if (entries < 1 || entries > static_cast<int>(kCompletionsMax)) return EINVAL;
+  CompletionQueueObject& cq = object_of(ibv);
+  Context::Session session(*cq.context);
+  const Status status = session.engine().resize_cq(cq.engine, static_cast<std::uint32_t>(entries));
+  if (status.ok()) ibv->cqe = static_cast<int>(session.engine().cq_capacity(cq.engine));
+  return status.error();
+}
+
+int poll_cq(ibv_cq* ibv, int entries, ibv_wc* completions) {
+  if (entries <= 0) return 0;
+  const CompletionQueueObject& cq = object_of(ibv);
+  const std::span<Completion> out(reinterpret_cast<Completion*>(completions), static_cast<std::size_t>(entries));
+  return static_cast<int>(cq.context->poll_cq(cq.engine, out));
+}
+
+int req_notify_cq(ibv_cq* ibv, int solicited_only) {
+  const CompletionQueueObject& cq = object_of(ibv);
+  cq.context->request_notify(cq.engine, solicited_only != 0);
+  return 0;
+}
+
+}  // extern "C"
+
+}  // namespace verbs
+}  // namespace brdma::provider

@@ -1,0 +1,23 @@
+// device_catalog.h - the devices as this process's programs were shown them. GID indices mean what the device files
+// say, so both come from the same list; it is taken anew whenever libibverbs looks for devices.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bitmaprdma/context.h"
+
+namespace brdma::provider {
+
+using DeviceList = std::shared_ptr<const std::vector<DeviceInfo>>;
+
+// Reads the network interfaces. Thread-safe.
+DeviceList refresh_devices();
+// The last list; reads the interfaces if there was none yet.
+[[nodiscard]] DeviceList current_devices();
+[[nodiscard]] std::optional<DeviceInfo> find_device(std::string_view name);
+
+}  // namespace brdma::provider

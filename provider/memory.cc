@@ -1,0 +1,89 @@
+// Protection domains and memory regions.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <memory>
+
+#include "objects.h"
+#include "verbs.h"
+
+namespace brdma::provider::verbs {
+namespace {
+
+// Hints about pages and ordering, which mean nothing where memory is copied.
+constexpr int kHints = IBV_ACCESS_HUGETLB | IBV_ACCESS_RELAXED_ORDERING;
+
+// Real devices answer EFAULT for memory that is not there; without this the first packet would crash the program.
+bool is_mapped(void* address, std::size_t length) {
+  static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  std::array<unsigned char, 4096> resident;  // mincore's answer, one byte a page; not looked at
+  std::uintptr_t at = reinterpret_cast<std::uintptr_t>(address) & ~(page - 1);
+  const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(address) + length;
+  if (end < at) return false;
+  while (at < end) {
+    const std::size_t step = std::min<std::size_t>(end - at, resident.size() * page);
+    if (::mincore(reinterpret_cast<void*>(at), step, resident.data()) != 0 && errno == ENOMEM) return false;
+    at += step;
+  }
+  return true;
+}
+
+}  // namespace
+
+extern "C" {
+
+ibv_pd* alloc_pd(ibv_context* context) {
+  OpenDevice& device = device_of(context);
+  auto pd = std::make_unique<ProtectionDomainObject>();
+  Context::Session session(device.engine_context());
+  pd->engine = session.engine().alloc_pd();
+  if (pd->engine == nullptr) return fail<ibv_pd>(ENOMEM);
+  pd->core.context = context;
+  pd->core.handle = device.next_handle();
+  return &pd.release()->core;
+}
+
+int dealloc_pd(ibv_pd* ibv) {
+  ProtectionDomainObject& pd = object_of(ibv);
+  {
+    Context::Session session(device_of(ibv->context).engine_context());
+    if (const Status status = session.engine().dealloc_pd(pd.engine); !status.ok()) return status.error();
+  }
+  delete &pd;
+  return 0;
+}
+
+ibv_mr* reg_mr(ibv_pd* ibv, void* address, std::size_t length, std::uint64_t iova, int access) {
+  OpenDevice& device = device_of(ibv->context);
+  if (!is_mapped(address, length)) return fail<ibv_mr>(EFAULT);
+  auto mr = std::make_unique<MemoryRegionObject>();
+  Context::Session session(device.engine_context());
+  const std::uint64_t start = (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : iova;
+  auto region = session.engine().register_memory(object_of(ibv).engine, reinterpret_cast<std::uintptr_t>(address),
+                                                 length, start, static_cast<std::uint32_t>(access & ~kHints));
+  if (!region) return fail<ibv_mr>(region.reason().error());
+  mr->engine = region.value();
+  const MemoryRegionInfo keys = session.engine().info(mr->engine);
+  mr->core.mr.handle = device.next_handle();
+  mr->core.mr.lkey = keys.lkey;
+  mr->core.mr.rkey = keys.rkey;
+  mr->core.access = access;
+  return &mr.release()->core.mr;
+}
+
+int dereg_mr(abi::VerbsMr* ibv) {
+  MemoryRegionObject& mr = object_of(ibv);
+  {
+    Context::Session session(device_of(ibv->mr.context).engine_context());
+    if (const Status status = session.engine().deregister_memory(mr.engine); !status.ok()) return status.error();
+  }
+  delete &mr;
+  return 0;
+}
+
+}  // extern "C"
+
+}  // namespace brdma::provider::verbs

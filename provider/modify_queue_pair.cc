@@ -1,0 +1,142 @@
+// Queue pair attributes, both ways between libibverbs' form and the engine's. A GID index becomes the address it stands
+// for; states, masks and ranges are the engine's to judge.
+#include <cerrno>
+#include <cstring>
+
+#include "objects.h"
+#include "verbs.h"
+
+namespace brdma::provider::verbs {
+namespace {
+
+static_assert(static_cast<int>(QpState::kErr) == IBV_QPS_ERR && static_cast<int>(QpState::kSqe) == IBV_QPS_SQE);
+static_assert(kQpAttrState == IBV_QP_STATE && kQpAttrCurrentState == IBV_QP_CUR_STATE);
+static_assert(kQpAttrAccess == IBV_QP_ACCESS_FLAGS && kQpAttrPkeyIndex == IBV_QP_PKEY_INDEX);
+static_assert(kQpAttrPort == IBV_QP_PORT && kQpAttrQkey == IBV_QP_QKEY && kQpAttrAv == IBV_QP_AV);
+static_assert(kQpAttrPathMtu == IBV_QP_PATH_MTU && kQpAttrTimeout == IBV_QP_TIMEOUT);
+static_assert(kQpAttrRetryCount == IBV_QP_RETRY_CNT && kQpAttrRnrRetry == IBV_QP_RNR_RETRY);
+static_assert(kQpAttrRqPsn == IBV_QP_RQ_PSN && kQpAttrSqPsn == IBV_QP_SQ_PSN);
+static_assert(kQpAttrMaxRdAtomic == IBV_QP_MAX_QP_RD_ATOMIC && kQpAttrMinRnrTimer == IBV_QP_MIN_RNR_TIMER);
+static_assert(kQpAttrMaxDestRdAtomic == IBV_QP_MAX_DEST_RD_ATOMIC && kQpAttrCapabilities == IBV_QP_CAP);
+static_assert(kQpAttrDestQpn == IBV_QP_DEST_QPN);
+
+constexpr std::uint32_t kQpnMask = 0xFFFFFF;
+// Migration to another path and rates are features that we do not have; a program that asks is told.
+constexpr int kUnsupported = IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_RATE_LIMIT;
+
+// RoCE has no other addresses than GIDs, so a GRH is a must.
+Status fill_path(const DeviceInfo& device, const ibv_ah_attr& path, QpAttributes& out) {
+  if (path.is_global == 0 || path.port_num != 1) return Status(EINVAL);
+  if (path.grh.sgid_index >= device.gids.size()) return Status(EINVAL);
+  out.local_address = device.gids[path.grh.sgid_index].address;
+  std::memcpy(out.peer_address.bytes.data(), path.grh.dgid.raw, out.peer_address.bytes.size());
+  if (out.peer_address.is_zero() || out.peer_address.is_v4() != out.local_address.is_v4()) return Status(EINVAL);
+  out.sgid_index = path.grh.sgid_index;
+  out.traffic_class = path.grh.traffic_class;
+  out.hop_limit = path.grh.hop_limit;
+  out.flow_label = path.grh.flow_label;
+  return Status::success();
+}
+
+Status check(const DeviceInfo& device, const ibv_qp_attr& in, int mask) {
+  if ((mask & kUnsupported) != 0) return Status(EOPNOTSUPP);
+  if ((mask & IBV_QP_PORT) != 0 && in.port_num != 1) return Status(EINVAL);
+  if ((mask & IBV_QP_PKEY_INDEX) != 0 && in.pkey_index != 0) return Status(EINVAL);
+  if ((mask & IBV_QP_PATH_MTU) != 0 &&
+      (in.path_mtu < IBV_MTU_256 || static_cast<unsigned>(in.path_mtu) > static_cast<unsigned>(device.active_mtu)))
+    return Status(EINVAL);
+  return Status::success();
+}
+
+QpAttributes translate(const ibv_qp_attr& in) {
+  QpAttributes out;
+  out.state = static_cast<QpState>(in.qp_state);
+  out.current_state = static_cast<QpState>(in.cur_qp_state);
+  out.path_mtu = static_cast<PathMtu>(in.path_mtu);
+  out.access = static_cast<std::uint32_t>(in.qp_access_flags);
+  out.destination_qpn = in.dest_qp_num & kQpnMask;
+  out.receive_psn = Psn(in.rq_psn & kQpnMask);
+  out.send_psn = Psn(in.sq_psn & kQpnMask);
+  out.timeout = in.timeout;
+  out.retry_count = in.retry_cnt;
+  out.rnr_retry = in.rnr_retry;
+  out.min_rnr_timer = in.min_rnr_timer;
+  out.max_rd_atomic = in.max_rd_atomic;
+  out.max_dest_rd_atomic = in.max_dest_rd_atomic;
+  out.port = in.port_num;
+  out.pkey_index = in.pkey_index;
+  out.qkey = in.qkey;
+  return out;
+}
+
+void translate(const QpAttributes& in, ibv_qp_attr& out) {
+  out.qp_state = static_cast<ibv_qp_state>(in.state);
+  out.cur_qp_state = static_cast<ibv_qp_state>(in.state);
+  out.path_mtu = static_cast<ibv_mtu>(in.path_mtu);
+  out.path_mig_state = IBV_MIG_MIGRATED;
+  out.qkey = in.qkey;
+  out.rq_psn = in.receive_psn.value();
+  out.sq_psn = in.send_psn.value();
+  out.dest_qp_num = in.destination_qpn;
+  out.qp_access_flags = in.access;
+  out.ah_attr.is_global = 1;
+  out.ah_attr.port_num = in.port;
+  std::memcpy(out.ah_attr.grh.dgid.raw, in.peer_address.bytes.data(), in.peer_address.bytes.size());
+  out.ah_attr.grh.sgid_index = in.sgid_index;
+  out.ah_attr.grh.traffic_class = in.traffic_class;
+  out.ah_attr.grh.hop_limit = in.hop_limit;
+  out.ah_attr.grh.flow_label = in.flow_label;
+  out.pkey_index = in.pkey_index;
+  out.max_rd_atomic = in.max_rd_atomic;
+  out.max_dest_rd_atomic = in.max_dest_rd_atomic;
+  out.min_rnr_timer = in.min_rnr_timer;
+  out.port_num = in.port;
+  out.timeout = in.timeout;
+  out.retry_cnt = in.retry_count;
+  out.rnr_retry = in.rnr_retry;
+}
+
+}  // namespace
+
+extern "C" {
+
+int modify_qp(ibv_qp* ibv, ibv_qp_attr* attributes, int mask) {
+  QueuePairObject& qp = object_of(ibv);
+  const DeviceInfo device = device_of(ibv->context).info();
+  if (const Status status = check(device, *attributes, mask); !status.ok()) return status.error();
+  QpAttributes wanted = translate(*attributes);
+  if ((mask & IBV_QP_AV) != 0) {
+    if (const Status status = fill_path(device, attributes->ah_attr, wanted); !status.ok()) return status.error();
+  }
+  Context::Session session(*qp.context);
+  return session.engine()
+      .modify_qp(qp.engine, wanted, static_cast<std::uint32_t>(mask), Instant::from_ns(session.now_ns()))
+      .error();
+}
+
+// Everything is filled in whatever the mask asks for: UCX looks at the capabilities without asking.
+int query_qp(ibv_qp* ibv, ibv_qp_attr* attributes, int, ibv_qp_init_attr* init_attributes) {
+  QueuePairObject& qp = object_of(ibv);
+  Context::Session session(*qp.context);
+  *attributes = {};
+  translate(session.engine().query_qp(qp.engine), *attributes);
+  const QpCapabilities granted = session.engine().qp_capabilities(qp.engine);
+  attributes->cap = {.max_send_wr = granted.send_wr_max,
+                     .max_recv_wr = granted.receive_wr_max,
+                     .max_send_sge = granted.send_sge_max,
+                     .max_recv_sge = granted.receive_sge_max,
+                     .max_inline_data = granted.inline_bytes_max};
+  *init_attributes = {};
+  init_attributes->qp_context = ibv->qp_context;
+  init_attributes->send_cq = ibv->send_cq;
+  init_attributes->recv_cq = ibv->recv_cq;
+  init_attributes->srq = ibv->srq;
+  init_attributes->cap = attributes->cap;
+  init_attributes->qp_type = ibv->qp_type;
+  init_attributes->sq_sig_all = qp.signal_all ? 1 : 0;
+  return 0;
+}
+
+}  // extern "C"
+
+}  // namespace brdma::provider::verbs

@@ -1,0 +1,74 @@
+// objects.h - verbs objects: libibverbs' structure first (with room to spare, as it differs between releases), ours
+// behind it. A pointer to the one is a pointer to the other.
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <pthread.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "abi/abi.h"
+#include "device/engine.h"
+#include "open_device.h"
+
+namespace brdma::provider {
+
+struct ProtectionDomainObject {
+  ibv_pd core{};
+  ProtectionDomain* engine = nullptr;
+};
+
+struct MemoryRegionObject {
+  abi::VerbsMr core{};
+  MemoryRegion* engine = nullptr;
+};
+
+struct CompletionQueueObject {
+  union {
+    ibv_cq cq;
+    std::byte reserve[abi::kObjectReserve];
+  } core{.reserve = {}};
+  Context* context = nullptr;
+  CompletionQueue* engine = nullptr;
+  int channel_writer = -1;  // our own description of the completion channel; -1: no channel
+  // Events written and not purged; under the context's lock. Destruction waits until so many are acknowledged.
+  std::uint32_t completion_events_written = 0;
+  std::uint32_t async_events_written = 0;
+
+  void write_event();  // with the context's lock held
+};
+
+struct QueuePairObject {
+  union {
+    ibv_qp qp;
+    std::byte reserve[abi::kObjectReserve];
+  } core{.reserve = {}};
+  Context* context = nullptr;
+  QueuePair* engine = nullptr;
+  std::uint32_t async_events_written = 0;  // as above
+  bool signal_all = false;
+};
+
+static_assert(std::is_standard_layout_v<ProtectionDomainObject> && std::is_standard_layout_v<MemoryRegionObject>);
+static_assert(std::is_standard_layout_v<CompletionQueueObject> && std::is_standard_layout_v<QueuePairObject>);
+
+inline ProtectionDomainObject& object_of(ibv_pd* pd) { return *reinterpret_cast<ProtectionDomainObject*>(pd); }
+inline MemoryRegionObject& object_of(abi::VerbsMr* mr) { return *reinterpret_cast<MemoryRegionObject*>(mr); }
+inline CompletionQueueObject& object_of(ibv_cq* cq) { return *reinterpret_cast<CompletionQueueObject*>(cq); }
+inline QueuePairObject& object_of(ibv_qp* qp) { return *reinterpret_cast<QueuePairObject*>(qp); }
+
+// Waits until the program has acknowledged `written` events of an object (verbs manual: destroying blocks until then).
+void wait_for_acknowledgements(pthread_mutex_t& mutex, pthread_cond_t& cond, const std::uint32_t& completed,
+                               std::uint32_t written);
+
+// For operations that answer a pointer.
+template <class T = void>
+T* fail(int error) {
+  errno = error;
+  return nullptr;
+}
+
+}  // namespace brdma::provider

@@ -1,0 +1,152 @@
+#include "open_device.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "device_catalog.h"
+#include "event_pipe.h"
+#include "objects.h"
+#include "verbs.h"
+
+namespace brdma::provider {
+namespace {
+
+// Where our pointer stands, counted from the ibv_context; the library's part ends before.
+constexpr std::size_t kOurPointer = abi::kContextBytes + 184;
+static_assert(1536 + kOurPointer + sizeof(void*) <= abi::kContextAllocation);
+
+void* place_of_pointer(const ibv_context* context) {
+  return const_cast<std::byte*>(reinterpret_cast<const std::byte*>(context)) + kOurPointer;
+}
+
+}  // namespace
+
+OpenDevice::OpenDevice(Libibverbs& core, const abi::Layout& layout, void* verbs_context, DeviceInfo device)
+    : core_(core),
+      layout_(layout),
+      verbs_context_(verbs_context),
+      ibv_(reinterpret_cast<ibv_context*>(static_cast<std::byte*>(verbs_context) + layout.context_offset)),
+      device_(std::move(device)) {
+  const OpenDevice* self = this;
+  std::memcpy(place_of_pointer(ibv_), &self, sizeof self);
+}
+
+Result<void*, Status> OpenDevice::open(ibv_device* device, int cmd_fd) {
+  Libibverbs& core = Libibverbs::of(device);
+  const abi::Layout* layout = core.layout(device);
+  const auto info = layout == nullptr ? std::nullopt : find_device(device->name);
+  if (!info) {
+    ::close(cmd_fd);
+    return Status(layout == nullptr ? ENOTSUP : ENODEV);
+  }
+  void* verbs_context = core.core().init_and_alloc_context(device, cmd_fd, abi::kContextAllocation, nullptr, 0);
+  if (verbs_context == nullptr) return Status(ENOMEM);  // has closed cmd_fd
+  std::unique_ptr<OpenDevice> self(new OpenDevice(core, *layout, verbs_context, *info));
+  Status status = self->make_async_pipe();
+  if (status.ok()) {
+    auto context = Context::open(self->device_, self.get());
+    if (context) {
+      self->context_ = std::move(context).value();
+    } else {
+      complain(context.reason().message);
+      status = Status(context.reason().error);
+    }
+  }
+  if (!status.ok()) {
+    self->release_core();
+    return status;
+  }
+  self->ibv_->num_comp_vectors = 1;
+  abi::OpTable ops(layout->release);
+  fill_operations(ops);
+  core.core().set_ops(verbs_context, ops.data());
+  self.release();
+  return verbs_context;
+}
+
+// Set before the library looks: it would ask the kernel for the descriptor otherwise.
+Status OpenDevice::make_async_pipe() {
+  const auto pipe = make_event_pipe();
+  if (!pipe) return pipe.reason();
+  const auto writer = open_writer(pipe.value());
+  if (!writer) {
+    ::close(pipe.value());
+    return writer.reason();
+  }
+  ibv_->async_fd = pipe.value();
+  async_writer_ = writer.value();
+  return Status::success();
+}
+
+OpenDevice& OpenDevice::of_context(const ibv_context* context) {
+  OpenDevice* self = nullptr;
+  std::memcpy(&self, place_of_pointer(context), sizeof self);
+  return *self;
+}
+
+OpenDevice::~OpenDevice() {
+  context_.reset();  // from here on nothing notifies
+  if (async_writer_ >= 0) ::close(async_writer_);
+}
+
+void OpenDevice::release_core() {
+  context_.reset();
+  core_.core().uninit_context(verbs_context_);  // closes cmd_fd and async_fd
+  std::free(verbs_context_);
+}
+
+DeviceInfo OpenDevice::info() const {
+  auto now = find_device(device_.name);
+  return now ? std::move(*now) : device_;  // its interface is gone: as it was
+}
+
+void OpenDevice::completion_event(void* cq_user) { static_cast<CompletionQueueObject*>(cq_user)->write_event(); }
+
+void OpenDevice::async_event(int ibv_event_type, void* qp_or_cq_user) {
+  ibv_async_event event{};
+  event.event_type = static_cast<enum ibv_event_type>(ibv_event_type);
+  std::uint32_t* written = nullptr;
+  switch (event.event_type) {
+    case IBV_EVENT_CQ_ERR: {
+      auto* cq = static_cast<CompletionQueueObject*>(qp_or_cq_user);
+      event.element.cq = &cq->core.cq;
+      written = &cq->async_events_written;
+      break;
+    }
+    case IBV_EVENT_DEVICE_FATAL:
+      break;
+    case IBV_EVENT_PORT_ACTIVE:
+    case IBV_EVENT_PORT_ERR:
+    case IBV_EVENT_GID_CHANGE:
+      event.element.port_num = 1;
+      break;
+    default: {
+      auto* qp = static_cast<QueuePairObject*>(qp_or_cq_user);
+      event.element.qp = &qp->core.qp;
+      written = &qp->async_events_written;
+    }
+  }
+  // A program that never reads its events fills the pipe: further ones are lost, as nothing may block here.
+  if (write_record(async_writer_, std::as_bytes(std::span(&event, 1))) && written != nullptr) ++*written;
+}
+
+std::uint32_t OpenDevice::purge_async_events(const void* element) {
+  return purge_records(async_writer_, sizeof(ibv_async_event), [element](std::span<const std::byte> record) {
+    ibv_async_event event;
+    std::memcpy(&event, record.data(), sizeof event);
+    switch (event.event_type) {  // others carry a port number, which must not be taken for a pointer
+      case IBV_EVENT_DEVICE_FATAL:
+      case IBV_EVENT_PORT_ACTIVE:
+      case IBV_EVENT_PORT_ERR:
+      case IBV_EVENT_GID_CHANGE:
+        return false;
+      default:
+        return static_cast<const void*>(event.element.qp) == element;
+    }
+  });
+}
+
+}  // namespace brdma::provider

@@ -1,0 +1,58 @@
+// open_device.h - one ibv_context and the brdma::Context behind it.
+//
+// Memory: libibverbs allocates its verbs_context in a block of abi::kContextAllocation bytes; behind the ibv_context,
+// which is its last member, stands a pointer to our OpenDevice (of_context()).
+// Locks: everything that talks to the engine holds a Context::Session. Notifications come with that lock held.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "abi/layout.h"
+#include "base/result.h"
+#include "bitmaprdma/context.h"
+#include "device/engine.h"
+#include "libibverbs.h"
+
+namespace brdma::provider {
+
+class OpenDevice final : public NotificationHandler {
+ public:
+  // Answers libibverbs' verbs_context. Takes cmd_fd, also when it fails; says on standard error why.
+  static Result<void*, Status> open(ibv_device* device, int cmd_fd);
+  static OpenDevice& of_context(const ibv_context* context);
+  ~OpenDevice() override;  // the engine first, then the descriptors
+  void release_core();     // gives the verbs_context back to libibverbs and frees it; `this` stays
+
+  [[nodiscard]] Context& engine_context() { return *context_; }
+  [[nodiscard]] const abi::Layout& layout() const { return layout_; }
+  [[nodiscard]] ibv_context* ibv() const { return ibv_; }
+  // As the device files show it now: GID indices refer to that.
+  [[nodiscard]] DeviceInfo info() const;
+  [[nodiscard]] std::uint32_t next_handle() { return next_handle_.fetch_add(1, std::memory_order_relaxed); }
+
+  void completion_event(void* cq_user) override;
+  void async_event(int ibv_event_type, void* qp_or_cq_user) override;
+  // Call with the context's lock held (a Session).
+  [[nodiscard]] std::uint32_t purge_async_events(const void* element);
+
+ private:
+  OpenDevice(Libibverbs& core, const abi::Layout& layout, void* verbs_context, DeviceInfo device);
+  Status make_async_pipe();
+
+  Libibverbs& core_;
+  abi::Layout layout_;
+  void* verbs_context_;
+  ibv_context* ibv_;
+  DeviceInfo device_;
+  int async_writer_ = -1;
+  std::atomic<std::uint32_t> next_handle_{1};
+  std::unique_ptr<Context> context_;
+};
+
+inline OpenDevice& device_of(const ibv_context* context) { return OpenDevice::of_context(context); }
+
+}  // namespace brdma::provider

@@ -1,0 +1,29 @@
+#include "verbs.h"
+
+namespace brdma::provider {
+
+// What is not here (UD address handles, shared receive queues, memory windows, XRC, flows, extended completion queues,
+// the ibv_wr_* functions) keeps libibverbs' own answer: EOPNOTSUPP.
+void fill_operations(abi::OpTable& ops) {
+  ops.set("alloc_pd", &verbs::alloc_pd);
+  ops.set("create_cq", &verbs::create_cq);
+  ops.set("create_qp", &verbs::create_qp);
+  ops.set("dealloc_pd", &verbs::dealloc_pd);
+  ops.set("dereg_mr", &verbs::dereg_mr);
+  ops.set("destroy_cq", &verbs::destroy_cq);
+  ops.set("destroy_qp", &verbs::destroy_qp);
+  ops.set("free_context", &verbs::free_context);
+  ops.set("modify_qp", &verbs::modify_qp);
+  ops.set("poll_cq", &verbs::poll_cq);
+  ops.set("post_recv", &verbs::post_recv);
+  ops.set("post_send", &verbs::post_send);
+  ops.set("query_device", &verbs::query_device);
+  ops.set("query_device_ex", &verbs::query_device_ex);
+  ops.set("query_port", &verbs::query_port);
+  ops.set("query_qp", &verbs::query_qp);
+  ops.set("reg_mr", &verbs::reg_mr);
+  ops.set("req_notify_cq", &verbs::req_notify_cq);
+  ops.set("resize_cq", &verbs::resize_cq);
+}
+
+}  // namespace brdma::provider

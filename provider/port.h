@@ -1,0 +1,31 @@
+// port.h - a network interface's state in InfiniBand's words: for ibv_query_port and for the files under /sys alike.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "bitmaprdma/context.h"
+
+namespace brdma::provider {
+
+struct LinkRate {
+  std::uint8_t width;  // enum of ibv_port_attr::active_width: 1 = 1X, 2 = 4X
+  std::uint8_t speed;  // likewise active_speed: 1 = 2.5, 2 = 5, 4 = 10, 8 = 10 (FDR10), 32 = 25, 64 = 50 Gbit/s a lane
+  const char* description;  // as /sys/class/infiniband/*/ports/1/rate has it
+};
+
+// The nearest rate that InfiniBand has a code for, chosen as the kernel does for Ethernet devices.
+[[nodiscard]] LinkRate link_rate(std::uint64_t speed_mbps);
+
+// IPv4 and IPv6 in the eight groups of four hex digits that /sys uses.
+[[nodiscard]] std::string gid_text(const IpAddress& address);
+// 0011:2233:4455:6677
+[[nodiscard]] std::string guid_text(std::uint64_t guid);
+
+// "uverbsN": the interface's index serves as N, so a device keeps its name when others come and go.
+[[nodiscard]] std::string uverbs_name(const DeviceInfo& device);
+
+inline constexpr char kFirmwareVersion[] = "0.1.0";
+inline constexpr std::uint16_t kPkey = 0xFFFF;  // the default partition, the only one
+
+}  // namespace brdma::provider

@@ -1,0 +1,121 @@
+// Work requests: linked lists become arrays, a batch at a time; scatter lists are passed through as they are.
+#include <array>
+#include <cerrno>
+#include <span>
+
+#include "objects.h"
+#include "verbs.h"
+
+namespace brdma::provider::verbs {
+namespace {
+
+static_assert(sizeof(Sge) == sizeof(ibv_sge) && offsetof(Sge, address) == offsetof(ibv_sge, addr));
+static_assert(offsetof(Sge, length) == offsetof(ibv_sge, length) && offsetof(Sge, lkey) == offsetof(ibv_sge, lkey));
+static_assert(static_cast<int>(WorkOpcode::kRdmaWriteWithImm) == IBV_WR_RDMA_WRITE_WITH_IMM);
+static_assert(static_cast<int>(WorkOpcode::kSendWithImm) == IBV_WR_SEND_WITH_IMM);
+static_assert(static_cast<int>(WorkOpcode::kRdmaRead) == IBV_WR_RDMA_READ);
+static_assert(static_cast<int>(WorkOpcode::kAtomicCmpSwap) == IBV_WR_ATOMIC_CMP_AND_SWP);
+static_assert(static_cast<int>(WorkOpcode::kAtomicFetchAdd) == IBV_WR_ATOMIC_FETCH_AND_ADD);
+static_assert(static_cast<int>(WorkOpcode::kSendWithInvalidate) == IBV_WR_SEND_WITH_INV);
+static_assert(kSendFence == IBV_SEND_FENCE && kSendSignaled == IBV_SEND_SIGNALED);
+static_assert(kSendSolicited == IBV_SEND_SOLICITED && kSendInline == IBV_SEND_INLINE);
+
+constexpr std::size_t kBatchMax = 32;  // requests handed to the engine under one lock
+constexpr unsigned kFlagsKnown = kSendFence | kSendSignaled | kSendSolicited | kSendInline;
+
+std::span<const Sge> sges_of(const ibv_sge* list, int count) {
+  return {reinterpret_cast<const Sge*>(list), static_cast<std::size_t>(count)};
+}
+
+// 0, or why it cannot be posted; the engine checks the rest.
+int translate(const ibv_send_wr& in, SendRequest& out) {
+  if (in.num_sge < 0 || (in.send_flags & ~kFlagsKnown) != 0) return EINVAL;
+  if (static_cast<unsigned>(in.opcode) > IBV_WR_SEND_WITH_INV) return EINVAL;
+  out = SendRequest{};
+  out.wr_id = in.wr_id;
+  out.sges = sges_of(in.sg_list, in.num_sge);
+  out.opcode = static_cast<WorkOpcode>(in.opcode);
+  out.flags = in.send_flags;
+  out.immediate_be = in.imm_data;  // one union with invalidate_rkey
+  if (in.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || in.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+    out.remote_address = in.wr.atomic.remote_addr;
+    out.rkey = in.wr.atomic.rkey;
+    out.compare_or_add = in.wr.atomic.compare_add;
+    out.swap = in.wr.atomic.swap;
+  } else {
+    out.remote_address = in.wr.rdma.remote_addr;
+    out.rkey = in.wr.rdma.rkey;
+  }
+  return 0;
+}
+
+int translate(const ibv_recv_wr& in, ReceiveRequest& out) {
+  if (in.num_sge < 0) return EINVAL;
+  out = {.wr_id = in.wr_id, .sges = sges_of(in.sg_list, in.num_sge)};
+  return 0;
+}
+
+Status post(const QueuePairObject& qp, std::span<const SendRequest> requests, std::size_t& posted) {
+  return qp.context->post_send(qp.engine, requests, posted);
+}
+Status post(const QueuePairObject& qp, std::span<const ReceiveRequest> requests, std::size_t& posted) {
+  return qp.context->post_receive(qp.engine, requests, posted);
+}
+
+// The usual case, without the arrays.
+template <class Request, class WorkRequest>
+int post_one(const QueuePairObject& qp, WorkRequest* work, WorkRequest** bad) {
+  Request request;
+  int error = translate(*work, request);
+  std::size_t posted = 0;
+  if (error == 0) error = post(qp, std::span<const Request>(&request, 1), posted).error();
+  if (error != 0) *bad = work;
+  return error;
+}
+
+// Requests in front of one that fails are posted; *bad names the one that is not.
+template <class Request, class WorkRequest>
+int post_list(const QueuePairObject& qp, WorkRequest* next, WorkRequest** bad) {
+  if (next != nullptr && next->next == nullptr) return post_one<Request>(qp, next, bad);
+  std::array<Request, kBatchMax> batch;
+  std::array<WorkRequest*, kBatchMax> origin;
+  while (next != nullptr) {
+    std::size_t count = 0;
+    int error = 0;
+    while (next != nullptr && count < kBatchMax) {
+      error = translate(*next, batch[count]);
+      if (error != 0) break;
+      origin[count++] = next;
+      next = next->next;
+    }
+    if (count != 0) {
+      std::size_t posted = 0;
+      const Status status = post(qp, std::span<const Request>(batch).first(count), posted);
+      if (!status.ok()) {
+        *bad = origin[posted];
+        return status.error();
+      }
+    }
+    if (error != 0) {
+      *bad = next;
+      return error;
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+extern "C" {
+
+int post_send(ibv_qp* qp, ibv_send_wr* requests, ibv_send_wr** bad_request) {
+  return post_list<SendRequest>(object_of(qp), requests, bad_request);
+}
+
+int post_recv(ibv_qp* qp, ibv_recv_wr* requests, ibv_recv_wr** bad_request) {
+  return post_list<ReceiveRequest>(object_of(qp), requests, bad_request);
+}
+
+}  // extern "C"
+
+}  // namespace brdma::provider::verbs

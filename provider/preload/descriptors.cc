@@ -1,0 +1,32 @@
+#include "preload/descriptors.h"
+
+#include <algorithm>
+
+namespace brdma::preload {
+
+constinit DescriptorMarks uverbs_marks;
+
+void DescriptorMarks::set(int fd, std::uint8_t value) {
+  if (static_cast<unsigned>(fd) >= kDescriptorsMax) return;
+  marks_[static_cast<std::size_t>(fd)].store(value, std::memory_order_relaxed);
+  int highest = highest_.load(std::memory_order_relaxed);
+  while (value != 0 && highest < fd && !highest_.compare_exchange_weak(highest, fd, std::memory_order_relaxed)) {
+  }
+}
+
+void DescriptorMarks::clear_range(unsigned first, unsigned last) {
+  const int highest = highest_.load(std::memory_order_relaxed);
+  if (highest < 0) return;
+  const unsigned end = std::min(last, static_cast<unsigned>(highest));
+  for (unsigned fd = first; fd <= end; ++fd) clear(static_cast<int>(fd));
+}
+
+void DescriptorMarks::copy(int from, int to) {
+  if (is_marked(from)) {
+    mark(to);
+  } else {
+    clear(to);
+  }
+}
+
+}  // namespace brdma::preload

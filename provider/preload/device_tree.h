@@ -1,0 +1,43 @@
+// preload/device_tree.h - the device files on disk, where the hooks lead programs to. Shared by all processes of a
+// user:
+//   <runtime directory>/tree-<hash of its content>/{dev,sys}/...
+// Written under a temporary name and renamed, so nobody ever sees half a tree; never changed afterwards. Whoever uses a
+// tree holds a shared lock on its directory; a tree that nobody locks and nobody has taken into use for a day is
+// removed by whoever makes the next one.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "preload/device_files.h"
+
+namespace brdma::preload {
+
+// A tree in use by this process: an open, locked directory. Small; kept for the life of the process.
+class DeviceTree {
+ public:
+  // Writes `entries` below one of the runtime directories, or takes what is there. Error: a sentence.
+  static Result<DeviceTree, std::string> open(std::span<const TreeEntry> entries);
+  // The same below one given directory; errno value.
+  static Result<DeviceTree, int> open_in(const std::string& directory, std::span<const TreeEntry> entries);
+
+  ~DeviceTree();
+  DeviceTree(DeviceTree&& other) noexcept;
+  DeviceTree& operator=(DeviceTree&&) = delete;
+  DeviceTree(const DeviceTree&) = delete;
+  DeviceTree& operator=(const DeviceTree&) = delete;
+
+  [[nodiscard]] const std::string& root() const { return root_; }
+
+ private:
+  DeviceTree(std::string root, int lock_fd) : root_(std::move(root)), lock_fd_(lock_fd) {}
+  std::string root_;
+  int lock_fd_;
+};
+
+// Removes the trees in `directory` that nobody uses and whose last use lies at least `idle_seconds` back.
+void prune_trees(const std::string& directory, long idle_seconds);
+
+}  // namespace brdma::preload

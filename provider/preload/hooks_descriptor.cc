@@ -1,0 +1,119 @@
+// Hooks: writes to a uverbs node, the bookkeeping of descriptors that are one, and the netlink socket of RDMA.
+#include <linux/close_range.h>
+#include <linux/netlink.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+
+#include "preload/descriptors.h"
+#include "preload/device_files.h"
+#include "preload/real.h"
+#include "preload/uverbs_commands.h"
+
+using brdma::preload::uverbs_marks;
+
+namespace {
+
+BRDMA_REAL(write);
+BRDMA_REAL(close);
+BRDMA_REAL(dup);
+BRDMA_REAL(dup2);
+BRDMA_REAL(dup3);
+BRDMA_REAL(closefrom);
+BRDMA_REAL(close_range);
+BRDMA_REAL(socket);
+
+std::atomic<pid_t> owner_pid{0};
+
+// A child made by vfork() shares our memory but not our descriptors: what it closes is still open here.
+bool marks_are_ours() { return owner_pid.load(std::memory_order_relaxed) == ::getpid(); }
+
+void forget(int fd) {
+  if (uverbs_marks.is_marked(fd) && marks_are_ours()) uverbs_marks.clear(fd);
+}
+
+// The mark may be stale: somebody closed the descriptor behind our back and it is a file now.
+bool is_node(int fd) {
+  struct stat opened {
+  }, node{};
+  return ::fstat(fd, &opened) == 0 && S_ISCHR(opened.st_mode) && ::stat(brdma::preload::kNodeTarget, &node) == 0 &&
+         opened.st_rdev == node.st_rdev;
+}
+
+// Before main, so that no signal handler is the first to call dlsym.
+__attribute__((constructor)) void prepare() {
+  real_write.resolve();
+  real_close.resolve();
+  real_dup.resolve();
+  real_dup2.resolve();
+  real_dup3.resolve();
+  real_closefrom.resolve();
+  real_close_range.resolve();
+  real_socket.resolve();
+  owner_pid.store(::getpid(), std::memory_order_relaxed);
+  ::pthread_atfork(nullptr, nullptr, [] { owner_pid.store(::getpid(), std::memory_order_relaxed); });
+}
+
+}  // namespace
+
+BRDMA_HOOK ssize_t write(int fd, const void* bytes, size_t count) {
+  if (uverbs_marks.is_marked(fd) && brdma::preload::is_create_completion_channel(bytes, count) && is_node(fd))
+      [[unlikely]] {
+    return brdma::preload::create_completion_channel(bytes, count);
+  }
+  return real_write.get()(fd, bytes, count);
+}
+
+BRDMA_HOOK int close(int fd) {
+  forget(fd);
+  return real_close.get()(fd);
+}
+
+BRDMA_HOOK int dup(int fd) noexcept {
+  const int copy = real_dup.get()(fd);
+  if (copy >= 0 && uverbs_marks.is_marked(fd) && marks_are_ours()) uverbs_marks.mark(copy);
+  return copy;
+}
+
+BRDMA_HOOK int dup2(int from, int to) noexcept {
+  const int copy = real_dup2.get()(from, to);
+  if (copy >= 0 && from != to && (uverbs_marks.is_marked(from) || uverbs_marks.is_marked(to)) && marks_are_ours()) {
+    uverbs_marks.copy(from, to);
+  }
+  return copy;
+}
+
+BRDMA_HOOK int dup3(int from, int to, int flags) noexcept {
+  const int copy = real_dup3.get()(from, to, flags);
+  if (copy >= 0 && (uverbs_marks.is_marked(from) || uverbs_marks.is_marked(to)) && marks_are_ours()) {
+    uverbs_marks.copy(from, to);
+  }
+  return copy;
+}
+
+BRDMA_HOOK void closefrom(int first) noexcept {
+  if (marks_are_ours()) uverbs_marks.clear_range(first < 0 ? 0 : static_cast<unsigned>(first), ~0u);
+  real_closefrom.get()(first);
+}
+
+BRDMA_HOOK int close_range(unsigned first, unsigned last, int flags) noexcept {
+  const int result = real_close_range.get()(first, last, flags);
+  if (result == 0 && (static_cast<unsigned>(flags) & CLOSE_RANGE_CLOEXEC) == 0 && marks_are_ours()) {
+    uverbs_marks.clear_range(first, last);
+  }
+  return result;
+}
+
+// With the kernel's RDMA netlink answering, libibverbs would not look at the device files at all.
+BRDMA_HOOK int socket(int domain, int type, int protocol) noexcept {
+  if (domain == AF_NETLINK && protocol == NETLINK_RDMA) {
+    errno = EPROTONOSUPPORT;
+    return -1;
+  }
+  return real_socket.get()(domain, type, protocol);
+}

@@ -1,0 +1,132 @@
+// Hooks: what opens something by its path.
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <cstdarg>
+
+#include "preload/descriptors.h"
+#include "preload/real.h"
+#include "preload/view.h"
+
+using brdma::preload::ShownPath;
+using brdma::preload::uverbs_marks;
+
+// Compiler-made calls of programs built with _FORTIFY_SOURCE; declared nowhere.
+extern "C" {
+int __open_2(const char* path, int flags);
+int __open64_2(const char* path, int flags);
+int __openat_2(int directory, const char* path, int flags);
+int __openat64_2(int directory, const char* path, int flags);
+}
+
+namespace {
+
+BRDMA_REAL(open);
+BRDMA_REAL(open64);
+BRDMA_REAL(openat);
+BRDMA_REAL(openat64);
+BRDMA_REAL(__open_2);
+BRDMA_REAL(__open64_2);
+BRDMA_REAL(__openat_2);
+BRDMA_REAL(__openat64_2);
+BRDMA_REAL(fopen);
+BRDMA_REAL(fopen64);
+BRDMA_REAL(freopen);
+BRDMA_REAL(freopen64);
+BRDMA_REAL(opendir);
+BRDMA_REAL(inotify_add_watch);
+
+int opened(const ShownPath& path, int fd) {
+  if (fd >= 0 && path.is_uverbs_node()) uverbs_marks.mark(fd);
+  return fd;
+}
+
+bool takes_mode(int flags) { return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE; }
+
+}  // namespace
+
+#define BRDMA_MODE_ARGUMENT(flags)    \
+  mode_t mode = 0;                    \
+  if (takes_mode(flags)) {            \
+    va_list arguments;                \
+    va_start(arguments, flags);       \
+    mode = va_arg(arguments, mode_t); \
+    va_end(arguments);                \
+  }
+
+BRDMA_HOOK int open(const char* path, int flags, ...) {
+  BRDMA_MODE_ARGUMENT(flags)
+  const ShownPath shown(path, BRDMA_CALLER);
+  return opened(shown, real_open.get()(shown.get(), flags, mode));
+}
+
+BRDMA_HOOK int open64(const char* path, int flags, ...) {
+  BRDMA_MODE_ARGUMENT(flags)
+  const ShownPath shown(path, BRDMA_CALLER);
+  return opened(shown, real_open64.get()(shown.get(), flags, mode));
+}
+
+BRDMA_HOOK int openat(int directory, const char* path, int flags, ...) {
+  BRDMA_MODE_ARGUMENT(flags)
+  const ShownPath shown(path, BRDMA_CALLER);
+  return opened(shown, real_openat.get()(directory, shown.get(), flags, mode));
+}
+
+BRDMA_HOOK int openat64(int directory, const char* path, int flags, ...) {
+  BRDMA_MODE_ARGUMENT(flags)
+  const ShownPath shown(path, BRDMA_CALLER);
+  return opened(shown, real_openat64.get()(directory, shown.get(), flags, mode));
+}
+
+BRDMA_HOOK int __open_2(const char* path, int flags) {
+  const ShownPath shown(path, BRDMA_CALLER);
+  return opened(shown, real___open_2.get()(shown.get(), flags));
+}
+
+BRDMA_HOOK int __open64_2(const char* path, int flags) {
+  const ShownPath shown(path, BRDMA_CALLER);
+  return opened(shown, real___open64_2.get()(shown.get(), flags));
+}
+
+BRDMA_HOOK int __openat_2(int directory, const char* path, int flags) {
+  const ShownPath shown(path, BRDMA_CALLER);
+  return opened(shown, real___openat_2.get()(directory, shown.get(), flags));
+}
+
+BRDMA_HOOK int __openat64_2(int directory, const char* path, int flags) {
+  const ShownPath shown(path, BRDMA_CALLER);
+  return opened(shown, real___openat64_2.get()(directory, shown.get(), flags));
+}
+
+BRDMA_HOOK FILE* fopen(const char* path, const char* mode) {
+  const ShownPath shown(path, BRDMA_CALLER);
+  return real_fopen.get()(shown.get(), mode);
+}
+
+BRDMA_HOOK FILE* fopen64(const char* path, const char* mode) {
+  const ShownPath shown(path, BRDMA_CALLER);
+  return real_fopen64.get()(shown.get(), mode);
+}
+
+BRDMA_HOOK FILE* freopen(const char* path, const char* mode, FILE* stream) {
+  const ShownPath shown(path, BRDMA_CALLER);
+  return real_freopen.get()(shown.get(), mode, stream);
+}
+
+BRDMA_HOOK FILE* freopen64(const char* path, const char* mode, FILE* stream) {
+  const ShownPath shown(path, BRDMA_CALLER);
+  return real_freopen64.get()(shown.get(), mode, stream);
+}
+
+BRDMA_HOOK DIR* opendir(const char* path) {
+  const ShownPath shown(path, BRDMA_CALLER);
+  return real_opendir.get()(shown.get());
+}
+
+BRDMA_HOOK int inotify_add_watch(int fd, const char* path, uint32_t mask) noexcept {
+  const ShownPath shown(path, BRDMA_CALLER);
+  return real_inotify_add_watch.get()(fd, shown.get(), mask);
+}

@@ -1,0 +1,81 @@
+#include "preload/redirect.h"
+
+#include <array>
+#include <cstring>
+
+namespace brdma::preload {
+namespace {
+
+// Past the slashes (at least one) and "." components in front of the next name.
+const char* to_next_name(const char* path) {
+  if (*path != '/') return nullptr;
+  for (;;) {
+    while (*path == '/') ++path;
+    if (path[0] == '.' && path[1] == '/') {
+      ++path;
+      continue;
+    }
+    return path;
+  }
+}
+
+// Past `name` if the path goes on with exactly that component.
+const char* past_component(const char* path, std::string_view name) {
+  path = to_next_name(path);
+  if (path == nullptr || std::strncmp(path, name.data(), name.size()) != 0) return nullptr;
+  path += name.size();
+  return *path == '/' || *path == '\0' ? path : nullptr;
+}
+
+struct Class {
+  std::string_view name, directory;
+};
+constexpr std::array kClasses{
+    Class{"infiniband", "sys/class/infiniband"},
+    Class{"infiniband_verbs", "sys/class/infiniband_verbs"},
+    Class{"infiniband_mad", "sys/class/infiniband_mad"},
+    Class{"infiniband_ucma", "sys/class/infiniband_ucma"},
+};
+constexpr std::string_view kDeviceNodes = "dev/infiniband";
+constexpr std::string_view kDeviceList = "sys/class/infiniband_verbs";
+
+}  // namespace
+
+std::optional<Match> match_path(const char* path) {
+  if (path == nullptr || path[0] != '/') return std::nullopt;
+  if (const char* below = past_component(path, "dev")) {
+    if (const char* rest = past_component(below, "infiniband")) return Match{kDeviceNodes, rest};
+    return std::nullopt;
+  }
+  const char* below = past_component(path, "sys");
+  if (below == nullptr) return std::nullopt;
+  below = past_component(below, "class");
+  if (below == nullptr) return std::nullopt;
+  for (const Class& one : kClasses) {
+    if (const char* rest = past_component(below, one.name)) return Match{one.directory, rest};
+  }
+  return std::nullopt;
+}
+
+bool is_uverbs_node(const Match& match) {
+  const std::size_t name = match.rest.find_first_not_of('/');
+  return match.directory == kDeviceNodes && name != std::string_view::npos &&
+         match.rest.substr(name).starts_with("uverbs");
+}
+
+bool is_device_list(const Match& match) {
+  return match.directory == kDeviceList && match.rest.find_first_not_of('/') == std::string_view::npos;
+}
+
+bool join_path(std::string_view root, const Match& match, char (&out)[PATH_MAX]) {
+  if (root.size() + 1 + match.directory.size() + match.rest.size() >= sizeof out) return false;
+  char* end = out;
+  end += root.copy(end, root.size());
+  *end++ = '/';
+  end += match.directory.copy(end, match.directory.size());
+  end += match.rest.copy(end, match.rest.size());
+  *end = '\0';
+  return true;
+}
+
+}  // namespace brdma::preload

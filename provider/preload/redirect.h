@@ -1,0 +1,32 @@
+// preload/redirect.h - which paths are shown from our device tree instead of the kernel's. Pure text; no file is looked
+// at. Called for every path that the program opens: an ordinary path costs two or three comparisons.
+//   /sys/class/infiniband, infiniband_verbs, infiniband_mad, infiniband_ucma, and what lies below
+//   /dev/infiniband and what lies below
+// Doubled slashes and "." components are understood; ".." in front of these names is not (nobody writes it). Relative
+// paths are left alone: a directory that was opened or entered through a hook lies in the tree already.
+#pragma once
+
+#include <climits>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+namespace brdma::preload {
+
+struct Match {
+  std::string_view directory;  // under the tree's root: "sys/class/infiniband", "dev/infiniband", ...
+  std::string_view rest;       // "" or "/..." behind it, as the program wrote it
+};
+
+// `path` may be null.
+[[nodiscard]] std::optional<Match> match_path(const char* path);
+
+// The node of a device, "/dev/infiniband/uverbsN": writes to it are commands.
+[[nodiscard]] bool is_uverbs_node(const Match& match);
+// The directory that libibverbs reads to find devices, "/sys/class/infiniband_verbs".
+[[nodiscard]] bool is_device_list(const Match& match);
+
+// root + "/" + directory + rest into `out`; false if it does not fit.
+[[nodiscard]] bool join_path(std::string_view root, const Match& match, char (&out)[PATH_MAX]);
+
+}  // namespace brdma::preload

@@ -1,0 +1,49 @@
+#include "preload/runtime_directory.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+namespace brdma::preload {
+
+std::vector<std::string> runtime_candidates() {
+  std::vector<std::string> candidates;
+  // Left over from another user after su or sudo: claim_directory() turns it down.
+  if (const char* runtime = std::getenv("XDG_RUNTIME_DIR"); runtime != nullptr && runtime[0] == '/') {
+    candidates.push_back(std::string(runtime) + "/brdma");
+  }
+  const std::string name = "brdma-" + std::to_string(::geteuid());
+  candidates.push_back("/tmp/" + name);
+  // A user namespace shows the outer root's directory as somebody else's, under the name that is ours here.
+  for (int i = 1; i <= 8; ++i) candidates.push_back("/tmp/" + name + "-" + std::to_string(i));
+  candidates.push_back("/dev/shm/" + name);
+  return candidates;
+}
+
+int claim_directory(const std::string& path) {
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return errno;
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) return errno;  // not stat: a symlink may be somebody's trap
+  const bool ours =
+      S_ISDIR(status.st_mode) && status.st_uid == ::geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+  return ours ? 0 : EPERM;
+}
+
+std::optional<std::string> with_runtime_directory(const std::function<int(const std::string&)>& use) {
+  std::string tried;
+  for (const std::string& path : runtime_candidates()) {
+    int error = claim_directory(path);
+    if (error == 0) error = use(path);
+    if (error == 0) return std::nullopt;
+    // The numbered names only matter where somebody else holds the first one.
+    tried += (tried.empty() ? "" : "; ") + path + ": " + std::strerror(error);
+    if (error == EPERM) tried += " (not a directory of this user alone)";
+  }
+  return "cannot write the device files (" + tried +
+         "): set XDG_RUNTIME_DIR to a directory of your own with room in it";
+}
+
+}  // namespace brdma::preload

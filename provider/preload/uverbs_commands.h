@@ -1,0 +1,18 @@
+// preload/uverbs_commands.h - the one command that libibverbs still sends to the kernel when a plugin does everything
+// else: CREATE_COMP_CHANNEL. A plain function, independent of how the write reached us.
+//   bytes written: command u32 = 17 | in_words u16 = 4 | out_words u16 = 1 | address u64 of the answer, an int: the fd
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+
+namespace brdma::preload {
+
+// Is this write a CREATE_COMP_CHANNEL command, to the letter?
+[[nodiscard]] bool is_create_completion_channel(const void* bytes, std::size_t count);
+
+// As write(2) to the node: `count`, or -1 with errno. Call only if the above says yes.
+[[nodiscard]] ssize_t create_completion_channel(const void* bytes, std::size_t count);
+
+}  // namespace brdma::preload

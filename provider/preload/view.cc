@@ -1,0 +1,92 @@
+#include "preload/view.h"
+
+#include <sys/stat.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <string>
+
+#include "device_catalog.h"
+#include "io/netdev.h"
+#include "libibverbs.h"
+#include "preload/device_tree.h"
+#include "preload/redirect.h"
+
+namespace brdma::preload {
+namespace {
+
+struct View {
+  std::mutex lock;
+  std::uint64_t hash = 0;
+  std::string complaint;  // the last one: each is said once
+};
+
+// Never destroyed: hooks run until the very end of the process. A replaced tree is kept too: another thread may be
+// between looking at its name and opening a file; it stays locked, so nobody removes it.
+View& view() {
+  static auto* const instance = new View;
+  return *instance;
+}
+std::atomic<const DeviceTree*> shown_tree{nullptr};
+// Making the tree opens files itself; none of them is ours to redirect, but a hook must never wait for itself.
+thread_local bool making_tree = false;
+
+void complain_once(const std::string& sentence) {
+  if (view().complaint == sentence) return;
+  view().complaint = sentence;
+  provider::complain(sentence);
+}
+
+// With view().lock held.
+void make_tree(const std::vector<DeviceInfo>& devices) {
+  struct stat node {};
+  if (::stat(kNodeTarget, &node) != 0 || !S_ISCHR(node.st_mode)) {
+    complain_once(std::string(kNodeTarget) +
+                  " is missing, which stands in for the device nodes: mount a /dev that has it");
+    return;
+  }
+  const std::vector<TreeEntry> entries = device_files(devices, node.st_rdev);
+  const std::uint64_t hash = hash_of(entries);
+  if (shown_tree.load(std::memory_order_relaxed) != nullptr && hash == view().hash) return;
+  auto tree = DeviceTree::open(entries);
+  if (!tree) {
+    complain_once(tree.reason());
+    return;
+  }
+  view().hash = hash;
+  shown_tree.store(new DeviceTree(std::move(tree).value()), std::memory_order_release);
+}
+
+const DeviceTree* tree_for(const Match& match) {
+  const bool listing = is_device_list(match);
+  const DeviceTree* tree = shown_tree.load(std::memory_order_acquire);
+  if ((tree != nullptr && !listing) || making_tree) return tree;
+  const int saved_errno = errno;
+  making_tree = true;
+  {
+    const std::lock_guard guard(view().lock);
+    const provider::DeviceList devices = listing ? provider::refresh_devices() : provider::current_devices();
+    make_tree(*devices);
+    if (listing && devices->empty()) complain_once("no RDMA device: " + io::no_device_reason());
+  }
+  making_tree = false;
+  errno = saved_errno;
+  return shown_tree.load(std::memory_order_acquire);
+}
+
+}  // namespace
+
+ShownPath::ShownPath(const char* path, const void* caller) : shown_(path) {
+  const auto match = match_path(path);
+  if (!match) return;
+  const DeviceTree* tree = tree_for(*match);
+  if (tree == nullptr || !join_path(tree->root(), *match, buffer_)) return;
+  shown_ = buffer_;
+  is_uverbs_node_ = preload::is_uverbs_node(*match);
+  // libibverbs is about to look for drivers for what it finds here.
+  if (is_device_list(*match)) provider::Libibverbs::register_with_caller(caller);
+}
+
+}  // namespace brdma::preload

@@ -1,0 +1,29 @@
+// preload/view.h - what a program is shown for a path: the one question that all path hooks ask.
+//
+// The device tree is made at the first path that is ours, never before: every child process of a program inherits this
+// library, and most of them have nothing to do with RDMA. It is looked at anew when libibverbs lists the devices.
+// When it cannot be made, one line on standard error says why, and paths stay as they are (the program finds nothing).
+#pragma once
+
+#include <climits>
+
+namespace brdma::preload {
+
+class ShownPath {
+ public:
+  // `path` may be null. `caller`: return address of the hook, by which libibverbs is recognised.
+  ShownPath(const char* path, const void* caller);
+  ShownPath(const ShownPath&) = delete;
+  ShownPath& operator=(const ShownPath&) = delete;
+
+  [[nodiscard]] const char* get() const { return shown_; }  // the program's own pointer where nothing is to be changed
+  [[nodiscard]] bool is_ours() const { return shown_ == buffer_; }
+  [[nodiscard]] bool is_uverbs_node() const { return is_uverbs_node_; }
+
+ private:
+  const char* shown_;
+  bool is_uverbs_node_ = false;
+  char buffer_[PATH_MAX];
+};
+
+}  // namespace brdma::preload

@@ -1,0 +1,97 @@
+// Device and port attributes: what the engine can do, never more.
+#include <endian.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+
+#include "memory/memory_table.h"
+#include "open_device.h"
+#include "port.h"
+#include "qp/limits.h"
+#include "verbs.h"
+
+namespace brdma::provider::verbs {
+namespace {
+
+constexpr int kObjectsMax = 1 << 16;  // of each kind; QPNs have 16 bits of index
+constexpr std::uint8_t kPhysicalLinkUp = 5, kPhysicalDisabled = 3;
+constexpr std::uint32_t kPortCapabilities = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
+
+void fill(const DeviceInfo& device, ibv_device_attr& attributes) {
+  static_assert(sizeof kFirmwareVersion <= sizeof attributes.fw_ver);
+  std::memcpy(attributes.fw_ver, kFirmwareVersion, sizeof kFirmwareVersion);
+  attributes.node_guid = htobe64(device.guid);
+  attributes.sys_image_guid = htobe64(device.guid);
+  attributes.max_mr_size = std::numeric_limits<std::uint64_t>::max();
+  attributes.page_size_cap = 0xFFFFF000;  // nothing is pinned or translated: any page size does
+  attributes.max_qp = kObjectsMax;
+  attributes.max_qp_wr = static_cast<int>(qp::kWorkRequestsMax);
+  attributes.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN;
+  attributes.max_sge = static_cast<int>(qp::kSgesMax);
+  attributes.max_sge_rd = static_cast<int>(qp::kSgesMax);
+  attributes.max_cq = kObjectsMax;
+  attributes.max_cqe = static_cast<int>(kCompletionsMax);
+  attributes.max_mr = static_cast<int>(memory::kRegionsMax);
+  attributes.max_pd = kObjectsMax;
+  attributes.max_qp_rd_atom = static_cast<int>(qp::kRdAtomicMax);
+  attributes.max_qp_init_rd_atom = static_cast<int>(qp::kRdAtomicMax);
+  attributes.max_res_rd_atom = static_cast<int>(qp::kRdAtomicMax) * kObjectsMax;
+  attributes.atomic_cap = IBV_ATOMIC_HCA;
+  attributes.max_pkeys = 1;
+  attributes.phys_port_cnt = 1;
+}
+
+}  // namespace
+
+extern "C" {
+
+int query_device(ibv_context* context, ibv_device_attr* attributes) {
+  *attributes = {};
+  fill(device_of(context).info(), *attributes);
+  return 0;
+}
+
+// `bytes` is the size of the caller's structure, which may be older and shorter or newer and longer than ours.
+int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* attributes,
+                    std::size_t bytes) {
+  if (input != nullptr && input->comp_mask != 0) return EINVAL;
+  ibv_device_attr_ex full{};
+  fill(device_of(context).info(), full.orig_attr);
+  full.phys_port_cnt_ex = 1;
+  std::memset(attributes, 0, bytes);
+  std::memcpy(attributes, &full, std::min(bytes, sizeof full));
+  return 0;
+}
+
+// Members one by one: the caller's structure may end before ours does (abi::kPortAttrBytes).
+int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attributes) {
+  if (port != 1) return EINVAL;
+  const DeviceInfo device = device_of(context).info();
+  const LinkRate rate = link_rate(device.speed_mbps);
+  attributes->state = device.active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+  attributes->max_mtu = IBV_MTU_4096;
+  attributes->active_mtu = static_cast<ibv_mtu>(device.active_mtu);
+  attributes->gid_tbl_len = static_cast<int>(device.gids.size());
+  attributes->port_cap_flags = kPortCapabilities;
+  attributes->max_msg_sz = qp::kMessageBytesMax;
+  attributes->pkey_tbl_len = 1;
+  attributes->max_vl_num = 1;
+  attributes->active_width = rate.width;
+  attributes->active_speed = rate.speed;
+  attributes->phys_state = device.active ? kPhysicalLinkUp : kPhysicalDisabled;
+  attributes->link_layer = IBV_LINK_LAYER_ETHERNET;
+  attributes->flags = IBV_QPF_GRH_REQUIRED;
+  return 0;
+}
+
+void free_context(ibv_context* context) {
+  OpenDevice* device = &device_of(context);
+  device->release_core();
+  delete device;
+}
+
+}  // extern "C"
+
+}  // namespace brdma::provider::verbs

@@ -1,0 +1,54 @@
+// verbs.h - the operations that libibverbs calls on an open device, as C functions of its table. Each checks,
+// translates and calls the engine; none decides anything about the protocol. Errors: functions that answer int give 0
+// or a positive errno value, those that answer a pointer null with errno.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "abi/abi.h"
+#include "abi/layout.h"
+
+namespace brdma::provider {
+
+// Limits of ours that the engine leaves open.
+inline constexpr std::uint32_t kCompletionsMax = 1u << 20;  // entries of a completion queue: 48 MiB
+
+void fill_operations(abi::OpTable& ops);
+
+namespace verbs {
+extern "C" {
+// query.cc
+int query_device(ibv_context* context, ibv_device_attr* attributes);
+int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* attributes,
+                    std::size_t bytes);
+int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attributes);
+void free_context(ibv_context* context);
+
+// memory.cc
+ibv_pd* alloc_pd(ibv_context* context);
+int dealloc_pd(ibv_pd* pd);
+ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, int access);
+int dereg_mr(abi::VerbsMr* mr);
+
+// completion_queue.cc
+ibv_cq* create_cq(ibv_context* context, int entries, ibv_comp_channel* channel, int vector);
+int destroy_cq(ibv_cq* cq);
+int resize_cq(ibv_cq* cq, int entries);
+int poll_cq(ibv_cq* cq, int entries, ibv_wc* completions);
+int req_notify_cq(ibv_cq* cq, int solicited_only);
+
+// queue_pair.cc, modify_queue_pair.cc
+ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes);
+int destroy_qp(ibv_qp* qp);
+int modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask);
+int query_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask, ibv_qp_init_attr* init_attributes);
+
+// post.cc
+int post_send(ibv_qp* qp, ibv_send_wr* requests, ibv_send_wr** bad_request);
+int post_recv(ibv_qp* qp, ibv_recv_wr* requests, ibv_recv_wr** bad_request);
+}
+}  // namespace verbs
+}  // namespace brdma::provider

@@ -69,7 +69,7 @@ Outcome Responder::Impl::handle_timeout(Instant now) {
   Outcome outcome = owed.value_or(Outcome{});
   owed.reset();
   if (halted) return outcome;
-  if (ack.pending && now >= ack.since + recovery.ack_delay) ack.forced = true;
+  if (ack.pending && now >= acknowledgement_deadline()) ack.forced = true;
   if (retry_blocked) {
     retry_blocked = rnr_wait = false;
     drain(outcome, now);
@@ -90,7 +90,7 @@ std::optional<Instant> Responder::Impl::next_timeout() const {
     if (!next || candidate < *next) next = candidate;
   };
   if (watch.repeat_at && !feedback_due) sooner(*watch.repeat_at);
-  if (ack.pending && !ack.forced) sooner(ack.since + recovery.ack_delay);
+  if (ack.pending && !ack.forced) sooner(acknowledgement_deadline());
   return next;
 }
 
@@ -122,10 +122,21 @@ bool Responder::has_output(Instant now) const {
 bool Responder::only_deferrable(Instant now) const {
   const auto& ack = impl_->ack;
   return impl_->resources.empty() && !impl_->feedback_due && ack.pending && !ack.forced &&
-         now < ack.since + impl_->recovery.ack_delay;
+         now < impl_->acknowledgement_deadline();
 }
 void Responder::acknowledge_now() {
   if (impl_->ack.pending) impl_->ack.forced = true;
+}
+Responder::Snapshot Responder::snapshot() const {
+  const Impl& me = *impl_;
+  return {.next = me.base(),
+          .highest = me.window.highest(),
+          .msn = me.msn,
+          .early_packets = me.early.size(),
+          .held_bytes = me.early.held_bytes(),
+          .gaps = me.gaps.size(),
+          .answers = me.resources.size(),
+          .receives = me.receives.size()};
 }
 PeerCredit Responder::own_credit() const { return impl_->env.credit_share(); }
 

@@ -3,15 +3,19 @@
 //
 // Rules (docs/engine.md): any order of placement, but the last packet of a message only when everything before it is
 // placed; completions in order; nothing applied twice. Early packets that cannot be placed are held (bounded).
-// One file per flow: receive_request.cc (admission), execute.cc (in-order work), hold.cc, promote_gaps.cc,
-// acknowledge.cc, serve_read.cc.
+// One file per flow: receive_request.cc (admission), execute.cc (in-order work), place_early.cc, hold.cc,
+// promote_gaps.cc, acknowledge.cc, serve_read.cc; what they share is in responder_impl.h.
+//
+// Order of calls: start(), then handle_request / handle_timeout / post_receive with a time that never goes back, then
+// the three poll functions until none adds anything. handle_... answer an Outcome that the queue pair carries out: on
+// to_error it calls flush(), and goes on polling poll_responses() for the NAK that tells the peer.
+// A peer's bytes never fail an assertion: they are a counted drop, a NAK, or both.
 #pragma once
 
 #include <memory>
 #include <optional>
 
 #include "bitmaprdma/types.h"
-#include "device/datagram.h"
 #include "qp/environment.h"
 #include "qp/identity.h"
 #include "qp/transmit_batch.h"
@@ -46,6 +50,18 @@ class Responder {
 
   // What this side can take now: its share of the socket (stated in CAPS and BitmapAck).
   [[nodiscard]] PeerCredit own_credit() const;
+
+  // How it stands, for whoever asks (resource show, tests).
+  struct Snapshot {
+    Psn next;     // PSN expected next: the base of the receive window
+    Psn highest;  // highest PSN received; next - 1 where nothing came early
+    std::uint32_t msn = 0;
+    std::size_t early_packets = 0, held_bytes = 0;  // received beyond `next`; of those, payload kept in buffers
+    std::size_t gaps = 0;
+    std::size_t answers = 0;  // READs, atomics and NAKs that have not left yet
+    std::size_t receives = 0;
+  };
+  [[nodiscard]] Snapshot snapshot() const;
 
   struct Impl;
 

@@ -14,8 +14,9 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <map>
 #include <memory>
-#include <numeric>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -244,8 +245,11 @@ class ResponderScript {
   CompletionQueue cq{4096, nullptr};
   bool failed = false;
   int async_event = -1;
-  std::vector<std::string> story;  // trace lines, in order
-  std::vector<Bytes> payloads;     // of the READ responses sent, in order
+  std::vector<std::string> story;                                   // trace lines, in order
+  std::vector<Bytes> payloads;                                      // of the READ responses sent, in order
+  std::map<std::uint32_t, Bytes> read_answers;                      // the last by PSN
+  std::map<std::uint32_t, std::set<std::uint64_t>> atomic_answers;  // all by PSN
+  [[nodiscard]] Psn next_expected() const { return responder->snapshot().next; }
 
   memory::MemoryTable& table() { return table_; }
   std::unique_ptr<qp::Responder> responder;
@@ -314,12 +318,14 @@ class ResponderScript {
       case wire::RcOp::kAcknowledge:
         return kind + syndrome(p.aeth.syndrome) + " " + psn + " msn=" + std::to_string(p.aeth.msn);
       case wire::RcOp::kAtomicAcknowledge:
+        atomic_answers[p.bth.psn.value()].insert(p.atomic_original);
         return kind + "atomic " + psn + " original=" + std::to_string(p.atomic_original);
       case wire::RcOp::kReadResponseFirst:
       case wire::RcOp::kReadResponseMiddle:
       case wire::RcOp::kReadResponseLast:
       case wire::RcOp::kReadResponseOnly: {
         static constexpr const char* kNames[] = {"first", "middle", "last", "only"};
+        read_answers[p.bth.psn.value()] = Bytes(p.payload.begin(), p.payload.end());
         payloads.emplace_back(p.payload.begin(), p.payload.end());
         std::string line = kind + "read_" +
                            kNames[static_cast<unsigned>(p.op) - static_cast<unsigned>(wire::RcOp::kReadResponseFirst)] +

@@ -219,14 +219,20 @@ void Requester::Impl::take_back(const wire::BitmapAck& ack, Sequence from, Insta
       message.request_received = false;
       continue;
     }
-    if (window.entry(psn_of(at)).state != EntryState::kAcked) continue;
-    window.unacknowledge(psn_of(at));
-    const std::uint32_t payload = message.payload_at(at, id.mtu());
+    if (window.entry(psn_of(at)).state == EntryState::kAcked) reopen(at, message, now);
+  }
+}
+
+// An acknowledged entry counts as under way again.
+void Requester::Impl::reopen(Sequence sequence, const Message& message, Instant now) {
+  window.unacknowledge(psn_of(sequence));
+  if (!message.answered()) {
+    const std::uint32_t payload = message.payload_at(sequence, id.mtu());
     ++flight.packets;
     flight.bytes += payload;
     flight.pipe += payload;
-    trace_entry(at, EntryState::kAcked, EntryState::kSuspectedLost, now);
   }
+  trace_entry(sequence, EntryState::kAcked, EntryState::kSuspectedLost, now);
 }
 
 Outcome Requester::Impl::handle_rnr(std::uint8_t syndrome, Sequence at, Instant now) {

@@ -33,6 +33,8 @@ class QueuePair {
   QueuePair& operator=(const QueuePair&) = delete;
 
   [[nodiscard]] const qp::Identity& identity() const { return identity_; }
+  [[nodiscard]] const qp::Requester& requester() const { return requester_; }
+  [[nodiscard]] const qp::Responder& responder() const { return responder_; }
   Status modify(const QpAttributes& attributes, std::uint32_t mask, Instant now);  // qp/modify.cc: IBTA table 92
   Status post_send(const SendRequest& request, Instant now);        // EINVAL (also: state), ENOMEM (queue full)
   Status post_receive(const ReceiveRequest& request, Instant now);  // likewise

@@ -48,6 +48,25 @@ bool Requester::idle() const { return impl_->queue.head() == impl_->queue.next()
 
 Outcome Requester::take_outcome(Instant now) { return impl_->outcome(now); }
 
+Requester::Snapshot Requester::snapshot() const {
+  const Impl& me = *impl_;
+  return Snapshot{.base = me.window.base(),
+                  .next = me.window.next(),
+                  .unacked = me.window.unacked(),
+                  .pending = me.window.pending(),
+                  .messages = me.messages.size(),
+                  .work_requests = me.queue.tail() - me.queue.head(),
+                  .flight_packets = me.flight.packets,
+                  .answers_messages = me.answers.messages,
+                  .answers_packets = me.answers.packets,
+                  .flight_bytes = me.flight.bytes,
+                  .pipe_bytes = me.flight.pipe,
+                  .answers_bytes = me.answers.bytes,
+                  .congestion_bytes = me.congestion.bytes(),
+                  .srtt = me.rtt.smoothed(),
+                  .waits_for_receiver = me.rnr_until.has_value()};
+}
+
 Requester::Impl::Impl(const Environment& environment, Identity& identity)
     : env(environment),
       id(identity),

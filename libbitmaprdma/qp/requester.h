@@ -44,6 +44,19 @@ class Requester {
   [[nodiscard]] bool has_output(Instant now) const;
   [[nodiscard]] bool idle() const;  // no work request outstanding (SQ drained)
 
+  // How it stands, for whoever asks (resource show, tests).
+  struct Snapshot {
+    Psn base, next;                          // oldest PSN not done, first never sent
+    std::uint32_t unacked = 0, pending = 0;  // entries of the send window; of those, to be sent again
+    std::size_t messages = 0;                // begun, not done
+    std::uint64_t work_requests = 0;         // posted, not complete
+    std::uint32_t flight_packets = 0, answers_messages = 0, answers_packets = 0;
+    std::uint64_t flight_bytes = 0, pipe_bytes = 0, answers_bytes = 0, congestion_bytes = 0;
+    Duration srtt;
+    bool waits_for_receiver = false;  // RNR
+  };
+  [[nodiscard]] Snapshot snapshot() const;
+
   struct Impl;
 
  private:

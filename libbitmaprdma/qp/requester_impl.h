@@ -132,6 +132,7 @@ struct Requester::Impl {
   void acknowledge_requests_before(Sequence boundary, Instant now);
   void acknowledge_bits(const wire::BitmapAck& ack, Sequence from, Instant now);
   void take_back(const wire::BitmapAck& ack, Sequence from, Instant now);
+  void reopen(Sequence sequence, const Message& message, Instant now);
   void resend_old_holes(Sequence from, Sequence to, Instant now);
   Outcome handle_rnr(std::uint8_t syndrome, Sequence at, Instant now);
   Outcome handle_fatal_nak(std::uint8_t syndrome, Sequence at, Instant now);
@@ -158,6 +159,7 @@ struct Requester::Impl {
   [[nodiscard]] bool may_be_dead() const;
   [[nodiscard]] Duration attribute_timeout() const;
   [[nodiscard]] Duration retransmit_timeout() const;
+  [[nodiscard]] Sequence last_open(Instant now);
   void fire_retransmit_timeout(Instant now);
   void fire_probe(Instant now);
   void end_rnr_wait(Instant now);

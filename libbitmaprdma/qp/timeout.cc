@@ -36,21 +36,21 @@ Duration Requester::Impl::retransmit_timeout() const {
 }
 
 std::optional<Instant> Requester::Impl::retransmit_deadline() const {
-  if (window.unacked() == 0 || rnr_until) return std::nullopt;
+  if (window.in_window() == 0 || rnr_until) return std::nullopt;
   if (id.bitmap_agreed) return patience.timeout_from + retransmit_timeout();
   if (id.attributes.timeout == 0) return std::nullopt;
   return patience.timeout_from + attribute_timeout();
 }
 
 std::optional<Instant> Requester::Impl::probe_deadline() const {
-  if (!id.bitmap_agreed || window.unacked() == 0 || window.pending() > 0 || rnr_until || patience.probed) {
+  if (!id.bitmap_agreed || window.in_window() == 0 || window.pending() > 0 || rnr_until || patience.probed) {
     return std::nullopt;
   }
   return patience.activity + rtt.probe_timeout(env.config.recovery.probe_timeout_min);
 }
 
 std::optional<Instant> Requester::Impl::death() const {
-  if (window.unacked() == 0 || rnr_until || id.attributes.timeout == 0) return std::nullopt;
+  if (window.in_window() == 0 || rnr_until || id.attributes.timeout == 0) return std::nullopt;
   return patience.progress + attribute_timeout() * (std::int64_t{id.attributes.retry_count} + 1);
 }
 
@@ -92,6 +92,15 @@ Outcome Requester::handle_timeout(Instant now) {
   return me.outcome(now);
 }
 
+// The newest entry that is not acknowledged. Where all have arrived but were not heard to be executed (the last
+// acknowledgement was lost), the newest of all is opened again: a duplicate is acknowledged.
+Sequence Requester::Impl::last_open(Instant now) {
+  Sequence last = next_sequence() - 1;
+  if (window.unacked() == 0) reopen(last, message_of(last), now);
+  while (window.entry(psn_of(last)).state == EntryState::kAcked) --last;
+  return last;
+}
+
 void Requester::Impl::fire_retransmit_timeout(Instant now) {
   env.count(Counter::kLocalAckTimeout);
   env.trace(now, id.qpn, trace::TimeoutFired{false, window.base()});
@@ -103,8 +112,7 @@ void Requester::Impl::fire_retransmit_timeout(Instant now) {
   }
   congestion.on_timeout(now);
   patience.in_doubt_before = now;
-  Sequence last = next_sequence() - 1;
-  while (window.entry(psn_of(last)).state == EntryState::kAcked) --last;
+  const Sequence last = last_open(now);
   Sequence first = base;
   while (window.entry(psn_of(first)).state == EntryState::kAcked) ++first;
   for (Sequence at = base; at < next_sequence(); ++at) {
@@ -121,8 +129,7 @@ void Requester::Impl::fire_probe(Instant now) {
   env.trace(now, id.qpn, trace::TimeoutFired{true, window.base()});
   patience.probed = true;
   patience.activity = now;
-  Sequence last = next_sequence() - 1;
-  while (window.entry(psn_of(last)).state == EntryState::kAcked) --last;
+  const Sequence last = last_open(now);
   const Message& message = message_of(last);
   if (message.answered() && answers_seen <= message.first) {
     request_resend_range(last, last + 1, Counter::kRetransmittedProbe, now);  // nothing of it came: the whole request

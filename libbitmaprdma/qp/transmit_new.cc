@@ -158,7 +158,7 @@ bool Requester::Impl::transmit_data(const Message& message, PayloadCursor& curso
   const std::size_t bytes = TransmitBatch::packet_bytes(packet, payload);
   if (!batch.fits(bytes, cursor.slices().size(), packet.bitmap)) return false;
   packet.bth.ack_request = wants_ack(message, sequence + 1 == message.end());
-  if (flight.packets == 0) left(now);
+  if (window.in_window() == 0) left(now);
   batch.add(packet, cursor.slices(), payload);
   window.sent(batch.path(), now);
   ++flight.packets;
@@ -176,7 +176,7 @@ bool Requester::Impl::transmit_request(Message& message, TransmitBatch& batch, I
   build_request(packet, message, message.first, message.packets, false, now);
   const std::size_t bytes = TransmitBatch::packet_bytes(packet, 0);
   if (!batch.fits(bytes, 0, packet.bitmap)) return false;
-  if (window.unacked() == 0) left(now);
+  if (window.in_window() == 0) left(now);
   batch.add(packet, {}, 0);
   window.sent_run(message.packets, batch.path(), now);
   message.in_flight_counted = true;
@@ -204,7 +204,6 @@ bool Requester::Impl::wants_ack(const Message& message, bool last) {
 
 // The first packet after everything was acknowledged: patience begins anew.
 void Requester::Impl::left(Instant now) {
-  if (window.unacked() > 0) return;
   patience.progress = patience.timeout_from = now;
   patience.timeouts = 0;
   patience.probed = false;

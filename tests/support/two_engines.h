@@ -24,6 +24,7 @@
 
 #include "base/random.h"
 #include "device/engine.h"
+#include "qp/queue_pair.h"
 #include "trace/events.h"
 #include "trace/text.h"
 #include "wire/icrc.h"
@@ -262,6 +263,17 @@ class TwoEngines {
       }
     }
     return all;
+  }
+  // How side i's requester stands, for messages of failed tests.
+  [[nodiscard]] std::string standing(int i) const {
+    const qp::Requester::Snapshot s = side[i].qp->requester().snapshot();
+    const auto number = [](const char* name, std::uint64_t n) { return std::string{name} + std::to_string(n); };
+    return number("base ", s.base.value()) + number(" next ", s.next.value()) + number(" unacked ", s.unacked) +
+           number(" pending ", s.pending) + number(" messages ", s.messages) +
+           number(" work requests ", s.work_requests) + number(" flight ", s.flight_packets) +
+           number("/", s.flight_bytes) + number(" pipe ", s.pipe_bytes) + number(" answers ", s.answers_messages) +
+           number("/", s.answers_packets) + number("/", s.answers_bytes) + number(" congestion ", s.congestion_bytes) +
+           (s.waits_for_receiver ? " rnr" : "");
   }
   [[nodiscard]] std::uint64_t accepted_and_dropped(int i) const {
     std::uint64_t sum = side[i].count(Counter::kAcceptedPackets);

@@ -2,9 +2,8 @@
 // and every byte is right. (Larger worlds, and checkers for every rule, are sim/'s.)
 #include <gmock/gmock.h>
 
-#include <cstdlib>
-
 #include "base/random.h"
+#include "support/seeds.h"
 #include "support/two_engines.h"
 
 namespace brdma::test {
@@ -17,15 +16,13 @@ struct Faults {
 
 class Loss : public testing::TestWithParam<Faults> {};
 
-void run_world(const Faults& faults, std::uint64_t seed) {
-  SCOPED_TRACE(testing::Message() << "seed " << seed << " loss " << faults.loss);
+void run_world(const Faults& faults, Random& random) {
   PairOptions options;
   options.mode[0] = options.mode[1] = faults.mode;
   options.settle = false;
   options.timeout = 10;  // 4 ms: standard modes wait so long
-  options.recovery.depth_max = seed % 2 == 0 ? 8 : 0;
+  options.recovery.depth_max = random.below(2) == 0 ? 8 : 0;
   TwoEngines pair{options};
-  Random random(seed, "faults");
   pair.drop = [&](const Sent&) { return random.chance_per_million(faults.loss); };
   pair.extra_delay = [&](const Sent&) {
     return random.chance_per_million(faults.reorder)
@@ -33,9 +30,9 @@ void run_world(const Faults& faults, std::uint64_t seed) {
                : Duration{};
   };
   pair.duplicates = [&](const Sent&) { return random.chance_per_million(faults.duplicate) ? 1u : 0u; };
-  pair.fill(0, seed + 1);
-  pair.fill(1, seed + 2);
-  const auto before0 = pair.side[0].memory, before1 = pair.side[1].memory;
+  pair.fill(0, random.next());
+  pair.fill(1, random.next());
+  const auto before1 = pair.side[1].memory;
   constexpr std::uint64_t kWorks = 30, kRoom = 16'000;
   std::uint64_t added = 0;
   std::vector<std::uint64_t> received[2];
@@ -80,7 +77,7 @@ void run_world(const Faults& faults, std::uint64_t seed) {
   for (int i = 0; i < 2; ++i) {
     const auto done = pair.poll(i);
     const auto got = pair.poll_receives(i);
-    ASSERT_EQ(done.size(), kWorks);
+    ASSERT_EQ(done.size(), kWorks) << i << " " << pair.standing(i);
     for (std::uint64_t n = 0; n < kWorks; ++n) {
       ASSERT_EQ(done[n].wr_id, n);
       ASSERT_EQ(done[n].status, CompletionStatus::kSuccess);
@@ -98,12 +95,7 @@ void run_world(const Faults& faults, std::uint64_t seed) {
 }
 
 TEST_P(Loss, EverythingCompletesOnceInOrderAndIntact) {
-  const char* const replay = std::getenv("BRDMA_SEED");
-  if (replay != nullptr) return run_world(GetParam(), std::strtoull(replay, nullptr, 10));
-  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
-    run_world(GetParam(), seed);
-    if (HasFailure()) break;
-  }
+  for_each_seed(40, [](Random& random) { run_world(GetParam(), random); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Worlds, Loss,

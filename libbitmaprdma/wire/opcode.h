@@ -103,7 +103,9 @@ namespace internal {
   const std::uint16_t parts = rc_parts(op);
   if (parts == 0) return 0;
   const bool write = op >= RcOp::kWriteFirst && op <= RcOp::kWriteOnlyImm;  // each WRITE packet names its own target
-  return static_cast<std::uint16_t>(parts | S::kBxth | (write ? S::kReth : 0));
+  // An AETH on READ response Middle too: all full responses are of one size, so that a READ leaves in whole batches.
+  const bool response = op == RcOp::kReadResponseMiddle;
+  return static_cast<std::uint16_t>(parts | S::kBxth | (write ? S::kReth : 0) | (response ? S::kAeth : 0));
 }
 
 [[nodiscard]] constexpr OpcodeShape shape_of(std::uint8_t opcode) {

@@ -30,7 +30,7 @@ struct Packet {
   RcOp op{};             // RC and bitmap packets: low five bits
   Bxth bxth;
   Reth reth;  // READ request; WRITE first/only; bitmap mode: every WRITE packet
-  Aeth aeth;  // acknowledgements, READ responses first/last/only
+  Aeth aeth;  // acknowledgements, READ responses (standard: not the middle ones)
   AtomicEth atomic;
   std::uint64_t atomic_original = 0;  // atomic acknowledge
   std::uint32_t immediate_be = 0;

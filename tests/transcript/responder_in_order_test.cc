@@ -158,6 +158,16 @@ TEST_P(InOrder, EstablishedIsToldOnceAndOnlyBeforeReadyToSend) {
   EXPECT_EQ(rx.async_event, -1);
 }
 
+TEST(InOrderBitmap, ReadLeavesInOneBatchWithTheAcknowledgementBehindIt) {
+  Script rx{{.segments_max = 64}};
+  for (std::uint32_t i = 0; i < 16; ++i) rx.at(0_us).gets(rx.data(1000 + i));
+  rx.gets(rx.read(1016, 8 * kScriptMtu)).forget();
+  EXPECT_THAT(rx.batches, testing::ElementsAre(9u));
+  Script standard{{.bitmap_agreed = false, .segments_max = 64}};
+  standard.at(0_us).gets(standard.read(1000, 8 * kScriptMtu)).forget();
+  EXPECT_THAT(standard.batches, testing::ElementsAre(1u, 6u, 1u));  // AETH makes First and Last longer
+}
+
 TEST(InOrderBitmap, AcknowledgesAfterSixteenPacketsOrFiveMicroseconds) {
   Script rx;
   for (std::uint32_t i = 0; i < 15; ++i) rx.at(0_us).gets(rx.data(1000 + i));

@@ -63,6 +63,7 @@ const std::map<std::uint8_t, Layout>& layouts() {
       Layout layout = map[op];
       const bool write_without_reth = op == 0x07 || op == 0x08 || op == 0x09;
       if (write_without_reth) layout.parts.insert(layout.parts.begin(), kRethText);
+      if (op == 0x0E) layout.parts.push_back(kAethText);
       layout.parts.insert(layout.parts.begin(), kBxthText);
       map[static_cast<std::uint8_t>(0xC0 | op)] = layout;
     }

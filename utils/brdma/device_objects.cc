@@ -1,0 +1,226 @@
+// `brdma dev`, `link`, `resource`, `statistic`: the RDMA devices of this network namespace and what uses them.
+// Devices are read from the system; who uses them, and their counters, are asked of brdmad where one runs.
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bitmaprdma/context.h"
+#include "io/daemon_client.h"
+#include "io/netdev.h"
+#include "objects.h"
+
+namespace brdma {
+namespace {
+
+constexpr int kPort = 1;  // every device has one
+
+std::string guid_text(std::uint64_t guid) {
+  std::array<char, 24> text{};
+  std::snprintf(text.data(), text.size(), "%04x:%04x:%04x:%04x", static_cast<unsigned>(guid >> 48 & 0xFFFF),
+                static_cast<unsigned>(guid >> 32 & 0xFFFF), static_cast<unsigned>(guid >> 16 & 0xFFFF),
+                static_cast<unsigned>(guid & 0xFFFF));
+  return text.data();
+}
+
+// What was asked for behind "show": words, and "dev NAME" or "link NAME[/PORT]" or just the name.
+struct Filter {
+  std::string device;
+  [[nodiscard]] bool matches(const std::string& name) const { return device.empty() || device == name; }
+};
+
+void check_exists(const Filter& filter, const std::vector<DeviceInfo>& devices) {
+  for (const DeviceInfo& device : devices) {
+    if (filter.matches(device.name)) return;
+  }
+  if (!filter.device.empty()) throw std::runtime_error("no device " + filter.device + ": see 'brdma dev show'");
+}
+
+void take_filter_word(Words& words, Filter& filter) {
+  std::string word = words.take();
+  if ((word == "dev" || word == "link") && !words.empty()) word = words.take();
+  word.resize(std::min(word.size(), word.find("/1")));
+  filter.device = word;
+}
+
+// "show [dev NAME]" with options; everything else is misuse.
+Filter parse_show(Invocation& invocation, const char* object) {
+  Words& words = invocation.words;
+  Filter filter;
+  bool first = true;
+  while (!words.empty()) {
+    if (take_style_option(words, invocation.style)) continue;
+    constexpr std::array<std::string_view, 2> kShow{"show", "list"};
+    if (first && (find_word(words.peek(), kShow) >= 0)) {
+      words.take();
+      first = false;
+      continue;
+    }
+    if (words.peek() == "help") throw UsageError(std::string{"expected: brdma "} + object + " [show [dev NAME]]");
+    first = false;
+    take_filter_word(words, filter);
+  }
+  return filter;
+}
+
+std::vector<DeviceInfo> devices_or_reason(const Filter& filter) {
+  std::vector<DeviceInfo> devices = list_devices();
+  if (devices.empty()) std::fprintf(stderr, "brdma: %s\n", io::no_device_reason().c_str());
+  check_exists(filter, devices);
+  return devices;
+}
+
+// The daemon's answer; nothing if none runs here.
+std::optional<nlohmann::json> ask_daemon(const char* query) {
+  const auto answer = io::query_daemon({{"query", query}});
+  if (answer.ok()) return answer.value();
+  if (answer.reason().error == ENOENT) {
+    std::fprintf(stderr, "brdma: no brdmad runs in this network namespace: no program uses a device\n");
+    return std::nullopt;
+  }
+  throw std::runtime_error(answer.reason().message);
+}
+
+Json address_list(const DeviceInfo& device) {
+  Json list = Json::array();
+  for (const auto& gid : device.gids) {
+    std::string text;
+    for (std::size_t i = 0; i < 16; i += 2) {
+      std::array<char, 8> word{};
+      std::snprintf(word.data(), word.size(), "%s%02x%02x", i == 0 ? "" : ":", gid.address.bytes[i],
+                    gid.address.bytes[i + 1]);
+      text += word.data();
+    }
+    list.push_back(text);
+  }
+  return list;
+}
+
+}  // namespace
+
+int dev_object(Invocation& invocation) {
+  const Filter filter = parse_show(invocation, "dev");
+  std::vector<Record> records;
+  int index = 0;
+  for (const DeviceInfo& device : devices_or_reason(filter)) {
+    const int number = index++;
+    if (!filter.matches(device.name)) continue;
+    Record record{std::to_string(number) + ": " + device.name + ":", {}};
+    if (invocation.style.json) record.fields = {{"ifindex", number}, {"ifname", device.name}};
+    record.fields.update({{"node_type", "ca"},
+                          {"fw", BRDMA_VERSION},
+                          {"node_guid", guid_text(device.guid)},
+                          {"sys_image_guid", guid_text(device.guid)}});
+    if (invocation.style.details > 0) record.fields["gids"] = address_list(device);
+    records.push_back(std::move(record));
+  }
+  print_records(records, invocation.style);
+  return 0;
+}
+
+int link_object(Invocation& invocation) {
+  const Filter filter = parse_show(invocation, "link");
+  std::vector<Record> records;
+  int index = 0;
+  for (const DeviceInfo& device : devices_or_reason(filter)) {
+    const int number = index++;
+    if (!filter.matches(device.name)) continue;
+    Record record{"link " + device.name + "/" + std::to_string(kPort), {}};
+    if (invocation.style.json) record.fields = {{"ifindex", number}, {"port", kPort}, {"ifname", device.name}};
+    record.fields.update({{"state", device.active ? "ACTIVE" : "DOWN"},
+                          {"physical_state", device.active ? "LINK_UP" : "DISABLED"},
+                          {"netdev", device.netdev}});
+    if (invocation.style.json || invocation.style.details > 0) {
+      record.fields.update({{"netdev_index", device.ifindex},
+                            {"netdev_mtu", device.netdev_mtu},
+                            {"active_mtu", mtu_bytes(device.active_mtu)},
+                            {"speed_mbps", device.speed_mbps}});
+    }
+    records.push_back(std::move(record));
+  }
+  print_records(records, invocation.style);
+  return 0;
+}
+
+// `statistic show [link NAME]`: each device's counters; with -d each process's too.
+int statistic_object(Invocation& invocation) {
+  const Filter filter = parse_show(invocation, "statistic");
+  const auto answer = ask_daemon("statistics");
+  std::vector<Record> records;
+  if (answer) {
+    const Json statistics = *answer;
+    for (const Json& device : statistics.at("devices")) {
+      const std::string name = device.at("device");
+      if (!filter.matches(name)) continue;
+      Record record{"link " + name + "/" + std::to_string(kPort), {}};
+      if (invocation.style.json) record.fields = {{"ifname", name}, {"port", kPort}};
+      record.fields.update(device.at("counters"));
+      records.push_back(std::move(record));
+    }
+    for (const Json& process : statistics.at("processes")) {
+      const std::string name = process.at("device");
+      if (invocation.style.details == 0 || !filter.matches(name) || !process.at("counters").is_object()) continue;
+      Record record{"link " + name + "/" + std::to_string(kPort), {}};
+      if (invocation.style.json) record.fields = {{"ifname", name}, {"port", kPort}};
+      record.fields.update({{"pid", process.at("pid")}, {"comm", process.at("comm")}});
+      record.fields.update(process.at("counters"));
+      records.push_back(std::move(record));
+    }
+  }
+  print_records(records, invocation.style);
+  return 0;
+}
+
+// `resource show`: contexts per device; `resource show ctx`: who has them.
+int resource_object(Invocation& invocation) {
+  Words& words = invocation.words;
+  constexpr std::array<std::string_view, 2> kShow{"show", "list"};
+  while (!words.empty() && take_style_option(words, invocation.style)) {
+  }
+  if (!words.empty() && find_word(words.peek(), kShow) >= 0) words.take();
+  bool contexts = false;
+  Filter filter;
+  while (!words.empty()) {
+    if (take_style_option(words, invocation.style)) continue;
+    if (words.peek() == "ctx") {
+      words.take();
+      contexts = true;
+    } else if (words.peek() == "help") {
+      throw UsageError("expected: brdma resource [show [ctx] [dev NAME]]");
+    } else if (words.peek() == "qp" || words.peek() == "cq" || words.peek() == "mr" || words.peek() == "cm_id") {
+      throw UsageError("resource show " + words.peek() + " is not in this version: brdmad knows contexts (ctx)");
+    } else {
+      take_filter_word(words, filter);
+    }
+  }
+  const std::vector<DeviceInfo> devices = devices_or_reason(filter);
+  const auto answer = ask_daemon("leases");
+  const Json leases = answer ? Json(answer->at("leases")) : Json::array();
+  std::vector<Record> records;
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    if (!filter.matches(devices[i].name)) continue;
+    std::size_t count = 0;
+    for (const Json& lease : leases) {
+      if (lease.at("device") != devices[i].name) continue;
+      ++count;
+      if (!contexts) continue;
+      Record record{"dev " + devices[i].name, {}};
+      if (invocation.style.json) record.fields = {{"ifindex", i}, {"ifname", devices[i].name}};
+      record.fields.update({{"ctxn", lease.at("slot")}, {"pid", lease.at("pid")}, {"comm", lease.at("comm")}});
+      records.push_back(std::move(record));
+    }
+    if (contexts) continue;
+    Record record{std::to_string(i) + ": " + devices[i].name + ":", {}};
+    if (invocation.style.json) record.fields = {{"ifindex", i}, {"ifname", devices[i].name}};
+    record.fields["ctx"] = count;
+    records.push_back(std::move(record));
+  }
+  print_records(records, invocation.style);
+  return 0;
+}
+
+}  // namespace brdma

@@ -1,0 +1,34 @@
+// lab/channel.h - short messages between a lab's keeper and those who use the lab: one JSON text each way over a
+// sequenced-packet Unix socket, with descriptors attached. Abstract names: they vanish with the keeper.
+// Errors: std::system_error.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "io/file_descriptor.h"
+
+namespace brdma::lab {
+
+struct ChannelMessage {
+  std::string text;  // empty: the other side has closed
+  std::vector<io::FileDescriptor> descriptors;
+};
+
+inline constexpr std::size_t kChannelTextMax = 64 * 1024;
+inline constexpr std::size_t kChannelDescriptorsMax = 8;
+
+// "brdma-lab/UID/NAME", and for the switch's own control socket that with "/switch" behind it.
+[[nodiscard]] std::string keeper_socket_name(const std::string& lab);
+[[nodiscard]] std::string switch_socket_name(const std::string& lab);
+
+// `type`: SOCK_SEQPACKET or SOCK_STREAM. EADDRINUSE: somebody listens there.
+[[nodiscard]] io::FileDescriptor listen_abstract(const std::string& name, int type);
+// ECONNREFUSED: nobody listens there. EACCES: who listens is neither this user nor root.
+[[nodiscard]] io::FileDescriptor connect_abstract(const std::string& name, int type);
+[[nodiscard]] bool peer_is_own_user(int socket);
+
+void send_message(int socket, const std::string& text, const std::vector<int>& descriptors = {});
+[[nodiscard]] ChannelMessage receive_message(int socket);
+
+}  // namespace brdma::lab

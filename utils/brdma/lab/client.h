@@ -1,0 +1,27 @@
+// lab/client.h - what those who use a lab ask its keeper and its switch. Throws LabError with a sentence.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "io/file_descriptor.h"
+#include "lab/plan.h"
+#include "lab/start.h"
+
+namespace brdma::lab {
+
+// A host's namespaces, to be entered by lab/host_process.h.
+struct HostNamespaces {
+  io::FileDescriptor user;  // not valid when the lab was made by root
+  io::FileDescriptor pid, mount, net;
+};
+
+[[nodiscard]] nlohmann::ordered_json describe_lab(const std::string& lab);
+[[nodiscard]] HostNamespaces open_host(const std::string& lab, const std::string& host);
+void take_down(const std::string& lab);  // returns when every process of the lab is gone
+
+// The switch's answers (utils/brdma-switch/control.h).
+[[nodiscard]] nlohmann::ordered_json show_switch(const std::string& lab);
+[[nodiscard]] nlohmann::ordered_json set_switch(const std::string& lab, const NetworkOptions& options);
+
+}  // namespace brdma::lab

@@ -1,0 +1,42 @@
+// lab/netlink.h - makes and configures network interfaces by rtnetlink: the few things a lab needs, without calling
+// ip(8). A Netlink belongs to the network namespace in which its thread was when it was made. Errors: std::system_error
+// with a sentence that names the interface.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fabric/frame.h"
+#include "io/file_descriptor.h"
+
+namespace brdma::lab {
+
+struct VethEnd {
+  std::string name;
+  fabric::MacAddress mac = 0;
+  int namespace_fd = -1;  // where it shall be; -1: in the Netlink's own namespace
+};
+
+class Netlink {
+ public:
+  Netlink();
+  void create_veth(const VethEnd& a, const VethEnd& b, std::uint32_t mtu);
+  void create_bridge(const std::string& name, std::uint32_t mtu);
+  void set_up(const std::string& name);
+  void set_master(const std::string& name, const std::string& bridge);
+  // `address`: text of an IPv4 or IPv6 address. Usable at once: no duplicate address detection.
+  void add_address(const std::string& name, const std::string& address, std::uint8_t prefix_length);
+  void add_neighbour(const std::string& name, const std::string& address, fabric::MacAddress mac);
+
+ private:
+  class Message;
+  void request(Message& message, const std::string& what);
+  [[nodiscard]] std::uint32_t index_of(const std::string& name);
+
+  io::FileDescriptor socket_;
+  std::uint32_t sequence_ = 0;
+};
+
+}  // namespace brdma::lab

@@ -1,0 +1,92 @@
+#include "lab/options.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <string_view>
+
+#include "settings_option.h"
+
+namespace brdma::lab {
+namespace {
+
+// In the design, not in this version: say so rather than "unknown".
+constexpr std::array<std::string_view, 6> kLaterOptions{"ecn", "paths", "skew", "edn", "ecn-to-rtt", "link-state"};
+
+std::uint32_t parse_number(const std::string& option, const std::string& text, std::uint32_t min, std::uint32_t max) {
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size() || number < min || number > max) {
+    throw UsageError(option + " '" + text + "': expected a number, " + std::to_string(min) + " to " +
+                     std::to_string(max));
+  }
+  return number;
+}
+
+bool take_network_option(const std::string& name, const std::string& word, Words& words, NetworkOptions& network) {
+  for (const auto& option : fabric::network_options()) {
+    if (option.name != name) continue;
+    const std::string value = words.take_value(word);
+    fabric::NetworkConfig scratch;
+    if (const auto error = fabric::set_option(scratch, name, value)) throw UsageError("--" + *error);
+    network[name] = value;
+    return true;
+  }
+  for (const std::string_view later : kLaterOptions) {
+    if (name == later) throw UsageError(word + " is not in this version");
+  }
+  return false;
+}
+
+}  // namespace
+
+LabOptions parse_lab_options(Invocation& invocation, std::size_t operands_max) {
+  LabOptions options;
+  Words& words = invocation.words;
+  while (!words.empty()) {
+    if (take_style_option(words, invocation.style)) continue;
+    std::string word = words.take();
+    if (word == "--") {
+      options.command = words.take_rest();
+      break;
+    }
+    if (!word.starts_with("-")) {
+      if (options.operands.size() < operands_max) {
+        options.operands.push_back(word);
+        continue;
+      }
+      if (operands_max == 0) throw UsageError("'" + word + "' is not expected here: programs stand behind --");
+      options.command = words.take_rest();
+      options.command.insert(options.command.begin(), word);
+      break;
+    }
+    if (word == "--name") {
+      options.plan.name = words.take_value(word);
+      options.named = true;
+      if (!is_lab_name(options.plan.name)) {
+        throw UsageError("--name '" + options.plan.name + "': expected 1 to 40 letters, digits, '-', '_' or '.'");
+      }
+    } else if (word == "--hosts") {
+      options.plan.hosts = parse_number(word, words.take_value(word), 1, kHostsMax);
+    } else if (word == "--wait") {
+      options.wait_seconds = parse_number(word, words.take_value(word), 0, 3600);
+    } else if (!take_network_option(word.substr(std::min<std::size_t>(2, word.size())), word, words,
+                                    options.plan.network) &&
+               !take_setting(word, words)) {
+      throw UsageError("unknown option '" + word + "': see 'brdma lab help'");
+    }
+  }
+  return options;
+}
+
+std::string network_help() {
+  std::string text;
+  for (const auto& option : fabric::network_options()) {
+    std::string line = "  --" + std::string{option.name} + " " + std::string{option.value};
+    line.resize(std::max<std::size_t>(line.size() + 2, 28), ' ');
+    text += line + std::string{option.help} + "\n";
+  }
+  return text;
+}
+
+}  // namespace brdma::lab

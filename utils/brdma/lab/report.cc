@@ -1,0 +1,144 @@
+#include "lab/report.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <string_view>
+
+#include "io/daemon_client.h"
+#include "lab/host_process.h"
+#include "trace/counters.h"
+
+namespace brdma::lab {
+namespace {
+
+constexpr std::string_view name(Counter counter) { return kCounterNames[static_cast<std::size_t>(counter)]; }
+constexpr std::string_view name(DropReason reason) { return kDropReasonNames[static_cast<std::size_t>(reason)]; }
+
+// A row: what it says, the counter behind it, and whether it is shown even where all hosts have 0.
+struct Row {
+  std::string_view label;
+  std::string_view counter;
+  bool always;
+};
+
+constexpr std::array kNetworkRows{
+    Row{"packets offered", "offered", true},
+    Row{"  lost", "lost", true},
+    Row{"  lost in bursts", "burst_lost", false},
+    Row{"  reordered", "reordered", false},
+    Row{"  duplicated", "duplicated", false},
+    Row{"  corrupted", "corrupted", false},
+    Row{"  dropped, queue full", "queue_dropped", false},
+    Row{"packets delivered", "forwarded", true},
+};
+
+constexpr std::array kRecoveryRows{
+    Row{"data packets sent", name(Counter::kSentDataPackets), true},
+    Row{"packets received", name(Counter::kReceivedPackets), true},
+    Row{"gaps seen", name(Counter::kGapsSeen), true},
+    Row{"  closed by themselves", name(Counter::kGapsClosed), true},
+    Row{"  judged lost: depth", name(Counter::kGapsPromotedDepth), true},
+    Row{"  judged lost: age", name(Counter::kGapsPromotedAge), true},
+    Row{"  judged lost: stall", name(Counter::kGapsPromotedStall), true},
+    Row{"  judged lost: same path", name(Counter::kGapsPromotedPath), false},
+    Row{"  misjudged (came after all)", name(Counter::kMisjudgementCorrections), true},
+    Row{"fast feedback sent", name(Counter::kFfmSent), true},
+    Row{"fast feedback received", name(Counter::kFfmReceived), true},
+    Row{"  gaps in it already mended", name(Counter::kFfmSuppressed), false},
+    Row{"retransmitted for feedback", name(Counter::kRetransmittedFfm), true},
+    Row{"retransmitted for NAK", name(Counter::kRetransmittedNak), false},
+    Row{"retransmitted for ack's holes", name(Counter::kRetransmittedAck), false},
+    Row{"retransmitted as probe", name(Counter::kRetransmittedProbe), true},
+    Row{"retransmitted on timeout", name(Counter::kRetransmittedTimeout), true},
+    Row{"reads issued again", name(Counter::kReadsReissued), false},
+    Row{"acknowledgement timeouts", name(Counter::kLocalAckTimeout), false},
+    Row{"duplicates received", name(Counter::kDuplicateRequest), true},
+    Row{"placed early", name(Counter::kPlacedEarly), true},
+    Row{"held until their turn", name(Counter::kHeldPackets), false},
+    Row{"waits for receiver's credit", name(Counter::kCreditStalls), false},
+    Row{"bad checksum (ICRC)", name(DropReason::kBadIcrc), false},
+    Row{"socket buffer overruns", name(Counter::kSocketOverflow), false},
+    Row{"gave up: retries exceeded", name(Counter::kRetryExceeded), false},
+    Row{"queue pairs in bitmap mode", name(Counter::kBitmapQps), true},
+};
+
+std::uint64_t count(const Json& counters, std::string_view name) {
+  const auto found = counters.find(std::string{name});
+  return found != counters.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
+}
+
+template <class Rows>
+void add_rows(std::vector<std::vector<std::string>>& table, const Rows& rows, const std::vector<Json>& columns) {
+  for (const Row& row : rows) {
+    std::vector<std::string> cells{std::string{row.label}};
+    bool any = row.always;
+    for (const Json& column : columns) {
+      const std::uint64_t value = count(column, row.counter);
+      any = any || value != 0;
+      cells.push_back(grouped(value));
+    }
+    if (any) table.push_back(std::move(cells));
+  }
+}
+
+}  // namespace
+
+Json host_counters(const std::string& lab, const std::string& host) {
+  const std::string text = collect_on_host(open_host(lab, host), [](int fd) {
+    const auto answer = io::query_daemon({{"query", "statistics"}});
+    const std::string reply = answer.ok() ? answer.value().dump() : std::string{};
+    (void)!write(fd, reply.data(), reply.size());
+  });
+  const Json answer = Json::parse(text, nullptr, false);
+  Json sum = Json::object();
+  if (!answer.is_object() || !answer.contains("devices")) return sum;
+  for (const Json& device : answer["devices"]) {
+    for (const auto& [name, value] : device.at("counters").items()) {
+      sum[name] = sum.value(name, std::uint64_t{0}) + value.get<std::uint64_t>();
+    }
+  }
+  return sum;
+}
+
+void print_network_table(const Json& show) {
+  std::string options;
+  for (const auto& [name, value] : show.at("network").items()) {
+    const std::string text = value.get<std::string>();
+    if (text != "0" && text != "off") options += " " + name + " " + text;
+  }
+  std::vector<std::vector<std::string>> table{{"network:" + options}};
+  std::vector<std::string> head{""};
+  std::vector<Json> columns;
+  for (const Json& host : show.at("hosts")) {
+    head.push_back("to " + host.at("host").get<std::string>());
+    columns.push_back(host.at("to_host"));
+    columns.back()["queue_dropped"] = count(host.at("to_host"), "queue_dropped");
+  }
+  head.push_back("total");
+  columns.push_back(show.at("total"));
+  table.push_back(std::move(head));
+  add_rows(table, kNetworkRows, columns);
+  print_table(table);
+  std::uint64_t trouble = 0;
+  for (const auto& [name, value] : show.at("switch_trouble").items()) trouble += value.get<std::uint64_t>();
+  if (trouble != 0) {
+    std::printf("note: beside these, the switch itself lost %s packets (%s): this machine was too slow for it\n",
+                grouped(trouble).c_str(), show.at("switch_trouble").dump().c_str());
+  }
+}
+
+void print_recovery_table(const std::vector<HostReport>& hosts) {
+  std::vector<std::vector<std::string>> table{{"recovery:"}};
+  std::vector<std::string> head{""};
+  std::vector<Json> columns;
+  for (const HostReport& report : hosts) {
+    head.push_back(report.host);
+    columns.push_back(report.counters);
+  }
+  table.push_back(std::move(head));
+  add_rows(table, kRecoveryRows, columns);
+  print_table(table);
+}
+
+}  // namespace brdma::lab

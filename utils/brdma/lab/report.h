@@ -1,0 +1,22 @@
+// lab/report.h - what the network did and how it was made good, as tables.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "output.h"
+
+namespace brdma::lab {
+
+// The statistics of the host's brdmad (control/statistics.h), summed over devices; {} if none runs there.
+[[nodiscard]] Json host_counters(const std::string& lab, const std::string& host);
+
+// `show`: the switch's answer to "show", or null where there is no switch.
+void print_network_table(const Json& show);
+struct HostReport {
+  std::string host;
+  Json counters;
+};
+void print_recovery_table(const std::vector<HostReport>& hosts);
+
+}  // namespace brdma::lab

@@ -1,0 +1,176 @@
+// `brdma lab`: hosts on this machine, joined by a network that may be as bad as one likes. docs/lab.md
+
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "lab/channel.h"
+#include "lab/client.h"
+#include "lab/host_process.h"
+#include "lab/options.h"
+#include "lab/pair.h"
+#include "lab/report.h"
+#include "lab/start.h"
+#include "objects.h"
+
+namespace brdma {
+namespace {
+
+using lab::LabOptions;
+
+void print_help() {
+  std::printf(
+      "Usage: brdma lab pair [NETWORK] [--wait SECONDS] -- PROGRAM ARGS   server on h1, client on h2, and a table\n"
+      "       brdma lab up [--hosts N] [NETWORK]                          hosts h1..hN at 10.77.0.1.. and fd77::1..\n"
+      "       brdma lab exec HOST [--] PROGRAM ARGS                       with the RDMA devices in sight\n"
+      "       brdma lab set NETWORK                                       change the network while it runs\n"
+      "       brdma lab show [-j]                                         what the network did\n"
+      "       brdma lab down\n"
+      "       brdma lab list\n"
+      "Each takes --name LAB (default: lab).\n"
+      "NETWORK: without any, the hosts are joined directly, as fast as the kernel goes\n%s",
+      lab::network_help().c_str());
+}
+
+void require_no_command(const LabOptions& options) {
+  if (!options.command.empty()) throw UsageError("'" + options.command.front() + "' is not expected here");
+}
+
+int up(Invocation& invocation) {
+  const LabOptions options = lab::parse_lab_options(invocation, 0);
+  require_no_command(options);
+  const lab::RunningLab running = lab::start_lab(options.plan, lab::Lifetime::kDetached);
+  if (invocation.style.json) {
+    print_json(lab::describe_lab(options.plan.name), invocation.style);
+  } else if (isatty(STDOUT_FILENO) != 0) {
+    const std::string& name = options.plan.name;
+    std::printf("lab '%s' is up: h1 to %s. Try: brdma lab exec %sh1 -- ibv_devinfo\n", name.c_str(),
+                lab::host_name(options.plan.hosts).c_str(), options.named ? ("--name " + name + " ").c_str() : "");
+  }
+  return 0;
+}
+
+int exec(Invocation& invocation) {
+  const LabOptions options = lab::parse_lab_options(invocation, 1);
+  if (options.operands.empty() || options.command.empty()) {
+    throw UsageError("expected: brdma lab exec [--name LAB] HOST [--] PROGRAM ARGS");
+  }
+  return lab::run_on_host(lab::open_host(options.plan.name, options.operands.front()), options.command);
+}
+
+int set(Invocation& invocation) {
+  const LabOptions options = lab::parse_lab_options(invocation, 0);
+  require_no_command(options);
+  if (options.plan.network.empty()) throw UsageError("expected a network option, for example --loss 5%");
+  const Json reply = lab::set_switch(options.plan.name, options.plan.network);
+  if (invocation.style.json) print_json(reply.at("network"), invocation.style);
+  return 0;
+}
+
+int show(Invocation& invocation) {
+  const LabOptions options = lab::parse_lab_options(invocation, 0);
+  require_no_command(options);
+  Json description = lab::describe_lab(options.plan.name);
+  const bool with_switch = description.value("switch", false);
+  const Json network = with_switch ? lab::show_switch(options.plan.name) : Json{};
+  std::vector<lab::HostReport> reports;
+  for (Json& host : description["hosts"]) {
+    reports.push_back({host.at("host"), lab::host_counters(options.plan.name, host.at("host"))});
+    host["counters"] = reports.back().counters;
+  }
+  if (invocation.style.json) {
+    description.erase("ok");
+    description["network"] = with_switch ? network.at("network") : Json{};
+    description["links"] = with_switch ? network.at("hosts") : Json::array();
+    description["total"] = with_switch ? network.at("total") : Json{};
+    description["switch_trouble"] = with_switch ? network.at("switch_trouble") : Json{};
+    print_json(description, invocation.style);
+    return 0;
+  }
+  for (const Json& host : description["hosts"]) {
+    std::printf("%s %s %s\n", host.at("host").get<std::string>().c_str(), host.at("ipv4").get<std::string>().c_str(),
+                host.at("ipv6").get<std::string>().c_str());
+  }
+  const std::string error = description.value("switch_error", "");
+  if (!error.empty()) std::printf("%s\n", error.c_str());
+  if (with_switch) lab::print_network_table(network);
+  bool any = false;
+  for (const auto& report : reports) any = any || !report.counters.empty();
+  if (any) lab::print_recovery_table(reports);
+  return 0;
+}
+
+int down(Invocation& invocation) {
+  const LabOptions options = lab::parse_lab_options(invocation, 0);
+  require_no_command(options);
+  lab::take_down(options.plan.name);
+  return 0;
+}
+
+// Labs are abstract sockets, and the kernel lists those.
+int list(Invocation& invocation) {
+  require_no_command(lab::parse_lab_options(invocation, 0));
+  const std::string prefix = "@" + lab::keeper_socket_name("");
+  std::ifstream table{"/proc/self/net/unix"};
+  std::vector<Record> records;
+  for (std::string line; std::getline(table, line);) {
+    const std::size_t at = line.find(prefix);
+    // Type 5 (sequenced packets) and the listening flag tell the keeper's socket from its connections.
+    if (at == std::string::npos || line.find(" 00010000 0005 ") == std::string::npos) continue;
+    const std::string name = line.substr(at + prefix.size());
+    const Json description = lab::describe_lab(name);
+    records.push_back({"",
+                       {{"lab", name},
+                        {"hosts", description.at("hosts").size()},
+                        {"interface_mtu", description.at("interface_mtu")},
+                        {"switch", description.at("switch")}}});
+  }
+  print_records(records, invocation.style);
+  return 0;
+}
+
+int pair(Invocation& invocation) {
+  const LabOptions options = lab::parse_lab_options(invocation, 0);
+  if (options.command.empty()) throw UsageError("expected: brdma lab pair [NETWORK] -- PROGRAM ARGS");
+  return lab::run_pair(options, invocation.style);
+}
+
+}  // namespace
+
+int lab_object(Invocation& invocation) {
+  constexpr std::array<std::string_view, 8> kCommands{"help", "pair", "up", "exec", "set", "show", "down", "list"};
+  while (!invocation.words.empty() && take_style_option(invocation.words, invocation.style)) {
+  }
+  if (invocation.words.empty()) {
+    print_help();
+    return 2;
+  }
+  const std::string word = invocation.words.take();
+  switch (find_word(word == "--help" || word == "-h" ? "help" : word, kCommands)) {
+    case 0:
+      print_help();
+      return 0;
+    case 1:
+      return pair(invocation);
+    case 2:
+      return up(invocation);
+    case 3:
+      return exec(invocation);
+    case 4:
+      return set(invocation);
+    case 5:
+      return show(invocation);
+    case 6:
+      return down(invocation);
+    case 7:
+      return list(invocation);
+    default:
+      throw UsageError("unknown command 'lab " + word + "': see 'brdma lab help'");
+  }
+}
+
+}  // namespace brdma

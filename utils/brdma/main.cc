@@ -1,0 +1,119 @@
+// brdma - the command line: brdma [-j|-p|-d] OBJECT COMMAND, after iproute2's rdma(8). docs/cli.md
+// Exit codes: 0 done, 1 failed, 2 misuse; run and lab exec/pair give the program's own.
+
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lab/keeper.h"
+#include "objects.h"
+
+namespace brdma {
+namespace {
+
+struct Object {
+  std::string_view name;
+  int (*run)(Invocation&);
+  std::string_view help;
+};
+// In the order that settles abbreviations.
+constexpr std::array kObjects{
+    Object{"dev", dev_object, "RDMA devices: one for each network interface that is up"},
+    Object{"link", link_object, "their ports"},
+    Object{"resource", resource_object, "what uses them: resource show [ctx]"},
+    Object{"system", system_object, "versions; system show config: every setting and where it comes from"},
+    Object{"statistic", statistic_object, "counters; -d: of each process too"},
+    Object{"recovery", recovery_object, "how losses are found and repaired: recovery show"},
+    Object{"run", run_object, "run a program with the devices in sight: run -- PROGRAM ARGS"},
+    Object{"env", env_object, "the same for a shell: eval \"$(brdma env)\""},
+    Object{"lab", lab_object, "hosts on this machine and a network that loses packets: lab help"},
+};
+
+void print_help() {
+  std::printf("Usage: brdma [-j|-p|-d] OBJECT COMMAND    words may be abbreviated; the command is show by default\n\n");
+  for (const Object& object : kObjects) {
+    std::printf("  %-10s %s\n", std::string{object.name}.c_str(), std::string{object.help}.c_str());
+  }
+  std::printf("\n  -j JSON   -p JSON over several lines   -d details   -V version   help\n");
+}
+
+int dispatch(std::vector<std::string> arguments) {
+  Invocation invocation{Words{std::move(arguments)}, {}};
+  Words& words = invocation.words;
+  while (!words.empty() && words.peek().starts_with("-")) {
+    if (take_style_option(words, invocation.style)) continue;
+    const std::string option = words.take();
+    if (option == "-V" || option == "--version") {
+      std::printf("brdma %s\n", BRDMA_VERSION);
+      return 0;
+    }
+    if (option == "-h" || option == "--help" || option == "-help") {
+      print_help();
+      return 0;
+    }
+    throw UsageError("unknown option '" + option + "': see 'brdma help'");
+  }
+  if (words.empty()) {
+    print_help();
+    return 2;
+  }
+  const std::string word = words.take();
+  if (word == "help") {
+    print_help();
+    return 0;
+  }
+  if (word == "version") {
+    std::printf("brdma %s\n", BRDMA_VERSION);
+    return 0;
+  }
+  std::vector<std::string_view> names;
+  for (const Object& object : kObjects) names.push_back(object.name);
+  const int found = find_word(word, names);
+  if (found < 0) throw UsageError("unknown object '" + word + "': see 'brdma help'");
+  return kObjects[static_cast<std::size_t>(found)].run(invocation);
+}
+
+}  // namespace
+
+bool take_style_option(Words& words, OutputStyle& style) {
+  const std::string& word = words.peek();
+  if (word == "-j" || word == "-json" || word == "--json") {
+    style.json = true;
+  } else if (word == "-p" || word == "-pretty" || word == "--pretty") {
+    style.json = style.pretty = true;
+  } else if (word == "-jp" || word == "-pj") {
+    style.json = style.pretty = true;
+  } else if (word == "-d" || word == "-details" || word == "--details") {
+    ++style.details;
+  } else if (word == "-dd") {
+    style.details += 2;
+  } else if (word == "-jd" || word == "-dj") {
+    style.json = true;
+    ++style.details;
+  } else {
+    return false;
+  }
+  words.take();
+  return true;
+}
+
+}  // namespace brdma
+
+int main(int argc, char** argv) {
+  try {
+    if (argc == 3 && std::string_view{argv[1]} == "lab-keeper") {
+      return brdma::lab::run_keeper(brdma::lab::keeper_description(argv[2]));
+    }
+    return brdma::dispatch({argv + 1, argv + argc});
+  } catch (const brdma::UsageError& error) {
+    std::fprintf(stderr, "brdma: %s\n", error.what());
+    return 2;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "brdma: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,28 @@
+// objects.h - the objects of the command line, each a function: takes the words behind its name, returns an exit code.
+// Throws UsageError for misuse, other std::exception for failure.
+#pragma once
+
+#include "output.h"
+#include "words.h"
+
+namespace brdma {
+
+struct Invocation {
+  Words words;
+  OutputStyle style;
+};
+
+[[nodiscard]] int dev_object(Invocation& invocation);
+[[nodiscard]] int link_object(Invocation& invocation);
+[[nodiscard]] int resource_object(Invocation& invocation);
+[[nodiscard]] int statistic_object(Invocation& invocation);
+[[nodiscard]] int system_object(Invocation& invocation);
+[[nodiscard]] int recovery_object(Invocation& invocation);
+[[nodiscard]] int run_object(Invocation& invocation);
+[[nodiscard]] int env_object(Invocation& invocation);
+[[nodiscard]] int lab_object(Invocation& invocation);
+
+// Takes -j, -p, -d, -dd if the next word is one of them.
+bool take_style_option(Words& words, OutputStyle& style);
+
+}  // namespace brdma

@@ -1,0 +1,33 @@
+// output.h - how answers are printed: rdma(8)'s records (one a line, `key value` pairs), JSON with stable keys, and
+// aligned tables for people.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace brdma {
+
+using Json = nlohmann::ordered_json;
+
+struct OutputStyle {
+  bool json = false;
+  bool pretty = false;  // JSON over several lines
+  int details = 0;      // -d, -dd
+};
+
+// One line a record: "<head> key value key value ". Nested values are printed as compact JSON.
+struct Record {
+  std::string head;  // "link brdma_eth0/1", text only
+  Json fields;       // an object
+};
+void print_records(const std::vector<Record>& records, const OutputStyle& style);
+void print_json(const Json& json, const OutputStyle& style);
+
+// First column to the left, the others to the right. An empty row makes an empty line.
+void print_table(const std::vector<std::vector<std::string>>& rows);
+
+// 1234567 -> "1,234,567"
+[[nodiscard]] std::string grouped(std::uint64_t number);
+
+}  // namespace brdma

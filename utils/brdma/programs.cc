@@ -1,0 +1,109 @@
+#include "programs.h"
+
+#include <limits.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+namespace brdma {
+namespace {
+
+constexpr std::string_view kLibrary = "libbitmaprdma.so";
+
+std::string resolved(const std::string& path) {
+  std::array<char, PATH_MAX> out{};
+  return realpath(path.c_str(), out.data()) != nullptr ? std::string{out.data()} : std::string{};
+}
+
+// The file that execvp would take, or nothing.
+std::string find_in_path(const std::string& program) {
+  if (program.find('/') != std::string::npos) return program;
+  const char* path = std::getenv("PATH");
+  std::string_view rest = path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin";
+  while (!rest.empty()) {
+    const std::string_view folder = rest.substr(0, rest.find(':'));
+    rest.remove_prefix(std::min(rest.size(), folder.size() + 1));
+    std::string candidate = (folder.empty() ? "." : std::string{folder}) + "/" + program;
+    if (access(candidate.c_str(), X_OK) == 0) return candidate;
+  }
+  return {};
+}
+
+// The loader ignores LD_PRELOAD paths in programs that gain rights when they start.
+void warn_if_privileged(const std::string& program) {
+  const std::string file = find_in_path(program);
+  struct stat info {};
+  if (file.empty() || stat(file.c_str(), &info) != 0) return;
+  const bool changes_user = (info.st_mode & S_ISUID) != 0 || (info.st_mode & S_ISGID) != 0;
+  const bool has_capabilities = getxattr(file.c_str(), "security.capability", nullptr, 0) > 0;
+  if (changes_user || has_capabilities) {
+    std::fprintf(
+        stderr,
+        "brdma: %s is set-user-ID or has file capabilities: the loader drops LD_PRELOAD there, and it will see "
+        "no device; run a copy without them\n",
+        file.c_str());
+  }
+}
+
+}  // namespace
+
+std::string own_directory() {
+  const std::string self = resolved("/proc/self/exe");
+  const std::size_t slash = self.rfind('/');
+  return slash == std::string::npos ? std::string{} : self.substr(0, slash);
+}
+
+std::string find_own_program(const std::string& name) {
+  const std::string beside = own_directory() + "/" + name;
+  if (access(beside.c_str(), X_OK) == 0) return beside;
+  const std::string in_path = find_in_path(name);
+  if (!in_path.empty()) return in_path;
+  throw ProgramMissing(name + " not found (looked in " + own_directory() +
+                       " and in PATH); build it with: ninja -C build " + name);
+}
+
+std::string find_library() {
+  std::vector<std::string> candidates{own_directory() + "/../lib/" + std::string{kLibrary}};
+#ifdef BRDMA_INSTALL_LIBDIR
+  candidates.push_back(std::string{BRDMA_INSTALL_LIBDIR} + "/" + std::string{kLibrary});
+#endif
+  std::string looked;
+  for (const std::string& candidate : candidates) {
+    const std::string path = resolved(candidate);
+    if (!path.empty() && access(path.c_str(), R_OK) == 0) return path;
+    looked += (looked.empty() ? "" : ", ") + candidate;
+  }
+  throw ProgramMissing(std::string{kLibrary} + " not found beside brdma (looked in " + looked +
+                       "); build it with: ninja -C build");
+}
+
+std::string preload_value(const std::string& library) {
+  const char* present = std::getenv("LD_PRELOAD");
+  if (present == nullptr || *present == '\0') return library;
+  const std::string value{present};
+  for (std::size_t from = 0; from <= value.size();) {  // entries are divided by colons or spaces
+    const std::size_t end = std::min(value.find_first_of(": ", from), value.size());
+    if (value.compare(from, end - from, library) == 0) return value;
+    from = end + 1;
+  }
+  return value + ":" + library;
+}
+
+int exec_with_devices(const std::string& library, char* const* argv) {
+  warn_if_privileged(argv[0]);
+  setenv("LD_PRELOAD", preload_value(library).c_str(), 1);
+  execvp(argv[0], argv);
+  const int error = errno;
+  std::fprintf(stderr, "brdma: cannot run %s: %s\n", argv[0], std::strerror(error));
+  return error == ENOENT ? 127 : 126;
+}
+
+}  // namespace brdma

@@ -1,0 +1,41 @@
+// `brdma run` and `brdma env`: programs that see the RDMA devices.
+
+#include <cstdio>
+#include <string>
+
+#include "objects.h"
+#include "programs.h"
+#include "settings_option.h"
+
+namespace brdma {
+
+int run_object(Invocation& invocation) {
+  Words& words = invocation.words;
+  while (!words.empty() && words.peek().starts_with("-")) {
+    const std::string word = words.take();
+    if (word == "--") break;
+    if (word == "-h" || word == "--help") {
+      std::printf(
+          "Usage: brdma run [--recovery bitmap|standard|gobackn] [--SETTING VALUE] [--] PROGRAM ARGS\n"
+          "Runs the program with the RDMA devices in sight. Settings: 'brdma system show config'.\n");
+      return 0;
+    }
+    if (!take_setting(word, words)) throw UsageError("unknown option '" + word + "': see 'brdma run --help'");
+  }
+  if (words.empty()) throw UsageError("expected: brdma run [--] PROGRAM ARGS");
+  std::vector<std::string> command = words.take_rest();
+  std::vector<char*> argv;
+  for (std::string& word : command) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  return exec_with_devices(find_library(), argv.data());
+}
+
+int env_object(Invocation& invocation) {
+  if (!invocation.words.empty()) throw UsageError("expected: eval \"$(brdma env)\"");
+  std::string quoted;
+  for (const char c : preload_value(find_library())) quoted += c == '\'' ? std::string{"'\\''"} : std::string{c};
+  std::printf("export LD_PRELOAD='%s'\n", quoted.c_str());
+  return 0;
+}
+
+}  // namespace brdma

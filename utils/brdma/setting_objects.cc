@@ -1,0 +1,87 @@
+// `brdma system` and `brdma recovery`: versions, and every setting with where its value comes from.
+
+#include <array>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "control/config.h"
+#include "io/daemon_client.h"
+#include "objects.h"
+#include "programs.h"
+
+namespace brdma {
+namespace {
+
+// Takes "show [CONFIG WORD]"; the words behind show.
+std::vector<std::string> parse_show(Invocation& invocation) {
+  Words& words = invocation.words;
+  std::vector<std::string> rest;
+  constexpr std::array<std::string_view, 2> kShow{"show", "list"};
+  bool first = true;
+  while (!words.empty()) {
+    if (take_style_option(words, invocation.style)) continue;
+    const std::string word = words.take();
+    if (!(first && find_word(word, kShow) >= 0)) rest.push_back(word);
+    first = false;
+  }
+  return rest;
+}
+
+// Settings whose key begins with `prefix`. Exit code 1 when a file or variable has a bad value.
+int print_settings(std::string_view prefix, const OutputStyle& style) {
+  const control::LoadedSettings loaded = control::load_settings();
+  std::vector<Record> records;
+  for (const control::SettingReport& report : loaded.reports) {
+    if (!report.key.starts_with(prefix)) continue;
+    const std::string source{control::name(report.source)};
+    Record record;
+    if (style.json) {
+      record.fields = {{"key", report.key},        {"value", report.value},       {"source", source},
+                       {"where", report.where},    {"variable", report.variable}, {"allowed", report.allowed},
+                       {"meaning", report.meaning}};
+    } else {
+      record.fields[std::string{report.key}] = report.value.empty() ? "\"\"" : report.value;
+      record.fields["source"] = report.where.empty() ? source : source + " (" + report.where + ")";
+      if (style.details > 0) {
+        record.fields.update({{"variable", report.variable}, {"allowed", report.allowed}, {"meaning", report.meaning}});
+      }
+    }
+    records.push_back(std::move(record));
+  }
+  print_records(records, style);
+  for (const std::string& error : loaded.errors) std::fprintf(stderr, "brdma: %s\n", error.c_str());
+  return loaded.errors.empty() ? 0 : 1;
+}
+
+std::string library_or_none() {
+  try {
+    return find_library();
+  } catch (const ProgramMissing&) {
+    return "";
+  }
+}
+
+}  // namespace
+
+int system_object(Invocation& invocation) {
+  const std::vector<std::string> words = parse_show(invocation);
+  constexpr std::array<std::string_view, 1> kWhat{"config"};
+  if (words.size() == 1 && find_word(words[0], kWhat) == 0) return print_settings("", invocation.style);
+  if (!words.empty()) throw UsageError("expected: brdma system [show [config]]");
+  Record record{"", {{"version", BRDMA_VERSION}, {"library", library_or_none()}}};
+  const auto answer = io::query_daemon({{"query", "version"}});
+  record.fields["brdmad"] = answer.ok() ? Json(answer.value()) : Json(nullptr);
+  print_records({record}, invocation.style);
+  return 0;
+}
+
+int recovery_object(Invocation& invocation) {
+  if (!parse_show(invocation).empty()) {
+    throw UsageError("expected: brdma recovery [show]. Set values in the files or variables: 'brdma recovery show -d'");
+  }
+  return print_settings("recovery.", invocation.style);
+}
+
+}  // namespace brdma

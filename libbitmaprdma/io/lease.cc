@@ -24,7 +24,7 @@
 namespace brdma::io {
 namespace {
 
-constexpr int kStartsMax = 50;  // a start takes milliseconds; the deadline ends it sooner
+constexpr int kStartsMax = 500;  // a start takes milliseconds: more means a daemon that ends as soon as it is ready
 
 // The sockets of this process's leases. One whose daemon is gone still holds port 4791, which would keep the next
 // daemon from starting; so acquire_lease() puts those aside.

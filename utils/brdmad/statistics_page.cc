@@ -10,8 +10,20 @@
 
 namespace brdma::daemon {
 
+namespace {
+
+io::FileDescriptor make_memory() {
+  constexpr unsigned kNoExecSeal = 8;  // MFD_NOEXEC_SEAL: since Linux 6.3, where the system may demand it
+  constexpr const char* kName = "brdma-statistics";
+  io::FileDescriptor fd{::memfd_create(kName, MFD_CLOEXEC | MFD_ALLOW_SEALING | kNoExecSeal)};
+  if (!fd.valid()) fd.reset(::memfd_create(kName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  return fd;
+}
+
+}  // namespace
+
 StatisticsMapping StatisticsMapping::create() {
-  io::FileDescriptor fd{::memfd_create("brdma-statistics", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  io::FileDescriptor fd = make_memory();
   if (!fd.valid() || ::ftruncate(fd.get(), sizeof(io::StatisticsPage)) != 0 ||
       ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return {};

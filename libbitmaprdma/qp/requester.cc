@@ -38,9 +38,7 @@ bool Requester::poll_requests(TransmitBatch& batch, Instant now) {
 bool Requester::has_output(Instant /*now*/) const {
   Impl& me = *impl_;
   if (!me.id.can_send() || me.rnr_until) return false;
-  if (me.window.pending() > 0) {
-    return !me.id.bitmap_agreed || me.flight.pipe == 0 || me.flight.pipe + me.id.mtu() <= me.congestion.bytes();
-  }
+  if (me.window.pending() > 0) return me.congestion_admits(me.id.mtu()) || me.patience.exempt > 0;
   return me.ready_to_send_new();
 }
 

@@ -41,6 +41,7 @@ struct Patience {
   Instant activity;       // last time that anything left or came: the probe waits for silence
   unsigned timeouts = 0;  // since the last progress: doubles the next one
   bool probed = false;    // one probe a silence
+  unsigned exempt = 0;    // retransmissions that may pass the congestion window: what was sent before fills it still
   std::optional<Instant> in_doubt_before;  // a timeout fired then: what was sent before is resent once the peer is
                                            // heard to have got something sent after
 };
@@ -119,6 +120,9 @@ struct Requester::Impl {
   bool request_resend(Sequence sequence, const Message& message, Counter cause, Instant now);
   // All that is not acknowledged in [from, to); how many. READ requests and atomics as a whole.
   std::uint32_t request_resend_range(Sequence from, Sequence to, Counter cause, Instant now);
+  [[nodiscard]] bool congestion_admits(std::uint32_t payload) const {
+    return !id.bitmap_agreed || flight.pipe == 0 || flight.pipe + payload <= congestion.bytes();
+  }
   bool poll_resend(TransmitBatch& batch, Instant now);
   bool resend_data(Sequence sequence, const Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
   bool resend_request(Sequence sequence, Message& message, TransmitBatch& batch, Instant now);

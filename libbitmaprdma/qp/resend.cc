@@ -60,8 +60,8 @@ bool Requester::Impl::resend_data(Sequence sequence, const Message& message, Pay
                                   TransmitBatch& batch, Instant now) {
   const std::uint32_t mtu = id.mtu();
   const std::uint32_t payload = message.payload_at(sequence, mtu);
-  // Under the congestion window like new packets; one may always leave.
-  if (id.bitmap_agreed && flight.pipe > 0 && flight.pipe + payload > congestion.bytes()) {
+  // Under the congestion window like new packets, but for what breaks a silence.
+  if (!congestion_admits(payload) && patience.exempt == 0) {
     congestion_limited = true;
     return false;
   }
@@ -75,6 +75,7 @@ bool Requester::Impl::resend_data(Sequence sequence, const Message& message, Pay
   const std::size_t bytes = TransmitBatch::packet_bytes(packet, payload);
   if (!batch.fits(bytes, cursor.slices().size(), packet.bitmap)) return false;
   packet.bth.ack_request = window.pending() == 1 || wants_ack(message, sequence + 1 == message.end());
+  if (!congestion_admits(payload)) --patience.exempt;
   batch.add(packet, cursor.slices(), payload);
   window.retransmitted(psn_of(sequence), batch.path(), now);
   flight.pipe += payload;

@@ -112,6 +112,7 @@ void Requester::Impl::fire_retransmit_timeout(Instant now) {
   }
   congestion.on_timeout(now);
   patience.in_doubt_before = now;
+  patience.exempt = 2;
   const Sequence last = last_open(now);
   Sequence first = base;
   while (window.entry(psn_of(first)).state == EntryState::kAcked) ++first;
@@ -128,6 +129,7 @@ void Requester::Impl::fire_retransmit_timeout(Instant now) {
 void Requester::Impl::fire_probe(Instant now) {
   env.trace(now, id.qpn, trace::TimeoutFired{true, window.base()});
   patience.probed = true;
+  patience.exempt = 1;
   patience.activity = now;
   const Sequence last = last_open(now);
   const Message& message = message_of(last);

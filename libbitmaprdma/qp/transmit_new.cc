@@ -43,7 +43,7 @@ bool Requester::Impl::admits(std::uint32_t psns, std::uint32_t payload, bool ans
     credit_stalled = true;
     return false;
   }
-  if (!answered && flight.pipe > 0 && flight.pipe + payload > congestion.bytes()) {
+  if (!answered && !congestion_admits(payload)) {
     congestion_limited = true;
     return false;
   }
@@ -207,6 +207,7 @@ void Requester::Impl::left(Instant now) {
   patience.progress = patience.timeout_from = now;
   patience.timeouts = 0;
   patience.probed = false;
+  patience.exempt = 0;
   patience.in_doubt_before.reset();
 }
 

@@ -20,7 +20,7 @@ void run_world(const Faults& faults, Random& random) {
   PairOptions options;
   options.mode[0] = options.mode[1] = faults.mode;
   options.settle = false;
-  options.timeout = 10;  // 4 ms: standard modes wait so long
+  options.timeout = faults.mode == RecoveryMode::kBitmap ? 16 : 10;  // 4 ms: standard modes wait so long
   options.recovery.depth_max = random.below(2) == 0 ? 8 : 0;
   TwoEngines pair{options};
   pair.drop = [&](const Sent&) { return random.chance_per_million(faults.loss); };
@@ -85,7 +85,7 @@ void run_world(const Faults& faults, Random& random) {
       const std::uint64_t at = (i == 0 ? 0 : kWorks * kRoom) + n * kRoom;
       ASSERT_TRUE(pair.same(at, done[n].byte_length)) << i << " " << n;
     }
-    ASSERT_EQ(got.size(), received[i].size());
+    ASSERT_EQ(got.size(), received[i].size()) << pair.standing(1 - i) << pair.story({""});
     for (std::size_t n = 0; n < got.size(); ++n) ASSERT_EQ(got[n].wr_id, received[i][n]);
     EXPECT_EQ(pair.accepted_and_dropped(i), pair.side[i].count(Counter::kReceivedPackets));
   }

@@ -1,18 +1,19 @@
-// io/ack_deferral.h - is it worth holding an acknowledgement back until the application's next post? Pure: told the
-// time, sends nothing.
+// io/ack_deferral.h - is it worth holding an acknowledgement back until the application's next post? Pure: told what
+// happens, sends nothing.
 //
 // In a ping-pong the acknowledgement of the message just received can leave behind the reply in one GSO message. That
-// saves a send in the critical path; and it keeps a peer that polls its memory in step: it sits in ibv_poll_cq until
-// our acknowledgement comes, so our reply is received in the same call, and the peer, which then spins on memory
-// without calling us, finds it there (ib_write_lat does just this).
-// The price, when no post follows, is an acknowledgement that is late by `delay_max`, or, if nobody is there to send it
-// in time, by up to a round of the parked progress thread. So the past decides: a hold-back that a post ended in time
-// is a hit; one that ran out is a miss, after which the next ones (16, then twice as many for each miss in a row) are
-// sent at once.
+// saves a send in the critical path, and it keeps a peer that polls its memory in step: it sits in ibv_poll_cq until
+// our acknowledgement comes, so our reply is received by the same call, and the peer, which then spins on memory
+// without calling us, finds it there (ib_write_lat does just this). An acknowledgement that travels alone lets the peer
+// out of ibv_poll_cq too early; then its parked progress thread must take over, which costs far more than the wait.
+//
+// The price, when no post follows, is an acknowledgement that is late by `hold_max`. So the past decides, by a score in
+// [-8, 8]: a post within hold_max of an acknowledgement's falling due +1; none before the next one falls due, or only a
+// late one, -1; one that was held back in vain -4. Held back is from 2 on. One mishap (a program that lost its core for
+// a moment) does not stop a ping-pong, and a program that only receives never holds anything back.
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
 #include <optional>
 
 #include "base/units.h"
@@ -21,58 +22,45 @@ namespace brdma::io {
 
 class AckDeferral {
  public:
-  explicit AckDeferral(Duration delay_max) : delay_max_(delay_max) {}
+  explicit AckDeferral(Duration hold_max) : hold_max_(hold_max) {}
 
-  // Asked when only deferrable output is due. True: hold it back (until deadline()).
+  // Asked when nothing but deferrable output is due. True: hold it back (at most until deadline()).
   [[nodiscard]] bool hold_back(Instant now) {
-    if (holding_) return now < since_ + delay_max_;
-    if (penalty_left_ > 0) {
-      --penalty_left_;
-      return false;
-    }
-    holding_ = true;
-    since_ = now;
-    return true;
+    if (holding_) return now < due_ + hold_max_;
+    if (unanswered_) add(-1);
+    unanswered_ = true;
+    due_ = now;
+    holding_ = score_ >= kScoreToHold && hold_max_ > Duration{};
+    return holding_;
   }
-  // The application posted: whatever was held back leaves with its data.
+  // The application posts: whatever is held back leaves with its data.
   void posted(Instant now) {
-    if (!holding_) return;
-    if (now < since_ + delay_max_) {
-      penalty_ = kPenaltyMin;
-      holding_ = false;
-    } else {
-      missed();
-    }
+    if (unanswered_) add(now < due_ + hold_max_ ? 1 : -1);
+    unanswered_ = holding_ = false;
   }
-  // What was held back left without data of the application's. `gained`: more output came up by itself that it joined,
-  // so nothing was lost by waiting.
-  void sent(bool gained) {
+  // What was held back left without data of the application's. `joined`: with other output that came up meanwhile, so
+  // that nothing was lost by waiting.
+  void sent(bool joined) {
     if (!holding_) return;
-    if (gained) {
-      holding_ = false;
-    } else {
-      missed();
-    }
+    holding_ = false;
+    if (!joined) add(-4);
   }
+
   [[nodiscard]] bool holding() const { return holding_; }
   // When what is held back must leave.
   [[nodiscard]] std::optional<Instant> deadline() const {
-    return holding_ ? std::optional{since_ + delay_max_} : std::nullopt;
+    return holding_ ? std::optional{due_ + hold_max_} : std::nullopt;
   }
 
  private:
-  static constexpr std::uint32_t kPenaltyMin = 16, kPenaltyMax = 4096;
-  void missed() {
-    penalty_left_ = penalty_;
-    penalty_ = std::min(penalty_ * 2, kPenaltyMax);
-    holding_ = false;
-  }
+  static constexpr int kScoreMax = 8, kScoreToHold = 2;
+  void add(int points) { score_ = std::clamp(score_ + points, -kScoreMax, kScoreMax); }
 
-  Duration delay_max_;
+  Duration hold_max_;
   bool holding_ = false;
-  Instant since_;
-  std::uint32_t penalty_ = kPenaltyMin;  // after the next miss
-  std::uint32_t penalty_left_ = 0;
+  bool unanswered_ = false;  // an acknowledgement fell due at due_, and no post came yet
+  Instant due_;
+  int score_ = 0;
 };
 
 }  // namespace brdma::io

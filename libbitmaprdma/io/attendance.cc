@@ -2,14 +2,20 @@
 #include "io/attendance.h"
 
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
+
+#include <algorithm>
 
 namespace brdma::io {
 
-Attendance::Attendance() : wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+Attendance::Attendance()
+    : wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      timer_fd_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {}
 
 Attendance::~Attendance() {
   if (wake_fd_ >= 0) close(wake_fd_);
+  if (timer_fd_ >= 0) close(timer_fd_);
 }
 
 // The thread stores kParked and then asks application_spins(); here the count goes back to 0 and then the state is
@@ -17,7 +23,7 @@ Attendance::~Attendance() {
 void Attendance::request_charge() {
   armed_.store(true, std::memory_order_relaxed);
   empty_polls_.store(0);
-  if (thread_.load() == Thread::kParked) wake();
+  if (thread_.load() == Thread::kParked) wake_requested_ = true;
 }
 
 void Attendance::take_charge() {
@@ -28,8 +34,12 @@ void Attendance::take_charge() {
 void Attendance::deadline_is(std::optional<Instant> deadline) {
   if (thread() != Thread::kBlocked || !deadline) return;
   if (blocked_until_ && *blocked_until_ <= *deadline) return;
-  blocked_until_ = deadline;  // one wake is enough
-  wake();
+  blocked_until_ = deadline;
+  constexpr std::int64_t kNsPerSecond = 1'000'000'000;
+  const std::int64_t ns = std::max<std::int64_t>(deadline->ns(), 1);  // 0 would switch it off
+  itimerspec when{};
+  when.it_value = {ns / kNsPerSecond, ns % kNsPerSecond};
+  timerfd_settime(timer_fd_, TFD_TIMER_ABSTIME, &when, nullptr);
 }
 
 void Attendance::block_until(std::optional<Instant> deadline) {
@@ -45,6 +55,7 @@ void Attendance::wake() {
 void Attendance::clear_wake() {
   std::uint64_t count;
   (void)!read(wake_fd_, &count, sizeof(count));
+  (void)!read(timer_fd_, &count, sizeof(count));
 }
 
 }  // namespace brdma::io

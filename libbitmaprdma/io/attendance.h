@@ -1,12 +1,16 @@
 // io/attendance.h - who makes progress now: the application by its calls, or the progress thread. The few words that
-// both sides read without the shard's lock, and the eventfd that wakes the thread.
+// both sides read without the shard's lock, and the descriptors that wake the thread.
+// A wake-up is asked for while the lock is held and done after it was given back: the thread may preempt
+// whoever wakes it, and would find the lock taken.
 //
 // States of the thread:
 //   kAbsent    not started: only calls make progress
 //   kParked    the application polls; the thread looks now and then whether it still does
 //   kSpinning  in charge, polling the socket
-//   kBlocked   in charge, asleep until a packet, a deadline or wake()
+//   kBlocked   in charge, asleep until a packet, a deadline or a wake-up
 #pragma once
+
+#include <sched.h>
 
 #include <atomic>
 #include <cstdint>
@@ -20,19 +24,30 @@ class Attendance {
  public:
   enum class Thread : std::uint8_t { kAbsent, kParked, kSpinning, kBlocked };
 
-  Attendance();  // without an eventfd (no descriptors left) the thread is never started
+  Attendance();  // without its descriptors (none left) the thread is never started
   ~Attendance();
   Attendance(const Attendance&) = delete;
   Attendance& operator=(const Attendance&) = delete;
 
   // --- the application's calls; the shard's lock is held ---
-  void called() { bump(calls_); }
+  void called() {
+    bump(calls_);
+    core_.store(sched_getcpu(), std::memory_order_relaxed);
+  }
   void polled_in_vain() { bump(empty_polls_); }
   // The application may go to sleep now, it has armed a completion queue: the thread must be in charge.
   void request_charge();
   void notified() { armed_.store(false, std::memory_order_relaxed); }
-  // After a call: the earliest deadline there is. Wakes a thread that would oversleep it.
+  // After a call: the earliest deadline there is. A thread that would oversleep it is woken then, not now: most often
+  // the application goes on polling.
   void deadline_is(std::optional<Instant> deadline);
+  [[nodiscard]] bool take_wake_request() {
+    if (!wake_requested_) [[likely]]
+      return false;
+    wake_requested_ = false;
+    return true;
+  }
+  void wake();  // the lock is not held
 
   // --- the thread's side ---
   [[nodiscard]] std::uint64_t calls() const { return calls_.load(std::memory_order_relaxed); }
@@ -46,9 +61,13 @@ class Attendance {
   void block_until(std::optional<Instant> deadline);
   void clear_wake();
 
+  // Where the application made its last call.
+  [[nodiscard]] int core() const { return core_.load(std::memory_order_relaxed); }
+
   [[nodiscard]] Thread thread() const { return thread_.load(std::memory_order_relaxed); }
-  void wake();
+  [[nodiscard]] bool usable() const { return wake_fd_ >= 0 && timer_fd_ >= 0; }
   [[nodiscard]] int wake_fd() const { return wake_fd_; }
+  [[nodiscard]] int timer_fd() const { return timer_fd_; }
 
  private:
   static constexpr std::uint64_t kVainPolls = 8;
@@ -58,10 +77,12 @@ class Attendance {
   }
   alignas(64) std::atomic<std::uint64_t> calls_{0};
   std::atomic<std::uint64_t> empty_polls_{0};
+  std::atomic<int> core_{-1};
   alignas(64) std::atomic<Thread> thread_{Thread::kAbsent};
   std::atomic<bool> armed_{false};        // a completion queue was, since the last notification
   std::optional<Instant> blocked_until_;  // guarded by the shard's lock; none: no deadline
-  int wake_fd_;
+  bool wake_requested_ = false;           // likewise
+  int wake_fd_, timer_fd_;
 };
 
 }  // namespace brdma::io

@@ -20,6 +20,9 @@ namespace brdma {
 namespace {
 
 constexpr int kEventDeviceFatal = 8;  // IBV_EVENT_DEVICE_FATAL
+// Long enough for an application that spins on its memory to get a core and post its reply, and well below the time
+// after which a peer probes.
+constexpr Duration kAckHoldMax = 100_us;
 
 std::uint64_t random_seed() {
   std::uint64_t seed = 0;
@@ -33,6 +36,8 @@ EngineConfig engine_config(const io::ContextImpl::Options& options, const io::Le
                            const std::vector<io::TransmitSocket>& transmit_sockets) {
   EngineConfig config;
   config.recovery = options.recovery;
+  // Somebody watches over what is held back, and whether that pays (io/ack_deferral.h).
+  if (config.recovery.ack_delay > Duration{}) config.recovery.ack_hold_max = kAckHoldMax;
   config.seed = options.seed;
   config.slot = lease.slot;
   config.slot_bits = lease.slot_bits;
@@ -50,6 +55,13 @@ EngineConfig engine_config(const io::ContextImpl::Options& options, const io::Le
   return config;
 }
 
+void give_back(io::Shard& shard) {
+  const bool wake = shard.attendance().take_wake_request();
+  shard.lock().unlock();
+  if (wake) [[unlikely]]
+    shard.attendance().wake();
+}
+
 // Holds a shard's lock for one call; polls in a loop must not starve other threads that want it.
 class Call {
  public:
@@ -60,7 +72,7 @@ class Call {
     }
     shard_.lock().lock();
   }
-  ~Call() { shard_.lock().unlock(); }
+  ~Call() { give_back(shard_); }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
@@ -147,7 +159,7 @@ Context::Session::~Session() {
   Impl& impl = *context_.impl_;
   impl.shard.settle(io::monotonic_now());
   impl.start_thread_if_needed();
-  impl.shard.lock().unlock();
+  give_back(impl.shard);
 }
 
 Engine& Context::Session::engine() { return context_.impl_->shard.engine(); }

@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 
@@ -22,6 +23,9 @@ using State = Attendance::Thread;
 
 // A deadline nearer than this is awaited spinning: going to sleep and waking up takes about as long.
 constexpr Duration kSleepMin = 20_us;
+// The application spins on its memory and is to reply: on another core it does so within a microsecond; else it needs
+// this one.
+constexpr Duration kReplyWait = 3_us;
 constexpr int kRelaxBetweenRounds = 8;  // leaves the application's thread a moment to take the lock
 
 void relax() {
@@ -42,7 +46,7 @@ ProgressThread::~ProgressThread() {
 }
 
 bool ProgressThread::start() {
-  if (shard_.attendance().wake_fd() < 0) return false;
+  if (!shard_.attendance().usable()) return false;
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // a new thread inherits the mask
@@ -63,16 +67,39 @@ void ProgressThread::run() {
   }
 }
 
+// Whoever holds the lock makes progress: a few tries. But he may have lost his core, to us even.
+void ProgressThread::take_lock() {
+  constexpr int kTries = 16;
+  for (int i = 0; i < kTries; ++i) {
+    if (shard_.lock().try_lock()) return;
+    relax();
+  }
+  shard_.lock().lock();
+}
+
+// How long to go on polling the socket after the last packet.
+Duration ProgressThread::spin_time(Instant now) {
+  const Attendance& attendance = shard_.attendance();
+  if (attendance.calls() != calls_seen_) {
+    calls_seen_ = attendance.calls();
+    last_call_ = now;
+  }
+  if (shard_.awaits_reply()) return std::min(kReplyWait, options_.spin);
+  // The application runs, though it does not poll, and needs this core to look at its memory.
+  const bool runs = now - last_call_ < options_.park_interval_max && !attendance.armed();
+  if (runs && attendance.core() == sched_getcpu()) return Duration{};
+  return options_.spin;
+}
+
 // Returns when the application spins itself.
 void ProgressThread::be_in_charge() {
   Attendance& attendance = shard_.attendance();
-  ShardLock& lock = shard_.lock();
   bool first = true;
   Instant last_busy = monotonic_now();
   for (; !stopping(); relax()) {
     if (!first && attendance.application_spins()) return;
-    if (!lock.try_lock()) continue;  // whoever holds it makes progress
-    std::unique_lock held{lock, std::adopt_lock};
+    take_lock();
+    std::unique_lock held{shard_.lock(), std::adopt_lock};
     if (first) {
       attendance.take_charge();
     } else {
@@ -85,7 +112,7 @@ void ProgressThread::be_in_charge() {
     if (round.busy) last_busy = now;
     const auto deadline = shard_.next_deadline();
     const Duration left = deadline ? *deadline - now : Duration{};
-    if (now - last_busy < options_.spin || (deadline && left < kSleepMin)) continue;
+    if (now - last_busy < spin_time(now) || (deadline && left < kSleepMin)) continue;
     attendance.block_until(deadline);
     const int writable_fd = shard_.blocked_fd();
     held.unlock();
@@ -108,12 +135,14 @@ void ProgressThread::stay_parked() {
 
 void ProgressThread::sleep(bool on_packets, int writable_fd, Duration at_most, bool bounded) {
   constexpr std::int64_t kNsPerSecond = 1'000'000'000;
-  std::array<pollfd, 4> fds{pollfd{shard_.attendance().wake_fd(), POLLIN, 0}, pollfd{options_.watched_fd, POLLRDHUP, 0},
+  const Attendance& attendance = shard_.attendance();
+  std::array<pollfd, 5> fds{pollfd{options_.watched_fd, POLLRDHUP, 0}, pollfd{attendance.wake_fd(), POLLIN, 0},
+                            pollfd{attendance.timer_fd(), POLLIN, 0},
                             pollfd{on_packets ? shard_.receive_fd() : -1, POLLIN, 0}, pollfd{writable_fd, POLLOUT, 0}};
   const timespec timeout{at_most.ns() / kNsPerSecond, at_most.ns() % kNsPerSecond};
   if (ppoll(fds.data(), fds.size(), bounded ? &timeout : nullptr, nullptr) <= 0) return;
-  if (fds[0].revents != 0) shard_.attendance().clear_wake();
-  if (fds[1].revents != 0) {
+  if ((fds[1].revents | fds[2].revents) != 0) shard_.attendance().clear_wake();
+  if (fds[0].revents != 0) {
     options_.watched_fd = -1;
     const std::lock_guard held{shard_.lock()};
     if (options_.on_hangup) options_.on_hangup();

@@ -50,6 +50,8 @@ class ProgressThread {
  private:
   void run();
   void be_in_charge();
+  void take_lock();
+  [[nodiscard]] Duration spin_time(Instant now);
   void stay_parked();
   void sleep(bool on_packets, int writable_fd, Duration at_most, bool bounded);
   [[nodiscard]] bool stopping() const { return stop_.load(std::memory_order_relaxed); }
@@ -57,6 +59,8 @@ class ProgressThread {
   Shard& shard_;
   Options options_;
   Duration park_interval_;
+  std::uint64_t calls_seen_ = 0;  // and since when it has been so many:
+  Instant last_call_;
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };

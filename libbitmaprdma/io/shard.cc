@@ -45,7 +45,7 @@ Shard::Shard(const EngineConfig& config, ReceiveSocket receive_socket, std::vect
       slot_(config.slot),
       slot_mask_((1u << config.slot_bits) - 1),
       engine_(config, statistics, nullptr),
-      deferral_(config.recovery.ack_delay) {}
+      deferral_(config.recovery.ack_hold_max) {}
 
 std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out) {
   attendance_.called();

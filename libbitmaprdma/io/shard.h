@@ -57,6 +57,8 @@ class Shard {
   };
   Round make_progress();
   [[nodiscard]] std::optional<Instant> next_deadline() const;
+  // An acknowledgement waits for the application's reply: let it run.
+  [[nodiscard]] bool awaits_reply() const { return deferral_.holding(); }
   // The descriptor whose becoming writable lets the pending batch go on; -1: nothing pending.
   [[nodiscard]] int blocked_fd() const;
   [[nodiscard]] int receive_fd() const { return receive_socket_.fd(); }

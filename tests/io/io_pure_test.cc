@@ -66,49 +66,72 @@ TEST(SplitBatch, ManySlicesOnePacket) { EXPECT_THAT(split({"a", "b", "", "c"}, 3
 
 constexpr Instant at(std::int64_t us) { return Instant{} + 1_us * us; }
 
-TEST(AckDeferral, HeldBackUntilThePostThatFollows) {
-  AckDeferral deferral{5_us};
-  for (int i = 0; i < 100; ++i) {
+// An acknowledgement falls due, and the application replies a microsecond later.
+void reply(AckDeferral& deferral, std::int64_t us, bool held) {
+  EXPECT_EQ(deferral.hold_back(at(us)), held) << us;
+  deferral.posted(at(us + 1));
+  EXPECT_FALSE(deferral.holding());
+}
+
+TEST(AckDeferral, HoldsOnceRepliesAreSeenToFollow) {
+  AckDeferral deferral{100_us};
+  reply(deferral, 0, false);
+  reply(deferral, 10, false);
+  for (int i = 2; i < 100; ++i) {
     EXPECT_TRUE(deferral.hold_back(at(i * 10)));
-    EXPECT_TRUE(deferral.hold_back(at(i * 10 + 4)));  // still
-    EXPECT_EQ(deferral.deadline(), at(i * 10 + 5));
-    deferral.posted(at(i * 10 + 4));
-    EXPECT_FALSE(deferral.holding());
+    EXPECT_TRUE(deferral.hold_back(at(i * 10 + 8)));  // asked again: still the same
+    EXPECT_EQ(deferral.deadline(), at(i * 10 + 100));
+    deferral.posted(at(i * 10 + 9));
   }
 }
-TEST(AckDeferral, RunsOutAtTheDeadline) {
-  AckDeferral deferral{5_us};
-  EXPECT_TRUE(deferral.hold_back(at(0)));
-  EXPECT_FALSE(deferral.hold_back(at(5)));
+TEST(AckDeferral, NeverHoldsWhatIsNotReplied) {
+  AckDeferral deferral{100_us};
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(deferral.hold_back(at(i)));
+  deferral.posted(at(101));                                          // -7
+  for (int i = 0; i < 9; ++i) reply(deferral, 200 + i * 10, false);  // 2
+  reply(deferral, 300, true);
 }
-TEST(AckDeferral, MissesMakeItCautious) {
-  AckDeferral deferral{5_us};
-  const auto miss = [&](std::int64_t us) {
-    EXPECT_TRUE(deferral.hold_back(at(us)));
-    EXPECT_FALSE(deferral.hold_back(at(us + 5)));
-    deferral.sent(/*gained=*/false);
-  };
-  miss(0);
-  for (int i = 0; i < 16; ++i) EXPECT_FALSE(deferral.hold_back(at(100))) << i;
-  miss(200);
-  for (int i = 0; i < 32; ++i) EXPECT_FALSE(deferral.hold_back(at(300))) << i;
-  EXPECT_TRUE(deferral.hold_back(at(400)));  // tries again, succeeds, and the patience is back
-  deferral.posted(at(401));
-  miss(500);
-  for (int i = 0; i < 16; ++i) EXPECT_FALSE(deferral.hold_back(at(600))) << i;
-  EXPECT_TRUE(deferral.hold_back(at(700)));
+TEST(AckDeferral, LateRepliesAreNone) {
+  AckDeferral deferral{100_us};
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_FALSE(deferral.hold_back(at(i * 1000)));
+    deferral.posted(at(i * 1000 + 100));
+  }
 }
-TEST(AckDeferral, APostThatCameTooLateIsAMiss) {
-  AckDeferral deferral{5_us};
-  EXPECT_TRUE(deferral.hold_back(at(0)));
-  deferral.posted(at(900));
-  EXPECT_FALSE(deferral.hold_back(at(901)));
+TEST(AckDeferral, OneMishapDoesNotStopIt) {
+  AckDeferral deferral{100_us};
+  for (int i = 0; i < 8; ++i) reply(deferral, i * 10, i >= 2);  // 8
+  EXPECT_TRUE(deferral.hold_back(at(200)));
+  EXPECT_FALSE(deferral.hold_back(at(300)));  // ran out
+  deferral.sent(/*joined=*/false);            // 4
+  deferral.posted(at(4000));                  // 3
+  reply(deferral, 4001, true);
 }
-TEST(AckDeferral, JoiningOtherOutputIsNoMiss) {
-  AckDeferral deferral{5_us};
-  EXPECT_TRUE(deferral.hold_back(at(0)));
-  deferral.sent(/*gained=*/true);
-  EXPECT_TRUE(deferral.hold_back(at(1)));
+TEST(AckDeferral, HoldingInVainStopsIt) {
+  AckDeferral deferral{100_us};
+  reply(deferral, 0, false);
+  reply(deferral, 10, false);
+  EXPECT_TRUE(deferral.hold_back(at(20)));
+  EXPECT_FALSE(deferral.hold_back(at(120)));
+  deferral.sent(/*joined=*/false);            // -2
+  EXPECT_FALSE(deferral.hold_back(at(200)));  // -3, for the last one was never replied
+  deferral.posted(at(201));                   // -2
+  for (int i = 0; i < 4; ++i) reply(deferral, 300 + i * 10, false);
+  reply(deferral, 400, true);
+}
+TEST(AckDeferral, JoiningOtherOutputIsNoLoss) {
+  AckDeferral deferral{100_us};
+  reply(deferral, 0, false);
+  reply(deferral, 10, false);
+  EXPECT_TRUE(deferral.hold_back(at(20)));
+  deferral.sent(/*joined=*/true);
+  EXPECT_FALSE(deferral.holding());
+  deferral.posted(at(21));
+  reply(deferral, 30, true);
+}
+TEST(AckDeferral, ZeroTurnsItOff) {
+  AckDeferral deferral{Duration{}};
+  for (int i = 0; i < 100; ++i) reply(deferral, i * 10, false);
 }
 
 }  // namespace

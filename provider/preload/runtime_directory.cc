@@ -9,17 +9,18 @@
 
 namespace brdma::preload {
 
-std::vector<std::string> runtime_candidates() {
-  std::vector<std::string> candidates;
+std::vector<std::vector<std::string>> runtime_candidates() {
+  std::vector<std::vector<std::string>> candidates;
   // Left over from another user after su or sudo: claim_directory() turns it down.
   if (const char* runtime = std::getenv("XDG_RUNTIME_DIR"); runtime != nullptr && runtime[0] == '/') {
-    candidates.push_back(std::string(runtime) + "/brdma");
+    candidates.push_back({std::string(runtime) + "/brdma"});
   }
   const std::string name = "brdma-" + std::to_string(::geteuid());
-  candidates.push_back("/tmp/" + name);
-  // A user namespace shows the outer root's directory as somebody else's, under the name that is ours here.
-  for (int i = 1; i <= 8; ++i) candidates.push_back("/tmp/" + name + "-" + std::to_string(i));
-  candidates.push_back("/dev/shm/" + name);
+  // In a user namespace the outer root's directory is somebody else's, under the name that is ours here.
+  std::vector<std::string> temporary{"/tmp/" + name};
+  for (int i = 1; i <= 8; ++i) temporary.push_back("/tmp/" + name + "-" + std::to_string(i));
+  candidates.push_back(std::move(temporary));
+  candidates.push_back({"/dev/shm/" + name});
   return candidates;
 }
 
@@ -34,11 +35,15 @@ int claim_directory(const std::string& path) {
 
 std::optional<std::string> with_runtime_directory(const std::function<int(const std::string&)>& use) {
   std::string tried;
-  for (const std::string& path : runtime_candidates()) {
-    int error = claim_directory(path);
+  for (const auto& names : runtime_candidates()) {
+    int error = EPERM;
+    std::string path;
+    for (std::size_t i = 0; i < names.size() && error == EPERM; ++i) {
+      path = names[i];
+      error = claim_directory(path);
+    }
     if (error == 0) error = use(path);
     if (error == 0) return std::nullopt;
-    // The numbered names only matter where somebody else holds the first one.
     tried += (tried.empty() ? "" : "; ") + path + ": " + std::strerror(error);
     if (error == EPERM) tried += " (not a directory of this user alone)";
   }

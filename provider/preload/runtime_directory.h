@@ -12,8 +12,9 @@
 
 namespace brdma::preload {
 
-// In the order in which they are tried.
-[[nodiscard]] std::vector<std::string> runtime_candidates();
+// In the order in which they are tried: for each place the names for it, of which the first that is not somebody else's
+// counts.
+[[nodiscard]] std::vector<std::vector<std::string>> runtime_candidates();
 
 // Makes the directory if it is missing. 0, or the errno value: EPERM when it belongs to somebody else, can be written
 // by others, or is not a directory.

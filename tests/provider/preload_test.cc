@@ -1,0 +1,362 @@
+// The parts behind the hooks, each by itself; the hooks in place are tests/provider/hooks_test.cc.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "event_pipe.h"
+#include "port.h"
+#include "preload/descriptors.h"
+#include "preload/device_files.h"
+#include "preload/device_tree.h"
+#include "preload/redirect.h"
+#include "preload/runtime_directory.h"
+#include "preload/uverbs_commands.h"
+
+namespace brdma::preload {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string shown(const char* path) {
+  const auto match = match_path(path);
+  if (!match) return "as it is";
+  static char out[PATH_MAX];
+  return join_path("/tree", *match, out) ? out : "too long";
+}
+
+TEST(Redirect, RewritesWhatIsOurs) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"/sys/class/infiniband", "/tree/sys/class/infiniband"},
+      {"/sys/class/infiniband/", "/tree/sys/class/infiniband/"},
+      {"/sys/class/infiniband/brdma_lo/ports/1/gids/0", "/tree/sys/class/infiniband/brdma_lo/ports/1/gids/0"},
+      {"/sys/class/infiniband_verbs", "/tree/sys/class/infiniband_verbs"},
+      {"/sys/class/infiniband_verbs/uverbs1/dev", "/tree/sys/class/infiniband_verbs/uverbs1/dev"},
+      {"/sys/class/infiniband_mad/abi_version", "/tree/sys/class/infiniband_mad/abi_version"},
+      {"/sys/class/infiniband_ucma/abi_version", "/tree/sys/class/infiniband_ucma/abi_version"},
+      {"/dev/infiniband", "/tree/dev/infiniband"},
+      {"/dev/infiniband/uverbs0", "/tree/dev/infiniband/uverbs0"},
+      {"//sys///class/./infiniband//x", "/tree/sys/class/infiniband//x"},
+      {"/./dev/./infiniband/rdma_cm", "/tree/dev/infiniband/rdma_cm"},
+  };
+  for (const auto& [path, expected] : cases) EXPECT_EQ(shown(path), expected) << path;
+}
+
+TEST(Redirect, LeavesEverythingElse) {
+  for (const char* path : {"", "/", "sys/class/infiniband", "/sys", "/sys/class", "/sys/class/net/lo",
+                           "/sys/class/infinibandx", "/sys/class/infiniband_verbsx/uverbs0", "/sys/class/infiniban",
+                           "/sys/classinfiniband", "/dev", "/dev/infinibandx", "/dev/infini", "/dev/null",
+                           "/home/sys/class/infiniband", "/.dev/infiniband", "/sys/class/..", "/dev/shm"}) {
+    EXPECT_EQ(shown(path), "as it is") << path;
+  }
+  EXPECT_EQ(shown(nullptr), "as it is");
+}
+
+TEST(Redirect, KnowsNodesAndTheDeviceList) {
+  EXPECT_TRUE(is_uverbs_node(*match_path("/dev/infiniband/uverbs12")));
+  EXPECT_TRUE(is_uverbs_node(*match_path("/dev/infiniband//uverbs0")));
+  EXPECT_FALSE(is_uverbs_node(*match_path("/dev/infiniband/rdma_cm")));
+  EXPECT_FALSE(is_uverbs_node(*match_path("/dev/infiniband")));
+  EXPECT_FALSE(is_uverbs_node(*match_path("/sys/class/infiniband_verbs/uverbs0")));
+  EXPECT_TRUE(is_device_list(*match_path("/sys/class/infiniband_verbs")));
+  EXPECT_TRUE(is_device_list(*match_path("/sys/class/infiniband_verbs/")));
+  EXPECT_FALSE(is_device_list(*match_path("/sys/class/infiniband_verbs/uverbs0")));
+  EXPECT_FALSE(is_device_list(*match_path("/sys/class/infiniband")));
+}
+
+TEST(Redirect, PathThatDoesNotFitIsLeft) {
+  const std::string path = "/dev/infiniband/" + std::string(PATH_MAX - 20, 'x');
+  EXPECT_EQ(shown(path.c_str()), "too long");
+}
+
+TEST(DescriptorMarks, FollowDuplicatesAndRanges) {
+  static DescriptorMarks marks;
+  EXPECT_FALSE(marks.is_marked(5));
+  marks.mark(5);
+  marks.mark(9);
+  EXPECT_TRUE(marks.is_marked(5));
+  EXPECT_FALSE(marks.is_marked(6));
+  marks.copy(5, 6);  // a duplicate of a node is one
+  EXPECT_TRUE(marks.is_marked(6));
+  marks.copy(7, 5);  // a file in a node's place is none
+  EXPECT_FALSE(marks.is_marked(5));
+  marks.clear_range(7, ~0u);
+  EXPECT_TRUE(marks.is_marked(6));
+  EXPECT_FALSE(marks.is_marked(9));
+  marks.clear_range(0, 6);
+  EXPECT_FALSE(marks.is_marked(6));
+}
+
+TEST(DescriptorMarks, OutOfRangeIsNeverMarked) {
+  static DescriptorMarks marks;
+  for (const int fd : {-1, DescriptorMarks::kDescriptorsMax, 1 << 30}) {
+    marks.mark(fd);
+    EXPECT_FALSE(marks.is_marked(fd)) << fd;
+  }
+}
+
+DeviceInfo device() {
+  DeviceInfo info;
+  info.name = "brdma_eth7";
+  info.netdev = "eth7";
+  info.ifindex = 7;
+  info.guid = 0x0200'00ff'fe00'0901;
+  info.speed_mbps = 25'000;
+  info.gids = {{IpAddress{{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0xff, 0xfe, 0, 9, 1}}, "eth7"},
+               {IpAddress::v4(10, 9, 0, 1), "eth7"}};
+  return info;
+}
+
+const TreeEntry* find(const std::vector<TreeEntry>& entries, const std::string& path) {
+  const auto found = std::find_if(entries.begin(), entries.end(), [&](const TreeEntry& e) { return e.path == path; });
+  return found == entries.end() ? nullptr : &*found;
+}
+
+TEST(DeviceFiles, SayWhatTheKernelWould) {
+  const auto entries = device_files(std::vector{device()}, makedev(1, 7));
+  const std::pair<const char*, const char*> files[] = {
+      {"sys/class/infiniband_verbs/abi_version", "6\n"},
+      {"sys/class/infiniband_verbs/uverbs7/ibdev", "brdma_eth7\n"},
+      {"sys/class/infiniband_verbs/uverbs7/dev", "1:7\n"},
+      {"sys/class/infiniband_verbs/uverbs7/abi_version", "1\n"},
+      {"sys/class/infiniband/brdma_eth7/node_type", "1: CA\n"},
+      {"sys/class/infiniband/brdma_eth7/node_guid", "0200:00ff:fe00:0901\n"},
+      {"sys/class/infiniband/brdma_eth7/ports/1/state", "4: ACTIVE\n"},
+      {"sys/class/infiniband/brdma_eth7/ports/1/link_layer", "Ethernet\n"},
+      {"sys/class/infiniband/brdma_eth7/ports/1/rate", "25 Gb/sec (1X EDR)\n"},
+      {"sys/class/infiniband/brdma_eth7/ports/1/gids/0", "fe80:0000:0000:0000:0200:00ff:fe00:0901\n"},
+      {"sys/class/infiniband/brdma_eth7/ports/1/gids/1", "0000:0000:0000:0000:0000:ffff:0a09:0001\n"},
+      {"sys/class/infiniband/brdma_eth7/ports/1/gid_attrs/types/0", "RoCE v2\n"},
+      {"sys/class/infiniband/brdma_eth7/ports/1/gid_attrs/types/1", "RoCE v2\n"},
+      {"sys/class/infiniband/brdma_eth7/ports/1/gid_attrs/ndevs/1", "eth7\n"},
+      {"sys/class/infiniband/brdma_eth7/ports/1/pkeys/0", "0xffff\n"},
+  };
+  for (const auto& [path, content] : files) {
+    const TreeEntry* entry = find(entries, path);
+    ASSERT_NE(entry, nullptr) << path;
+    EXPECT_EQ(entry->content, content) << path;
+  }
+  ASSERT_NE(find(entries, "dev/infiniband/uverbs7"), nullptr);
+  EXPECT_EQ(find(entries, "dev/infiniband/uverbs7")->content, "/dev/full");
+}
+
+// libibverbs takes a device for a new one when the time of its directory changes: it may depend on nothing but what the
+// device is.
+TEST(DeviceFiles, DirectoryTimeIsTheDevicesIdentity) {
+  const std::string path = "sys/class/infiniband/brdma_eth7";
+  const auto before = device_files(std::vector{device()}, makedev(1, 7));
+  DeviceInfo changed = device();
+  changed.gids.push_back({IpAddress::v4(10, 9, 0, 2), "eth7"});
+  changed.active = false;
+  const auto after = device_files(std::vector{changed}, makedev(1, 7));
+  EXPECT_NE(hash_of(before), hash_of(after));
+  EXPECT_NE(find(before, path)->mtime_seconds, 0);
+  EXPECT_EQ(find(before, path)->mtime_seconds, find(after, path)->mtime_seconds);
+  changed.guid += 1;
+  EXPECT_NE(find(before, path)->mtime_seconds,
+            find(device_files(std::vector{changed}, makedev(1, 7)), path)->mtime_seconds);
+}
+
+class TreeTest : public testing::Test {
+ protected:
+  TreeTest() : directory_(fs::temp_directory_path() / ("brdma-tree-test-" + std::to_string(::getpid()))) {
+    fs::remove_all(directory_);
+    fs::create_directory(directory_);
+  }
+  ~TreeTest() override { fs::remove_all(directory_); }
+  std::size_t trees() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(directory_), fs::directory_iterator()));
+  }
+  static std::string read(const fs::path& path) {
+    std::ifstream file(path);
+    std::stringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+  fs::path directory_;
+};
+
+TEST_F(TreeTest, IsWrittenOnceAndShared) {
+  const auto entries = device_files(std::vector{device()}, makedev(1, 7));
+  const auto first = DeviceTree::open_in(directory_, entries);
+  ASSERT_TRUE(first.ok()) << std::strerror(first.reason());
+  const fs::path gid = first.value().root() + "/sys/class/infiniband/brdma_eth7/ports/1/gids/1";
+  EXPECT_EQ(read(gid), "0000:0000:0000:0000:0000:ffff:0a09:0001\n");
+  struct stat status {};
+  ASSERT_EQ(::stat((first.value().root() + "/dev/infiniband/uverbs7").c_str(), &status), 0);
+  EXPECT_TRUE(S_ISCHR(status.st_mode));
+  const std::string device_directory = first.value().root() + "/sys/class/infiniband/brdma_eth7";
+  ASSERT_EQ(::stat(device_directory.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mtim.tv_sec, find(entries, "sys/class/infiniband/brdma_eth7")->mtime_seconds);
+  const auto second = DeviceTree::open_in(directory_, entries);
+  ASSERT_TRUE(second.ok());
+  EXPECT_EQ(second.value().root(), first.value().root());
+  EXPECT_EQ(trees(), 1u);
+}
+
+TEST_F(TreeTest, PruningSparesWhatIsInUse) {
+  const auto entries = device_files(std::vector{device()}, makedev(1, 7));
+  {
+    const auto used = DeviceTree::open_in(directory_, entries);
+    ASSERT_TRUE(used.ok());
+    fs::create_directory(directory_ / "new-half01");  // of a process that died while writing
+    prune_trees(directory_, 0);
+    EXPECT_EQ(trees(), 1u);
+    EXPECT_TRUE(fs::exists(used.value().root()));
+  }
+  prune_trees(directory_, 3600);  // unused, but not for long
+  EXPECT_EQ(trees(), 1u);
+  prune_trees(directory_, 0);
+  EXPECT_EQ(trees(), 0u);
+}
+
+TEST_F(TreeTest, NoRoomLeavesNothingBehind) {
+  const auto entries = device_files(std::vector{device()}, makedev(1, 7));
+  const auto tree = DeviceTree::open_in(directory_ / "missing", entries);
+  ASSERT_FALSE(tree.ok());
+  EXPECT_EQ(tree.reason(), ENOENT);
+  auto broken = entries;
+  broken.push_back({TreeEntry::Kind::kFile, "no/such/parent", "x", 0});
+  EXPECT_FALSE(DeviceTree::open_in(directory_, broken).ok());
+  EXPECT_EQ(trees(), 0u);
+}
+
+TEST_F(TreeTest, OnlyADirectoryOfOursIsClaimed) {
+  const fs::path fresh = directory_ / "fresh";
+  EXPECT_EQ(claim_directory(fresh), 0);
+  EXPECT_EQ(fs::status(fresh).permissions(), fs::perms::owner_all);
+  EXPECT_EQ(claim_directory(fresh), 0);
+  fs::permissions(fresh, fs::perms::others_write, fs::perm_options::add);
+  EXPECT_EQ(claim_directory(fresh), EPERM);
+  fs::create_directory_symlink(directory_, directory_ / "trap");
+  EXPECT_EQ(claim_directory(directory_ / "trap"), EPERM);
+  std::ofstream(directory_ / "file") << "x";
+  EXPECT_EQ(claim_directory(directory_ / "file"), EPERM);
+  EXPECT_EQ(claim_directory(directory_ / "no" / "parent"), ENOENT);
+  if (::geteuid() == 0) {
+    const fs::path foreign = directory_ / "foreign";
+    fs::create_directory(foreign);
+    ASSERT_EQ(::chown(foreign.c_str(), 12345, 12345), 0);
+    EXPECT_EQ(claim_directory(foreign), EPERM);
+  }
+}
+
+TEST(RuntimeDirectory, PrefersTheUsersOwn) {
+  ::setenv("XDG_RUNTIME_DIR", "/run/user/77", 1);
+  EXPECT_EQ(runtime_candidates().front().front(), "/run/user/77/brdma");
+  ::setenv("XDG_RUNTIME_DIR", "relative", 1);
+  EXPECT_EQ(runtime_candidates().front().front(), "/tmp/brdma-" + std::to_string(::geteuid()));
+  ::unsetenv("XDG_RUNTIME_DIR");
+}
+
+TEST(RuntimeDirectory, FailureNamesEachPlaceAndTheCure) {
+  const auto sentence = with_runtime_directory([](const std::string&) { return ENOSPC; });
+  ASSERT_TRUE(sentence.has_value());
+  EXPECT_THAT(*sentence, testing::HasSubstr("No space left on device"));
+  EXPECT_THAT(*sentence, testing::HasSubstr("/dev/shm/brdma-"));
+  EXPECT_THAT(*sentence, testing::HasSubstr("set XDG_RUNTIME_DIR"));
+}
+
+TEST(UverbsCommands, OnlyTheOneCommandIsTaken) {
+  struct {
+    std::uint32_t command = 17;
+    std::uint16_t in_words = 4, out_words = 1;
+    std::uint64_t response;
+  } command;
+  std::uint32_t fd = 0;
+  command.response = reinterpret_cast<std::uintptr_t>(&fd);
+  EXPECT_TRUE(is_create_completion_channel(&command, sizeof command));
+  EXPECT_FALSE(is_create_completion_channel(&command, sizeof command - 1));
+  auto other = command;
+  other.command = 3;
+  EXPECT_FALSE(is_create_completion_channel(&other, sizeof other));
+  other = command;
+  other.in_words = 5;
+  EXPECT_FALSE(is_create_completion_channel(&other, sizeof other));
+  ASSERT_EQ(create_completion_channel(&command, sizeof command), 16);
+  const int channel = static_cast<int>(fd);
+  EXPECT_NE(::fcntl(channel, F_GETFD) & FD_CLOEXEC, 0);
+  EXPECT_EQ(::fcntl(channel, F_GETFL) & O_NONBLOCK, 0);
+  EXPECT_EQ(::close(channel), 0);
+}
+
+using Record = std::uint64_t;
+std::span<const std::byte> bytes_of(const Record& record) { return std::as_bytes(std::span(&record, 1)); }
+
+TEST(EventPipe, RecordsComeOutAndPurgeTakesOnlyItsOwn) {
+  const auto pipe = provider::make_event_pipe();
+  ASSERT_TRUE(pipe.ok());
+  const auto writer = provider::open_writer(pipe.value());
+  ASSERT_TRUE(writer.ok());
+  for (const Record record : {1, 2, 1, 3, 1, 4}) EXPECT_TRUE(provider::write_record(writer.value(), bytes_of(record)));
+  const auto is_one = [](std::span<const std::byte> bytes) {
+    Record record;
+    std::memcpy(&record, bytes.data(), sizeof record);
+    return record == 1;
+  };
+  EXPECT_EQ(provider::purge_records(writer.value(), sizeof(Record), is_one), 3u);
+  for (const Record expected : {2, 3, 4}) {
+    pollfd readable{pipe.value(), POLLIN, 0};
+    ASSERT_EQ(::poll(&readable, 1, 0), 1);
+    Record record = 0;
+    ASSERT_EQ(::read(pipe.value(), &record, sizeof record), 8);
+    EXPECT_EQ(record, expected);
+  }
+  pollfd readable{pipe.value(), POLLIN, 0};
+  EXPECT_EQ(::poll(&readable, 1, 0), 0);
+  ::close(writer.value());
+  ::close(pipe.value());
+}
+
+// The program's O_NONBLOCK is its own, and ours ours; a full pipe grows, then refuses: it never blocks.
+TEST(EventPipe, WriterNeverBlocks) {
+  const auto pipe = provider::make_event_pipe();
+  ASSERT_TRUE(pipe.ok());
+  const auto writer = provider::open_writer(pipe.value());
+  ASSERT_TRUE(writer.ok());
+  EXPECT_EQ(::fcntl(pipe.value(), F_GETFL) & O_NONBLOCK, 0);
+  unsigned written = 0;
+  while (provider::write_record(writer.value(), bytes_of(7))) ++written;
+  EXPECT_GE(written, 8192u);  // what 64 KiB hold; as a rule 1 MiB
+  EXPECT_EQ(provider::purge_records(writer.value(), sizeof(Record), [](auto) { return true; }), written);
+  ::close(writer.value());
+  ::close(pipe.value());
+}
+
+TEST(EventPipe, WriterOfAnythingElseIsRefused) {
+  const int file = ::open("/dev/null", O_RDWR);
+  EXPECT_EQ(provider::open_writer(file).reason().error(), EINVAL);
+  ::close(file);
+  EXPECT_EQ(provider::open_writer(file).reason().error(), EBADF);
+}
+
+TEST(Port, RatesAreThoseThatInfiniBandCanSay) {
+  const std::pair<std::uint64_t, int> cases[] = {{1, 2'500},        {1'000, 2'500},     {1'001, 10'000},
+                                                 {10'000, 10'000},  {25'000, 25'000},   {40'000, 40'000},
+                                                 {50'000, 100'000}, {100'000, 100'000}, {400'000, 200'000}};
+  for (const auto& [mbps, expected] : cases) {
+    const auto rate = provider::link_rate(mbps);
+    const int lanes = rate.width == 1 ? 1 : 4;
+    const int lane = rate.speed == 1    ? 2'500
+                     : rate.speed == 2  ? 5'000
+                     : rate.speed <= 8  ? 10'000
+                     : rate.speed == 32 ? 25'000
+                                        : 50'000;
+    EXPECT_EQ(lanes * lane, expected) << mbps;
+    EXPECT_EQ(std::atof(rate.description) * 1000, expected) << mbps;
+  }
+}
+
+}  // namespace
+}  // namespace brdma::preload

@@ -21,6 +21,12 @@ void QueuePair::begin_negotiation() {
   negotiation_.ask_due = environment_.config.recovery.mode == RecoveryMode::kBitmap;
 }
 
+// The peer sends bitmap packets, so it has our CAPS; where none of its own arrived, asking begins anew.
+void QueuePair::note_bitmap_peer() {
+  if (identity_.bitmap_agreed || negotiation_.ask_due || negotiation_.ask_again) return;
+  begin_negotiation();
+}
+
 void QueuePair::handle_caps(const wire::Caps& caps, Instant now) {
   environment_.count(Counter::kCapsReceived);
   negotiation_.answer_due = negotiation_.answer_due || !caps.reply;

@@ -49,6 +49,7 @@ Outcome QueuePair::route(const wire::Packet& packet, Instant now) {
     environment_.drop(DropReason::kQpState);
     return {};
   }
+  if (packet.bitmap) note_bitmap_peer();
   if (packet.control) return route_control(packet, now);
   if (wire::is_request(packet.op)) return responder_.handle_request(packet, now);
   if (!identity_.can_send()) {
@@ -79,6 +80,7 @@ Outcome QueuePair::route_control(const wire::Packet& packet, Instant now) {
     case wire::Control::kBitmapAck: {
       const auto ack = wire::parse_bitmap_ack(packet.payload, packet.bth.psn);
       if (!ack || ack->source_qpn != peer_qpn || ack->responses || !identity_.can_send()) return bad();
+      note_bitmap_peer();
       return requester_.handle_bitmap_ack(*ack, now);
     }
     case wire::Control::kFfm: {

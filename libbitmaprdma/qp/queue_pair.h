@@ -76,6 +76,7 @@ class QueuePair {
 
   // --- negotiate.cc ---
   void begin_negotiation();
+  void note_bitmap_peer();
   void handle_caps(const wire::Caps& caps, Instant now);
   bool poll_caps(qp::TransmitBatch& batch, Instant now);
 

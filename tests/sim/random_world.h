@@ -1,0 +1,24 @@
+// sim/random_world.h - one seed makes a world: settings of two queue pairs, traffic in both directions, and a network
+// that loses, reorders, duplicates, corrupts and delays for a while and then behaves. Everything must be right (each
+// operation once, in order, every byte) and done within a bound after the faults have stopped.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace brdma::test {
+
+struct WorldResult {
+  std::vector<std::string> findings;  // empty: all was as it must be
+  std::string settings;               // the world in a few lines
+  std::string trace;                  // if asked for
+  std::uint64_t packets = 0, lost = 0, retransmitted = 0, bytes = 0;
+  std::int64_t virtual_ns = 0;
+
+  [[nodiscard]] bool ok() const { return findings.empty(); }
+};
+
+[[nodiscard]] WorldResult run_random_world(std::uint64_t seed, bool traced);
+
+}  // namespace brdma::test

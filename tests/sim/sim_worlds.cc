@@ -1,0 +1,99 @@
+// sim_worlds [--seeds N] [--from S] [--trace] [--keep-going]
+// Runs N random worlds from seed S on; prints "N seeds, F failed" and for each failure what was found and the one
+// command that replays it with its trace. Exit code 1 if any failed, 2 on misuse.
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "base/check.h"
+#include "random_world.h"
+
+namespace {
+
+struct Options {
+  std::uint64_t seeds = 2000;
+  std::uint64_t from = 1;
+  bool trace = false;
+  bool keep_going = false;
+};
+
+[[noreturn]] void misuse() {
+  std::fputs("usage: sim_worlds [--seeds N] [--from S] [--trace] [--keep-going]\n", stderr);
+  std::exit(2);
+}
+
+std::uint64_t number(const char* text) {
+  char* end = nullptr;
+  const std::uint64_t value = text == nullptr ? 0 : std::strtoull(text, &end, 10);
+  if (text == nullptr || end == text || *end != '\0') misuse();
+  return value;
+}
+
+Options parse(char** argv) {
+  Options options;
+  for (++argv; *argv != nullptr; ++argv) {
+    const std::string_view word{*argv};
+    if (word == "--seeds") {
+      options.seeds = number(*++argv);
+    } else if (word == "--from") {
+      options.from = number(*++argv);
+    } else if (word == "--trace") {
+      options.trace = true;
+    } else if (word == "--keep-going") {
+      options.keep_going = true;
+    } else {
+      misuse();
+    }
+  }
+  return options;
+}
+
+brdma::test::WorldResult run(std::uint64_t seed, bool trace) {
+  try {
+    return brdma::test::run_random_world(seed, trace);
+  } catch (const std::exception& error) {  // a failed check of our own
+    brdma::test::WorldResult result;
+    result.findings.push_back(error.what());
+    return result;
+  }
+}
+
+}  // namespace
+
+int main(int, char** argv) {
+  const Options options = parse(argv);
+  brdma::set_check_handler([](const char* expression, const brdma::CheckPlace& where) {
+    throw std::runtime_error(std::string{"check failed: "} + expression + " (" + where.file + ":" +
+                             std::to_string(where.line) + ")");
+  });
+  constexpr std::uint64_t kFailuresShown = 5;
+  std::uint64_t failed = 0, run_count = 0, packets = 0, lost = 0, retransmitted = 0, bytes = 0;
+  const auto began = std::chrono::steady_clock::now();
+  for (std::uint64_t seed = options.from; seed < options.from + options.seeds; ++seed, ++run_count) {
+    const auto result = run(seed, options.trace);
+    packets += result.packets;
+    lost += result.lost;
+    retransmitted += result.retransmitted;
+    bytes += result.bytes;
+    if (options.trace) std::fputs((result.trace + result.settings).c_str(), stdout);
+    if (result.ok()) continue;
+    if (++failed > kFailuresShown && !options.keep_going) continue;
+    std::printf("seed %llu failed; replay with: sim_worlds --seeds 1 --from %llu --trace\n",
+                static_cast<unsigned long long>(seed), static_cast<unsigned long long>(seed));
+    for (const auto& finding : result.findings) std::printf("  %s\n", finding.c_str());
+    std::fputs(result.settings.c_str(), stdout);
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+  std::printf(
+      "%llu seeds, %llu failed   (%.0f seeds/s; %llu packets, %llu lost or spoilt, %llu retransmitted, %llu MB)\n",
+      static_cast<unsigned long long>(run_count), static_cast<unsigned long long>(failed),
+      static_cast<double>(run_count) / took.count(), static_cast<unsigned long long>(packets),
+      static_cast<unsigned long long>(lost), static_cast<unsigned long long>(retransmitted),
+      static_cast<unsigned long long>(bytes >> 20));
+  return failed == 0 ? 0 : 1;
+}

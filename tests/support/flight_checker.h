@@ -1,0 +1,59 @@
+// support/flight_checker.h - looks on at one direction of a connection and checks that its requester never has more in
+// flight than it may: the peer's window and credit as last stated, the standard window before bitmap mode.
+// Counts a request packet from when it is first sent until an acknowledgement, NAK or response that covers it has
+// reached the requester. READ requests and atomics count as one packet without bytes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/host.h"
+#include "wire/packet.h"
+
+namespace brdma::test {
+
+class FlightChecker : public sim::Observer {
+ public:
+  // One queue pair per pair of hosts.
+  FlightChecker(const sim::Host& requester, Psn first_psn, std::uint32_t mtu);
+
+  void sent(const sim::Host& from, const sim::Packet& packet, Instant now) override;
+  void received(const sim::Host& by, const sim::Packet& packet, Instant now) override;
+
+  [[nodiscard]] const std::vector<std::string>& findings() const { return findings_; }
+  [[nodiscard]] std::size_t packets_most() const { return packets_most_; }
+
+ private:
+  void handle_request(const wire::Packet& packet, Instant now);
+  void check_limits(std::int64_t end, Instant now);
+  void handle_control(const wire::Packet& packet);
+  void note_credit(std::uint32_t packets, std::uint64_t bytes);
+  void acknowledge_before(std::int64_t sequence);
+  void acknowledge(std::int64_t sequence);
+  [[nodiscard]] std::int64_t end_of_request(std::int64_t sequence) const;
+  [[nodiscard]] std::int64_t sequence_of(Psn psn) const;
+  void find(std::string what, Instant now);
+
+  const sim::Host& requester_;
+  std::uint32_t mtu_;
+  std::map<std::int64_t, std::uint32_t> flight_;  // sequence -> payload bytes
+  std::uint64_t flight_bytes_ = 0;
+  std::map<std::int64_t, std::int64_t> reads_;  // first -> one past the last PSN of a READ with several responses
+  std::int64_t next_ = 0;                       // first sequence that was never sent
+  std::int64_t base_ = 0;                       // everything before it is acknowledged
+  std::size_t packets_most_ = 0;
+  bool bitmap_ = false;
+  // Acknowledgements overtake each other on a faulty network: the requester may go by any of the last few.
+  struct Credit {
+    std::uint32_t packets;
+    std::uint64_t bytes;
+  };
+  std::vector<Credit> credits_;
+  std::uint32_t peer_window_ = 0;
+  std::vector<std::string> findings_;
+};
+
+}  // namespace brdma::test

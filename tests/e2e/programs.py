@@ -122,9 +122,9 @@ def run_case(brdma, network, program, prefix, seconds):
 def judge(report, network):
     if network not in IMPAIRED:
         return None
-    switch = report["network"]
+    total = report["switch"]["total"]
     key = IMPAIRED[network]
-    if switch["received"] >= CERTAIN_PACKETS and switch[key] == 0:
+    if total["offered"] >= CERTAIN_PACKETS and total[key] == 0:
         return f"the network counts no packet as {key}"
     return None
 

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""What must end with a clear error instead of a hang or a crash. Last line: `N passed, M failed`.
+
+Each case runs real programs; each looks at exit codes and at the words a user would read.
+"""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+
+
+class Failure(Exception):
+    pass
+
+
+def expect(condition, text):
+    if not condition:
+        raise Failure(text)
+
+
+class Cases:
+    def __init__(self, build):
+        self.brdma = os.path.join(build, "bin", "brdma")
+        self.build = build
+
+    # --- helpers ---
+    def lab(self, *arguments):
+        return subprocess.run([self.brdma, "lab", *arguments], capture_output=True, text=True, timeout=60)
+
+    def alone(self, program, setup="", environment=None, seconds=30):
+        """Runs a shell command in a network namespace of its own (and a mount namespace), lo up unless setup says else."""
+        script = f"set -e; ip link set lo up; {setup}\nexec {program}"
+        return subprocess.run(["unshare", *self.namespaces(), "bash", "-c", script], capture_output=True, text=True, timeout=seconds, env={**os.environ, **(environment or {})})
+
+    @staticmethod
+    def namespaces():
+        return ["--net", "--mount"] if os.geteuid() == 0 else ["--user", "--map-root-user", "--net", "--mount"]
+
+    # --- cases ---
+    def peer_dies(self):
+        """The other side's work completes with the retry error after its retries; nobody hangs."""
+        name = f"dies{os.getpid()}"
+        up = self.lab("up", "--name", name)
+        expect(up.returncode == 0, up.stderr)
+        try:
+            command = [self.brdma, "lab", "exec", "--name", name]
+            pingpong = ["ibv_rc_pingpong", "-g", "1", "-n", "100000000"]
+            server = subprocess.Popen([*command, "h1", "--", *pingpong], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+            self.wait_listening(command, 18515)
+            client = subprocess.Popen([*command, "h2", "--", *pingpong, "10.77.0.1"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            self.wait_traffic(name)
+            os.killpg(server.pid, signal.SIGKILL)
+            server.communicate()
+            began = time.monotonic()
+            output, _ = client.communicate(timeout=30)
+            expect(client.returncode != 0, "the client ended well although its peer died")
+            expect("transport retry counter exceeded" in output, f"not the retry error:\n{output}")
+            expect(time.monotonic() - began < 20, "it took longer than its retries")
+            again = self.lab("pair", "--", "ibv_rc_pingpong", "-g", "1", "-n", "50")
+            expect(again.returncode == 0, f"a later pair fails:\n{again.stdout}{again.stderr}")
+        finally:
+            self.lab("down", "--name", name)
+
+    def wait_listening(self, command, port, seconds=15):
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            table = subprocess.run([*command, "h1", "--", "cat", "/proc/net/tcp", "/proc/net/tcp6"], capture_output=True, text=True).stdout
+            if any(f":{port:04X} " in line and " 0A " in line for line in table.splitlines()):
+                return
+            time.sleep(0.02)
+        raise Failure(f"nobody listens on {port}")
+
+    def wait_traffic(self, name, seconds=20):
+        """Both ends have exchanged messages, by what their daemon counts."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            text = self.lab("exec", "--name", name, "h1", "--", self.brdma, "-j", "statistic", "show").stdout
+            values = [int(word.strip(" ,")) for part in text.split('"rdma_recvs":')[1:] for word in [part.split(",")[0].split("}")[0]]]
+            if any(v > 20 for v in values):
+                return
+            time.sleep(0.05)
+        raise Failure("no traffic between the two")
+
+    def no_daemon(self):
+        done = self.alone(f"{self.brdma} run -- ibv_devinfo", environment={"BRDMA_DAEMON": "/nonexistent/brdmad", "BRDMA_LO": "1"})
+        expect(done.returncode != 0, "it ended well")
+        expect("/nonexistent/brdmad" in done.stderr and "BRDMA_DAEMON" in done.stderr, f"does not say what to do:\n{done.stderr}")
+
+    def port_taken(self):
+        holder = "python3 -c 'import socket,time; s=socket.socket(socket.AF_INET6,socket.SOCK_DGRAM); s.bind((\"::\",4791)); print(1,flush=True); time.sleep(20)' > /tmp/taken.$$ & for i in $(seq 200); do [ -s /tmp/taken.$$ ] && break; sleep 0.05; done; rm -f /tmp/taken.$$;"
+        done = self.alone(f"bash -c '{self.brdma} run -- ibv_devinfo; r=$?; kill %1 2>/dev/null; exit $r'", setup=holder + " export BRDMA_LO=1;")
+        expect(done.returncode != 0, "it ended well")
+        expect("4791" in done.stderr, f"does not name the port:\n{done.stderr}")
+
+    def no_network(self):
+        done = self.alone(f"{self.brdma} run -- ibv_devices", setup="ip link set lo down;")
+        expect("no network interface is up" in done.stderr + done.stdout, f"does not say why there is no device:\n{done.stdout}{done.stderr}")
+
+    def full_disk(self):
+        setup = "d=$(mktemp -d); mount -t tmpfs -o size=4k,nr_inodes=3 tmpfs $d; mount -t tmpfs -o size=4k,nr_inodes=2 tmpfs /tmp; export XDG_RUNTIME_DIR=$d BRDMA_LO=1; dd if=/dev/zero of=$d/fill bs=4k count=2 2>/dev/null || true;"
+        done = self.alone(f"{self.brdma} run -- ibv_devices", setup=setup)
+        expect("XDG_RUNTIME_DIR" in done.stderr, f"does not say what to do:\n{done.stdout}{done.stderr}")
+
+    def no_such_program(self):
+        done = subprocess.run([self.brdma, "run", "--", "no-such-program-here"], capture_output=True, text=True, timeout=10)
+        expect(done.returncode != 0 and "no-such-program-here" in done.stderr, f"{done.returncode}: {done.stderr}")
+
+    def misuse(self):
+        done = subprocess.run([self.brdma, "lab", "pair", "--loss", "150%", "--", "true"], capture_output=True, text=True, timeout=10)
+        expect(done.returncode == 2, f"exit code {done.returncode}, not 2: {done.stderr}")
+        done = subprocess.run([self.brdma, "nonsense"], capture_output=True, text=True, timeout=10)
+        expect(done.returncode == 2, f"exit code {done.returncode}, not 2")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--only", default="")
+    options = parser.parse_args()
+    cases = Cases(options.build)
+    names = ["no_such_program", "misuse", "no_daemon", "port_taken", "no_network", "full_disk", "peer_dies"]
+    passed = failed = 0
+    for name in names:
+        if options.only not in name:
+            continue
+        try:
+            getattr(cases, name)()
+            print(f"ok    {name}", flush=True)
+            passed += 1
+        except (Failure, subprocess.TimeoutExpired) as problem:
+            print(f"FAIL  {name}: {problem}", flush=True)
+            failed += 1
+    print(f"{passed} passed, {failed} failed")
+    return 0 if failed == 0 and passed > 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

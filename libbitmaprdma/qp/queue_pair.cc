@@ -125,7 +125,7 @@ bool QueuePair::poll_transmit(qp::TransmitBatch& batch, Instant now) {
   if (identity_.state == QpState::kErr) return responder_.poll_responses(batch, now);
   bool added = false;
   if (control_first_) added = poll_control(batch, now);
-  batch.keep_last_segment(true);
+  batch.keep_last_segment(negotiation_.ask_due || negotiation_.answer_due || responder_.has_output(now));
   const bool data = poll_data(batch, now);
   batch.keep_last_segment(false);
   if (data) responder_.acknowledge_now();

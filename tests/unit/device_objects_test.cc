@@ -1,0 +1,194 @@
+// Objects of an engine: limits, who is in use, numbers of queue pairs; deadlines and turns.
+#include <gmock/gmock.h>
+
+#include <cerrno>
+#include <set>
+
+#include "device/timers.h"
+#include "qp/limits.h"
+#include "support/two_engines.h"
+
+namespace brdma::test {
+namespace {
+
+TEST(Objects, DestroyingWhatIsInUseIsBusy) {
+  TwoEngines pair;
+  auto& side = pair.side[0];
+  EXPECT_EQ(side.engine->dealloc_pd(side.pd).error(), EBUSY);
+  EXPECT_EQ(side.engine->destroy_cq(side.send_cq).error(), EBUSY);
+  EXPECT_TRUE(side.engine->destroy_qp(side.qp).ok());
+  EXPECT_TRUE(side.engine->destroy_cq(side.send_cq).ok());
+  EXPECT_TRUE(side.engine->destroy_cq(side.receive_cq).ok());
+  EXPECT_EQ(side.engine->dealloc_pd(side.pd).error(), EBUSY) << "a region is left";
+  EXPECT_TRUE(side.engine->deregister_memory(side.region).ok());
+  EXPECT_TRUE(side.engine->dealloc_pd(side.pd).ok());
+  side.engine.reset();
+}
+
+TEST(Objects, WhatIsBeyondTheLimitsIsRefusedAndLessIsRoundedUp) {
+  TwoEngines pair;
+  auto& side = pair.side[0];
+  const auto create = [&](QpCapabilities capabilities, QpType type = QpType::kRc) {
+    QpCreate request{.type = type,
+                     .pd = side.pd,
+                     .send_cq = side.send_cq,
+                     .receive_cq = side.receive_cq,
+                     .capabilities = capabilities};
+    const auto made = side.engine->create_qp(request);
+    if (made.ok()) {
+      EXPECT_GE(request.capabilities.send_wr_max, std::max(capabilities.send_wr_max, 1u));
+      EXPECT_EQ(side.engine->qp_capabilities(made.value()).send_wr_max, request.capabilities.send_wr_max);
+      EXPECT_TRUE(side.engine->destroy_qp(made.value()).ok());
+    }
+    return made.ok() ? 0 : made.reason().error();
+  };
+  EXPECT_EQ(create({}), 0);
+  EXPECT_EQ(create({qp::kWorkRequestsMax, qp::kWorkRequestsMax, qp::kSgesMax, 4, 64}), 0);
+  EXPECT_EQ(create({.send_wr_max = qp::kWorkRequestsMax + 1}), EINVAL);
+  EXPECT_EQ(create({.receive_wr_max = qp::kWorkRequestsMax + 1}), EINVAL);
+  EXPECT_EQ(create({.send_sge_max = qp::kSgesMax + 1}), EINVAL);
+  EXPECT_EQ(create({.receive_sge_max = qp::kSgesMax + 1}), EINVAL);
+  EXPECT_EQ(create({.inline_bytes_max = qp::kInlineBytesMax + 1}), EINVAL);
+  EXPECT_EQ(create({}, QpType::kUd), EOPNOTSUPP);
+  EXPECT_EQ(side.engine->create_cq(0, nullptr).reason().error(), EINVAL);
+  QpCreate nothing;
+  EXPECT_EQ(side.engine->create_qp(nothing).reason().error(), EINVAL);
+}
+
+TEST(Objects, QpnsCarryTheSlotAreUniqueAndNotUsedAgainSoon) {
+  EngineConfig config;
+  config.slot = 5;
+  Statistics statistics;
+  Engine engine(config, statistics, nullptr);
+  ProtectionDomain* pd = engine.alloc_pd();
+  CompletionQueue* cq = engine.create_cq(16, nullptr).value();
+  std::set<std::uint32_t> seen;
+  std::vector<QueuePair*> alive;
+  for (int i = 0; i < 2000; ++i) {
+    QpCreate request{.pd = pd, .send_cq = cq, .receive_cq = cq, .capabilities = {}};
+    QueuePair* qp = engine.create_qp(request).value();
+    const std::uint32_t qpn = engine.qp_num(qp);
+    EXPECT_EQ(qpn & 0xFF, 5u);
+    EXPECT_LT(qpn, 1u << 24);
+    EXPECT_GT(qpn >> 8, 0u);
+    EXPECT_TRUE(seen.insert(qpn).second) << qpn;
+    if (i % 3 == 0) {
+      EXPECT_TRUE(engine.destroy_qp(qp).ok());
+    } else {
+      alive.push_back(qp);
+    }
+  }
+  for (QueuePair* qp : alive) EXPECT_TRUE(engine.destroy_qp(qp).ok());
+}
+
+TEST(Objects, CompletionsOfADestroyedQueuePairAreGone) {
+  TwoEngines pair;
+  ASSERT_TRUE(pair.post(0, pair.write(0, 0, 100, 1)).ok());
+  ASSERT_TRUE(pair.run_until_idle());
+  ASSERT_TRUE(pair.side[0].engine->destroy_qp(pair.side[0].qp).ok());
+  EXPECT_TRUE(pair.poll(0).empty());
+}
+
+TEST(Objects, NotificationsComeOnceAnArm) {
+  TwoEngines pair;
+  auto& side = pair.side[0];
+  side.engine->request_notify(side.send_cq, false);
+  side.notifications.clear();
+  for (std::uint64_t n = 0; n < 3; ++n) ASSERT_TRUE(pair.post(0, pair.write(0, 0, 100, n)).ok());
+  ASSERT_TRUE(pair.run_until_idle());
+  ASSERT_EQ(side.notifications.size(), 1u);
+  EXPECT_EQ(side.notifications[0].kind, Notification::Kind::kCompletion);
+  EXPECT_EQ(side.notifications[0].user, &side.send_cq);
+}
+
+TEST(Objects, AnOverrunCompletionQueueIsToldAndEndsTheQueuePair) {
+  PairOptions options;
+  options.cq_entries = 2;
+  TwoEngines pair{options};
+  pair.side[0].notifications.clear();
+  for (std::uint64_t n = 0; n < 5; ++n) ASSERT_TRUE(pair.post(0, pair.write(0, 0, 100, n)).ok());
+  ASSERT_TRUE(pair.run_until_idle());
+  EXPECT_EQ(pair.state(0), QpState::kErr);
+  EXPECT_EQ(pair.poll(0).size(), 2u) << "nothing was overwritten";
+  std::size_t told = 0;
+  for (const Notification& n : pair.side[0].notifications) told += n.kind == Notification::Kind::kCqError ? 1 : 0;
+  EXPECT_EQ(told, 1u);
+}
+
+TEST(Objects, QueuePairsSendInTurn) {
+  EngineConfig config;
+  config.segments_max = 4;
+  config.recovery.mode = RecoveryMode::kStandard;
+  Statistics statistics;
+  Engine engine(config, statistics, nullptr);
+  ProtectionDomain* pd = engine.alloc_pd();
+  CompletionQueue* cq = engine.create_cq(16, nullptr).value();
+  std::vector<std::byte> memory(1 << 16);
+  const auto at = reinterpret_cast<std::uint64_t>(memory.data());
+  MemoryRegion* region = engine.register_memory(pd, at, memory.size(), at, kAccessLocalWrite).value();
+  const Instant now = Instant::from_ns(1000);
+  std::vector<std::uint32_t> order;
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    QpCreate request{.pd = pd, .send_cq = cq, .receive_cq = cq, .capabilities = {}};
+    QueuePair* qp = engine.create_qp(request).value();
+    QpAttributes a;
+    a.local_address = IpAddress::v4(10, 0, 0, 1);
+    a.peer_address = IpAddress::v4(10, 0, 0, 2);
+    a.destination_qpn = i + 1;
+    for (const auto& [state, mask] :
+         {std::pair{QpState::kInit, TwoEngines::kToInit}, std::pair{QpState::kRtr, TwoEngines::kToRtr},
+          std::pair{QpState::kRts, TwoEngines::kToRts}}) {
+      a.state = state;
+      ASSERT_TRUE(engine.modify_qp(qp, a, mask, now).ok());
+    }
+    const Sge sge{at, 16 * 1024, engine.info(region).lkey};
+    ASSERT_TRUE(engine.post_send(qp, SendRequest{.sges = {&sge, 1}, .opcode = WorkOpcode::kSend}, now).ok());
+  }
+  auto buffer = std::make_unique<TransmitBuffer>();
+  Transmit out;
+  while (engine.poll_transmit(*buffer, out, now)) {
+    order.push_back(load_be24(static_cast<const std::byte*>(out.slices[0].data) + 5));
+  }
+  EXPECT_THAT(order, testing::ElementsAre(1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3));
+}
+
+// Against the obvious: every deadline in a list, the smallest taken.
+TEST(Timers, TakeTheEarliestInOrder) {
+  TwoEngines pair;  // gives an environment to queue pairs that only carry a place in the heap
+  auto& side = pair.side[0];
+  std::vector<QueuePair*> qps;
+  for (int i = 0; i < 40; ++i) {
+    QpCreate request{.pd = side.pd, .send_cq = side.send_cq, .receive_cq = side.receive_cq, .capabilities = {}};
+    qps.push_back(side.engine->create_qp(request).value());
+  }
+  device::Timers timers;
+  std::vector<std::optional<std::int64_t>> model(qps.size());
+  Random random(42);
+  for (int step = 0; step < 20'000; ++step) {
+    const std::size_t i = random.below(qps.size());
+    if (random.below(4) != 0) {
+      model[i] = static_cast<std::int64_t>(random.below(1000));
+      timers.set(qps[i], Instant::from_ns(*model[i]));
+    } else if (random.below(2) == 0) {
+      model[i].reset();
+      timers.set(qps[i], std::nullopt);
+    } else {
+      std::optional<std::int64_t> first;
+      for (const auto& each : model) {
+        if (each && (!first || *each < *first)) first = each;
+      }
+      ASSERT_EQ(timers.earliest().has_value(), first.has_value());
+      if (!first) continue;
+      ASSERT_EQ(timers.earliest()->ns(), *first);
+      EXPECT_EQ(timers.take_due(Instant::from_ns(*first - 1)), nullptr);
+      QueuePair* const taken = timers.take_due(Instant::from_ns(*first));
+      const auto at = std::find(qps.begin(), qps.end(), taken) - qps.begin();
+      ASSERT_EQ(model[static_cast<std::size_t>(at)], first);
+      model[static_cast<std::size_t>(at)].reset();
+    }
+  }
+  for (QueuePair* qp : qps) timers.set(qp, std::nullopt);
+}
+
+}  // namespace
+}  // namespace brdma::test

@@ -1,0 +1,177 @@
+// TransmitBatch: the layout of a GSO message, and what may follow what.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "qp/transmit_batch.h"
+
+namespace brdma::qp {
+namespace {
+
+class TransmitBatchTest : public testing::Test {
+ protected:
+  TransmitBatchTest() { config.segments_max = 8; }
+  TransmitBatch batch(bool v6 = false) {
+    TransmitBatch made(*buffer, config);
+    TransmitBatch::Destination to{IpAddress::v4(10, 0, 0, 1), IpAddress::v4(10, 0, 0, 2)};
+    if (v6) to.source.bytes[0] = to.destination.bytes[0] = 0xFD;
+    made.begin(to);
+    return made;
+  }
+  static wire::Packet packet(wire::RcOp op, bool bitmap, std::uint32_t psn) {
+    wire::Packet p;
+    p.op = op;
+    p.bitmap = bitmap;
+    p.bth.opcode = wire::opcode_of(op, bitmap);
+    p.bth.psn = Psn{psn};
+    return p;
+  }
+  bool add(TransmitBatch& to, const wire::Packet& p, std::size_t bytes, std::size_t pieces = 1) {
+    std::vector<Slice> slices;
+    for (std::size_t i = 0; i < pieces && bytes > 0; ++i) {
+      const std::size_t size = i + 1 == pieces ? bytes - i * (bytes / pieces) : bytes / pieces;
+      slices.push_back(Slice{payload.data() + i * (bytes / pieces), size});
+    }
+    if (!to.fits(TransmitBatch::packet_bytes(p, bytes), slices.size(), p.bitmap)) return false;
+    to.add(p, slices, bytes);
+    return true;
+  }
+  static std::vector<std::vector<std::byte>> segments(const Transmit& out) {
+    std::vector<std::byte> all;
+    for (const Slice& slice : out.slices) {
+      const auto* data = static_cast<const std::byte*>(slice.data);
+      all.insert(all.end(), data, data + slice.size);
+    }
+    std::vector<std::vector<std::byte>> each;
+    for (std::size_t at = 0; at < all.size(); at += out.segment_bytes) {
+      const std::size_t end = std::min<std::size_t>(at + out.segment_bytes, all.size());
+      each.emplace_back(all.begin() + static_cast<std::ptrdiff_t>(at), all.begin() + static_cast<std::ptrdiff_t>(end));
+    }
+    return each;
+  }
+  static std::uint32_t right_icrc(const std::vector<std::byte>& bytes, std::uint16_t ip_id) {
+    return wire::packet_icrc({IpAddress::v4(10, 0, 0, 1), IpAddress::v4(10, 0, 0, 2), 0xC000, 4791, ip_id}, bytes);
+  }
+
+  EngineConfig config;
+  std::unique_ptr<TransmitBuffer> buffer = std::make_unique<TransmitBuffer>();
+  std::vector<std::byte> payload = std::vector<std::byte>(8192, std::byte{7});
+};
+
+TEST_F(TransmitBatchTest, TrailerAndNextHeadersShareASlice) {
+  TransmitBatch b = batch();
+  for (std::uint32_t i = 0; i < 3; ++i) ASSERT_TRUE(add(b, packet(wire::RcOp::kSendMiddle, true, i), 1024));
+  Transmit out;
+  ASSERT_TRUE(b.finish(out));
+  EXPECT_EQ(out.slices.size(),
+            7u);  // headers, payload, trailer + headers, payload, trailer + headers, payload, trailer
+  EXPECT_EQ(out.slices[1].data, payload.data());  // the application's memory itself
+  EXPECT_EQ(out.slices[2].size, 4u + 36u);
+  EXPECT_EQ(out.segments, 3u);
+  EXPECT_EQ(out.segment_bytes, 36 + 1024 + 4);
+}
+
+TEST_F(TransmitBatchTest, PayloadlessPacketsAreOneSlice) {
+  TransmitBatch b = batch();
+  for (std::uint32_t i = 0; i < 4; ++i) ASSERT_TRUE(add(b, packet(wire::RcOp::kReadRequest, true, i), 0));
+  Transmit out;
+  ASSERT_TRUE(b.finish(out));
+  EXPECT_EQ(out.slices.size(), 1u);
+  EXPECT_EQ(out.bytes, 4u * (36 + 16 + 4));
+}
+
+TEST_F(TransmitBatchTest, AShorterPacketIsTheLast) {
+  TransmitBatch b = batch();
+  EXPECT_TRUE(add(b, packet(wire::RcOp::kSendMiddle, true, 0), 1024));
+  EXPECT_FALSE(add(b, packet(wire::RcOp::kSendMiddle, true, 1), 1028));
+  EXPECT_TRUE(add(b, packet(wire::RcOp::kSendLast, true, 1), 1021, 2)) << "as long, with its pad";
+  EXPECT_TRUE(add(b, packet(wire::RcOp::kSendOnly, true, 2), 1020));
+  EXPECT_FALSE(b.fits(60, 0, true));
+}
+
+TEST_F(TransmitBatchTest, PadMakesFourByteMultiplesAndIsZero) {
+  TransmitBatch b = batch();
+  EXPECT_TRUE(add(b, packet(wire::RcOp::kSendOnly, false, 0), 5));
+  Transmit out;
+  ASSERT_TRUE(b.finish(out));
+  const auto bytes = segments(out).at(0);
+  ASSERT_EQ(bytes.size(), 12u + 5 + 3 + 4);
+  EXPECT_EQ(wire::parse_bth(ConstBytes{bytes}.first<wire::kBthSize>()).pad, 3);
+  EXPECT_EQ(bytes[17], std::byte{0});
+  EXPECT_EQ(bytes[19], std::byte{0});
+  EXPECT_EQ(wire::stored_icrc(bytes), right_icrc(bytes, 0));
+}
+
+TEST_F(TransmitBatchTest, StandardPacketsCountTheIdentificationBitmapOnesDoNot) {
+  for (const bool bitmap : {false, true}) {
+    TransmitBatch b = batch();
+    for (std::uint32_t i = 0; i < 3; ++i) ASSERT_TRUE(add(b, packet(wire::RcOp::kSendMiddle, bitmap, i), 256));
+    Transmit out;
+    ASSERT_TRUE(b.finish(out));
+    EXPECT_EQ(out.standard, !bitmap);
+    const auto each = segments(out);
+    ASSERT_EQ(each.size(), 3u);
+    for (std::uint16_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(wire::stored_icrc(each[i]), right_icrc(each[i], bitmap ? std::uint16_t{0} : i));
+    }
+  }
+}
+
+TEST_F(TransmitBatchTest, WithUnknownIdentificationsAStandardPacketLeavesFirstOrAlone) {
+  config.ip_id_counts_in_batch = false;
+  TransmitBatch b = batch();
+  EXPECT_TRUE(add(b, packet(wire::RcOp::kSendMiddle, false, 0), 256));
+  EXPECT_FALSE(add(b, packet(wire::RcOp::kSendMiddle, false, 1), 256));
+  TransmitBatch six = batch(/*v6=*/true);
+  EXPECT_TRUE(add(six, packet(wire::RcOp::kSendMiddle, false, 0), 256));
+  EXPECT_TRUE(add(six, packet(wire::RcOp::kSendMiddle, false, 1), 256)) << "IPv6 has none";
+}
+
+TEST_F(TransmitBatchTest, SegmentsBytesAndSlicesAreBounded) {
+  TransmitBatch b = batch();
+  std::uint32_t n = 0;
+  while (add(b, packet(wire::RcOp::kSendMiddle, true, n), 256)) ++n;
+  EXPECT_EQ(n, 8u);
+  config.batch_bytes_max = 1000;
+  TransmitBatch small = batch();
+  for (n = 0; add(small, packet(wire::RcOp::kSendMiddle, true, n), 256);) ++n;
+  EXPECT_EQ(n, 3u);  // 296 bytes each
+  config.batch_bytes_max = 65507;
+  config.segments_max = 64;
+  TransmitBatch pieces = batch();
+  for (n = 0; add(pieces, packet(wire::RcOp::kSendMiddle, true, n), 256, 32);) ++n;
+  Transmit out;
+  ASSERT_TRUE(pieces.finish(out));
+  EXPECT_LE(out.slices.size(), kSlicesMax);
+  EXPECT_EQ(n, 31u);  // 33 slices each, and one for the last trailer
+}
+
+TEST_F(TransmitBatchTest, TheLastSegmentCanBeKeptForAControlPacket) {
+  TransmitBatch b = batch();
+  b.keep_last_segment(true);
+  std::uint32_t n = 0;
+  while (add(b, packet(wire::RcOp::kSendMiddle, true, n), 256)) ++n;
+  EXPECT_EQ(n, 7u);
+  b.keep_last_segment(false);
+  const std::vector<std::byte> body(44);
+  ASSERT_TRUE(b.fits(wire::kBthSize + body.size() + wire::kIcrcSize, 0, true));
+  wire::Bth bth;
+  bth.opcode = static_cast<std::uint8_t>(wire::Control::kBitmapAck);
+  b.add_control(bth, body);
+  Transmit out;
+  ASSERT_TRUE(b.finish(out));
+  EXPECT_EQ(out.segments, 8u);
+  const auto last = segments(out).back();
+  EXPECT_EQ(last.size(), 60u);
+  EXPECT_EQ(wire::stored_icrc(last), right_icrc(last, 0));
+}
+
+TEST_F(TransmitBatchTest, NothingAddedIsNothingToSend) {
+  TransmitBatch b = batch();
+  Transmit out;
+  EXPECT_FALSE(b.finish(out));
+}
+
+}  // namespace
+}  // namespace brdma::qp

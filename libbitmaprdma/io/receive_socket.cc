@@ -5,6 +5,8 @@
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstring>
@@ -80,7 +82,8 @@ bool ReceiveSocket::receive(ReceivedMessage& out) {
   message.msg_iovlen = 1;
   message.msg_control = control.data();
   message.msg_controllen = control.size();
-  const ssize_t size = recvmsg(fd_, &message, MSG_DONTWAIT);
+  // Not the C library's recvmsg: that is a cancellation point, and a thread cancelled here would keep the shard's lock.
+  const ssize_t size = syscall(SYS_recvmsg, fd_, &message, MSG_DONTWAIT);
   if (size < 0) return false;  // EAGAIN; anything else tells of no packet either
 
   Datagram& datagram = out.datagram;

@@ -53,12 +53,18 @@ std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out) {
   if (count > 0 || engine_.queue_pairs() == 0) return count;
   Instant now = monotonic_now();
   ReceivedMessage message;
-  for (unsigned i = 0; i < kReceiveBurstMax && count < out.size() && receive_socket_.receive(message); ++i) {
-    if (i > 0) now = monotonic_now();
+  unsigned received = 0;
+  while (received < kReceiveBurstMax && count < out.size() && receive_socket_.receive(message)) {
+    if (received > 0) now = monotonic_now();
     handle_message(message, now);
     // As soon as the caller's array is full he gets it: what else came can wait for his next call, he cannot.
     count += engine_.poll_cq(cq, out.subspan(count));
-    if (i % kMessagesPerDrain == kMessagesPerDrain - 1) drain(now);
+    if (++received % kMessagesPerDrain == 0) drain(now);
+  }
+  const bool due = deadline_ && *deadline_ <= now;
+  if (received == 0 && !due && !pending_) [[likely]] {  // what a program that polls in a loop sees most often
+    attendance_.polled_in_vain();
+    return 0;
   }
   handle_due_timeouts(now);
   drain(now);
@@ -134,6 +140,7 @@ Shard::Round Shard::make_progress() {
   const bool sent = drain(now);
   round.busy = round.received > 0 || timeouts || sent;
   deliver_notifications();
+  find_deadline();
   return round;
 }
 
@@ -219,14 +226,14 @@ void Shard::deliver_notifications() {
 
 void Shard::end_call() {
   deliver_notifications();
-  attendance_.deadline_is(next_deadline());
+  find_deadline();
+  attendance_.deadline_is(deadline_);
 }
 
-std::optional<Instant> Shard::next_deadline() const {
-  const auto engine = engine_.next_timeout();
+void Shard::find_deadline() {
+  deadline_ = engine_.next_timeout();
   const auto deferred = deferral_.deadline();
-  if (!engine || !deferred) return engine ? engine : deferred;
-  return std::min(*engine, *deferred);
+  if (deferred && (!deadline_ || *deferred < *deadline_)) deadline_ = deferred;
 }
 
 int Shard::blocked_fd() const { return pending_ ? transmit_sockets_[pending_->path].fd() : -1; }

@@ -56,7 +56,7 @@ class Shard {
     unsigned received = 0;  // messages
   };
   Round make_progress();
-  [[nodiscard]] std::optional<Instant> next_deadline() const;
+  [[nodiscard]] std::optional<Instant> next_deadline() const { return deadline_; }
   // An acknowledgement waits for the application's reply: let it run.
   [[nodiscard]] bool awaits_reply() const { return deferral_.holding(); }
   // The descriptor whose becoming writable lets the pending batch go on; -1: nothing pending.
@@ -71,6 +71,7 @@ class Shard {
   [[nodiscard]] bool send_batch(const Transmit& transmit);
   void deliver_notifications();
   void end_call();
+  void find_deadline();
 
   ShardLock lock_;
   Attendance attendance_;
@@ -81,7 +82,8 @@ class Shard {
   std::uint32_t slot_, slot_mask_;
   Engine engine_;
   AckDeferral deferral_;
-  bool output_possible_ = false;  // something happened since poll_transmit answered false
+  std::optional<Instant> deadline_;  // of the engine and of what is held back, as the last call left it
+  bool output_possible_ = false;     // something happened since poll_transmit answered false
   std::optional<Transmit> pending_;
   TransmitBuffer buffer_;
 };

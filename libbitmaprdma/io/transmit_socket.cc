@@ -6,6 +6,7 @@
 #include <netinet/udp.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -233,7 +234,7 @@ SendReport TransmitSocket::send_whole(const Transmit& transmit, bool& retry_sing
   message.msg_iovlen = transmit.slices.size();
   ssize_t sent;
   do {
-    sent = sendmsg(fd_, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    sent = syscall(SYS_sendmsg, fd_, &message, MSG_DONTWAIT | MSG_NOSIGNAL);  // not a cancellation point
   } while (sent < 0 && errno == EINTR);
   SendReport report;
   if (sent >= 0) return report;
@@ -279,8 +280,8 @@ void TransmitSocket::send_singly(const Transmit& transmit, SendReport& report) {
     message.msg_iovlen = packet.count;
   }
   while (packets_done_ < count) {
-    const int sent = sendmmsg(fd_, scratch_->messages.data() + packets_done_,
-                              static_cast<unsigned>(count - packets_done_), MSG_DONTWAIT | MSG_NOSIGNAL);
+    const long sent = syscall(SYS_sendmmsg, fd_, scratch_->messages.data() + packets_done_, count - packets_done_,
+                              MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent > 0) {
       packets_done_ += static_cast<std::uint32_t>(sent);
     } else if (errno == EAGAIN) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "objects.h"
+#include "port.h"
 #include "verbs.h"
 
 namespace brdma::provider::verbs {
@@ -24,9 +25,17 @@ constexpr std::uint32_t kQpnMask = 0xFFFFFF;
 // Migration to another path and rates are features that we do not have; a program that asks is told.
 constexpr int kUnsupported = IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_RATE_LIMIT;
 
-// RoCE has no other addresses than GIDs, so a GRH is a must.
+// RoCE has no other addresses than GIDs; a LID stands for one (port.h).
 Status fill_path(const DeviceInfo& device, const ibv_ah_attr& path, QpAttributes& out) {
-  if (path.is_global == 0 || path.port_num != 1) return Status(EINVAL);
+  if (path.port_num != 1) return Status(EINVAL);
+  if (path.is_global == 0) {
+    const auto by_lid = path_to_lid(device, path.dlid);
+    if (!by_lid) return Status(EINVAL);
+    out.local_address = by_lid->local;
+    out.peer_address = by_lid->peer;
+    out.sgid_index = by_lid->sgid_index;
+    return Status::success();
+  }
   if (path.grh.sgid_index >= device.gids.size()) return Status(EINVAL);
   out.local_address = device.gids[path.grh.sgid_index].address;
   std::memcpy(out.peer_address.bytes.data(), path.grh.dgid.raw, out.peer_address.bytes.size());

@@ -33,6 +33,42 @@ std::string guid_text(std::uint64_t guid) {
   return text;
 }
 
+namespace {
+
+// The index of the first IPv4 GID.
+std::optional<std::size_t> first_v4(const DeviceInfo& device) {
+  for (std::size_t i = 0; i < device.gids.size(); ++i) {
+    if (device.gids[i].address.is_v4()) return i;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::uint16_t lid_of(const DeviceInfo& device) {
+  const auto index = first_v4(device);
+  if (!index) return 0;
+  const auto& bytes = device.gids[*index].address.bytes;
+  return static_cast<std::uint16_t>(bytes[14] << 8 | bytes[15]);
+}
+
+std::string lid_text(const DeviceInfo& device) {
+  char text[8];
+  std::snprintf(text, sizeof text, "0x%x", static_cast<unsigned>(lid_of(device)));
+  return text;
+}
+
+std::optional<LidPath> path_to_lid(const DeviceInfo& device, std::uint16_t lid) {
+  const auto index = first_v4(device);
+  if (!index || lid == 0) return std::nullopt;
+  LidPath path;
+  path.sgid_index = static_cast<std::uint8_t>(*index);
+  path.local = path.peer = device.gids[*index].address;
+  path.peer.bytes[14] = static_cast<std::uint8_t>(lid >> 8);
+  path.peer.bytes[15] = static_cast<std::uint8_t>(lid);
+  return path;
+}
+
 std::string uverbs_name(const DeviceInfo& device) { return "uverbs" + std::to_string(device.ifindex); }
 
 }  // namespace brdma::provider

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "bitmaprdma/context.h"
@@ -21,6 +22,17 @@ struct LinkRate {
 [[nodiscard]] std::string gid_text(const IpAddress& address);
 // 0011:2233:4455:6677
 [[nodiscard]] std::string guid_text(std::uint64_t guid);
+
+// Programs that know no GID (ibv_rc_pingpong without -g) address a peer by its LID. RoCE has none, so the low 16 bits
+// of the first IPv4 address serve as one; 0 where there is no IPv4 address. A LID then names the host with these bits
+// whose upper 16 are ours: enough for any subnet of /16 or smaller.
+[[nodiscard]] std::uint16_t lid_of(const DeviceInfo& device);
+[[nodiscard]] std::string lid_text(const DeviceInfo& device);  // 0x1f, as /sys has it
+struct LidPath {
+  std::uint8_t sgid_index = 0;
+  IpAddress local, peer;
+};
+[[nodiscard]] std::optional<LidPath> path_to_lid(const DeviceInfo& device, std::uint16_t lid);
 
 // "uverbsN": the interface's index serves as N, so a device keeps its name when others come and go.
 [[nodiscard]] std::string uverbs_name(const DeviceInfo& device);

@@ -77,6 +77,7 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attribute
   attributes->port_cap_flags = kPortCapabilities;
   attributes->max_msg_sz = qp::kMessageBytesMax;
   attributes->pkey_tbl_len = 1;
+  attributes->lid = lid_of(device);
   attributes->max_vl_num = 1;
   attributes->active_width = rate.width;
   attributes->active_speed = rate.speed;

@@ -135,6 +135,14 @@ std::uint64_t made_up_guid(const std::string& name) {
   return (hash & ~(std::uint64_t{3} << 56)) | 1;
 }
 
+IpAddress link_local_from(std::uint64_t guid) {
+  IpAddress address;
+  address.bytes[0] = 0xFE;
+  address.bytes[1] = 0x80;
+  for (std::size_t i = 0; i < 8; ++i) address.bytes[8 + i] = static_cast<std::uint8_t>(guid >> (56 - 8 * i));
+  return address;
+}
+
 DeviceInfo make_device(const Interface& interface, int socket_fd) {
   DeviceInfo device;
   device.name = ("brdma_" + interface.name).substr(0, kDeviceNameMax);
@@ -147,6 +155,13 @@ DeviceInfo make_device(const Interface& interface, int socket_fd) {
   device.active = (interface.flags & IFF_RUNNING) != 0;
   device.speed_mbps = read_speed(socket_fd, interface.name);
   for (const IpAddress& address : interface.addresses) device.gids.push_back({address, interface.name});
+  // Index 0 is the link-local form of the MAC even while the interface does not have that address (IPv6 off, or the
+  // kernel still asking for duplicates), as with Soft-RoCE: indices must not depend on the moment.
+  const bool has_link_local = std::any_of(device.gids.begin(), device.gids.end(),
+                                          [](const DeviceInfo::Gid& gid) { return gid_rank(gid.address) == 0; });
+  if (interface.has_mac && !has_link_local && !device.gids.empty()) {
+    device.gids.push_back({link_local_from(guid_from_mac(interface.mac)), interface.name});
+  }
   std::stable_sort(device.gids.begin(), device.gids.end(), [](const DeviceInfo::Gid& a, const DeviceInfo::Gid& b) {
     return gid_rank(a.address) < gid_rank(b.address);
   });

@@ -47,7 +47,7 @@ void add_port(Builder& tree, const DeviceInfo& device, const std::string& port) 
   tree.file(port + "/phys_state", device.active ? "5: LinkUp" : "3: Disabled");
   tree.file(port + "/link_layer", "Ethernet");
   tree.file(port + "/rate", provider::link_rate(device.speed_mbps).description);
-  tree.file(port + "/lid", "0x0");
+  tree.file(port + "/lid", provider::lid_text(device));
   tree.file(port + "/lid_mask_count", "0");
   tree.file(port + "/sm_lid", "0x0");
   tree.file(port + "/sm_sl", "0");

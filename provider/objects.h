@@ -50,6 +50,8 @@ struct QueuePairObject {
   QueuePair* engine = nullptr;
   std::uint32_t async_events_written = 0;  // as above
   bool signal_all = false;
+  // Checked before a list of that length is read.
+  std::uint32_t send_sge_max = 0, receive_sge_max = 0;
 };
 
 static_assert(std::is_standard_layout_v<ProtectionDomainObject> && std::is_standard_layout_v<MemoryRegionObject>);

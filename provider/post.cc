@@ -4,6 +4,7 @@
 #include <span>
 
 #include "objects.h"
+#include "qp/limits.h"
 #include "verbs.h"
 
 namespace brdma::provider::verbs {
@@ -28,8 +29,11 @@ std::span<const Sge> sges_of(const ibv_sge* list, int count) {
 }
 
 // 0, or why it cannot be posted; the engine checks the rest.
-int translate(const ibv_send_wr& in, SendRequest& out) {
-  if (in.num_sge < 0 || (in.send_flags & ~kFlagsKnown) != 0) return EINVAL;
+int translate(const QueuePairObject& qp, const ibv_send_wr& in, SendRequest& out) {
+  if ((in.send_flags & ~kFlagsKnown) != 0) return EINVAL;
+  // Inline data is copied at once: the limit there is on its bytes.
+  const std::uint32_t sges_max = (in.send_flags & IBV_SEND_INLINE) != 0 ? qp::kSgesMax : qp.send_sge_max;
+  if (in.num_sge < 0 || static_cast<std::uint32_t>(in.num_sge) > sges_max) return EINVAL;
   if (static_cast<unsigned>(in.opcode) > IBV_WR_SEND_WITH_INV) return EINVAL;
   out = SendRequest{};
   out.wr_id = in.wr_id;
@@ -49,8 +53,8 @@ int translate(const ibv_send_wr& in, SendRequest& out) {
   return 0;
 }
 
-int translate(const ibv_recv_wr& in, ReceiveRequest& out) {
-  if (in.num_sge < 0) return EINVAL;
+int translate(const QueuePairObject& qp, const ibv_recv_wr& in, ReceiveRequest& out) {
+  if (in.num_sge < 0 || static_cast<std::uint32_t>(in.num_sge) > qp.receive_sge_max) return EINVAL;
   out = {.wr_id = in.wr_id, .sges = sges_of(in.sg_list, in.num_sge)};
   return 0;
 }
@@ -66,7 +70,7 @@ Status post(const QueuePairObject& qp, std::span<const ReceiveRequest> requests,
 template <class Request, class WorkRequest>
 int post_one(const QueuePairObject& qp, WorkRequest* work, WorkRequest** bad) {
   Request request;
-  int error = translate(*work, request);
+  int error = translate(qp, *work, request);
   std::size_t posted = 0;
   if (error == 0) error = post(qp, std::span<const Request>(&request, 1), posted).error();
   if (error != 0) *bad = work;
@@ -83,7 +87,7 @@ int post_list(const QueuePairObject& qp, WorkRequest* next, WorkRequest** bad) {
     std::size_t count = 0;
     int error = 0;
     while (next != nullptr && count < kBatchMax) {
-      error = translate(*next, batch[count]);
+      error = translate(qp, *next, batch[count]);
       if (error != 0) break;
       origin[count++] = next;
       next = next->next;

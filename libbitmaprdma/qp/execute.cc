@@ -1,6 +1,7 @@
 // qp/execute.cc - a request whose turn it is: everything before its PSN has been executed.
 // The state that is kept between packets (`message`) does not depend on how packets are written: one message may come
 // in standard and in bitmap packets.
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 
@@ -145,9 +146,21 @@ Verdict Responder::Impl::check_read(const wire::Packet& packet) const {
   return fault == memory::Fault::kNone ? Verdict::kDone : Verdict::kAccessError;
 }
 
+// A READ's responses take PSNs under which other requests have come: the peer contradicts itself.
+bool Responder::Impl::overlaps_early(const wire::Packet& packet) const {
+  if (early.find(packet.bth.psn) != nullptr) return false;  // it came early itself: looked at then
+  const std::uint32_t packets = response_packets(packet.reth.length, mtu);
+  const auto known = static_cast<std::uint32_t>(std::max(distance(window.highest(), packet.bth.psn) + 1, 0));
+  for (std::uint32_t i = 1; i < std::min(packets, known); ++i) {
+    if (window.has(packet.bth.psn + i)) return true;
+  }
+  return false;
+}
+
 Verdict Responder::Impl::execute_read(const wire::Packet& packet) {
   const Verdict verdict = check_read(packet);
   if (verdict != Verdict::kDone) return verdict;
+  if (!window.empty() && overlaps_early(packet)) return Verdict::kInvalidRequest;
   if (!resources.room_for_request()) return Verdict::kNotReady;
   env.count(Counter::kReadRequests);
   msn = (msn + 1) & kSerialMask;

@@ -66,10 +66,7 @@ std::optional<DropReason> Responder::Impl::check_held(const wire::Packet& packet
       return DropReason::kOutOfWindow;
     }
     if (check_read(packet) != Verdict::kDone) return DropReason::kEarlyInvalid;
-    for (std::uint32_t i = 1; i < packets; ++i) {
-      if (window.has(packet.bth.psn + i)) return DropReason::kEarlyInvalid;  // those PSNs are somebody else's
-    }
-    return std::nullopt;
+    return overlaps_early(packet) ? std::optional{DropReason::kEarlyInvalid} : std::nullopt;
   }
   if (wire::is_atomic(packet.op)) {
     std::byte* word = nullptr;

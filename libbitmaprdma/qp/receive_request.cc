@@ -26,6 +26,11 @@ Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now)
     handle_ahead(packet, now);
     return outcome;
   }
+  if (!window.empty() && window.has(base())) [[unlikely]] {  // it is here, and was not ready: try that one again
+    drop(DropReason::kDuplicate, packet, now);
+    retry_base(outcome, now);
+    return outcome;
+  }
   const Verdict verdict = execute(packet, /*placed=*/false, outcome, now);
   if (verdict == Verdict::kDone) [[likely]] {
     if (!established) [[unlikely]] {
@@ -48,6 +53,13 @@ Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now)
   return outcome;
 }
 
+// The packet at the base is held and found no receive, or no room for its answer.
+void Responder::Impl::retry_base(Outcome& outcome, Instant now) {
+  retry_blocked = rnr_wait = false;
+  drain(outcome, now);
+  gaps_after_advance(now);
+}
+
 // The packet that the base waited for has been executed, and others wait beyond it.
 void Responder::Impl::fill_gap(const wire::Packet& packet, Outcome& outcome, Instant now) {
   const bool closed = note_filled(packet, now);
@@ -63,8 +75,7 @@ void Responder::Impl::advanced(const wire::Packet& packet) {
       packet.op == wire::RcOp::kReadRequest ? response_packets(packet.reth.length, mtu) : std::uint32_t{1};
   sequence_nak_sent = false;
   rnr_wait = false;
-  // A READ's PSNs may hold packets that do not belong there: the peer contradicted itself.
-  for (std::uint32_t i = 0; i < count && !early.empty(); ++i) early.release(base() + i);
+  early.release(base());
   window.advance_over(count);
 }
 

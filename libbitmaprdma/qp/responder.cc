@@ -71,9 +71,7 @@ Outcome Responder::Impl::handle_timeout(Instant now) {
   if (halted) return outcome;
   if (ack.pending && now >= acknowledgement_deadline()) ack.forced = true;
   if (retry_blocked) {
-    retry_blocked = rnr_wait = false;
-    drain(outcome, now);
-    gaps_after_advance(now);
+    retry_base(outcome, now);
     return outcome;
   }
   const bool judge = watch.judge_at && now >= *watch.judge_at;

@@ -76,6 +76,7 @@ struct Responder::Impl {
   void replay_atomic(const wire::Packet& packet, Instant now);
   void drain(Outcome& outcome, Instant now);
   void fill_gap(const wire::Packet& packet, Outcome& outcome, Instant now);
+  void retry_base(Outcome& outcome, Instant now);
   void advanced(const wire::Packet& packet);
   void not_ready(const wire::Packet& packet);
   void fail(Verdict verdict, const wire::Packet& packet, Outcome& outcome);
@@ -91,6 +92,7 @@ struct Responder::Impl {
   bool place_write(const wire::Packet& packet);
   [[nodiscard]] bool payload_fits_opcode(const wire::Packet& packet) const;
   [[nodiscard]] Verdict check_read(const wire::Packet& packet) const;
+  [[nodiscard]] bool overlaps_early(const wire::Packet& packet) const;
   [[nodiscard]] Verdict check_atomic(const wire::Packet& packet, std::byte** word) const;
   void complete_receive(const wire::Packet& packet, CompletionStatus status, std::uint32_t bytes, Outcome& outcome,
                         Instant now);

@@ -208,6 +208,7 @@ class ResponderScript {
     EXPECT_TRUE(responder->post_receive(request).ok());
     return *this;
   }
+  void restart_receives() { posted_ = 0; }  // after Responder::reset()
   static constexpr std::size_t kReceiveStride = 8192;
   // "1 ok 8 imm=...": each completion since the last check.
   ResponderScript& completes(const std::vector<std::string>& lines) {

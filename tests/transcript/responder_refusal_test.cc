@@ -216,12 +216,19 @@ TEST(RefusalBitmap, WritePacketsThatContradictTheirMessage) {
   after_first([](wire::Reth& reth) { reth.rkey += 1; });
 }
 
-TEST(RefusalBitmap, ReadLongerThanTheWindow) {
+TEST(RefusalBitmap, ReadThatIsHeldAndNotServedIsNotReplacedByAnother) {
   test::ScriptOptions options;
-  options.recovery.window_packets = 64;
+  options.max_dest_rd_atomic = 1;
   Script rx{options};
-  rx.at(0_us).gets(rx.read(1000, 64 * kScriptMtu)).gets(rx.read(1064, 64 * kScriptMtu + 1));
-  EXPECT_TRUE(rx.failed);
+  // 33 answers without sending one: the last waits at the base, where other packets can't take its PSNs.
+  for (std::uint32_t i = 1; i <= 32; ++i) rx.at(0_us).gets(rx.read(1000 + i, 8));
+  rx.gets(rx.read(1033, 600)).gets(rx.read(1000, 8));
+  EXPECT_EQ(rx.next_expected(), Psn{1032});
+  rx.gets(rx.data(1032)).gets(rx.data(1033)).forget();
+  EXPECT_FALSE(rx.failed);
+  rx.gets(Script::again(rx.read(1032, 8)))
+      .reports({"bitmap read_only 1032 8B index=0", "bitmap read_first 1033 256B index=0",
+                "bitmap read_middle 1034 256B index=1", "bitmap read_last 1035 88B index=2"});
 }
 
 }  // namespace

@@ -112,6 +112,10 @@ void Shard::request_notify(CompletionQueue* cq, bool solicited_only) {
 
 void Shard::before() {
   attendance_.called();
+  // An acknowledgement that is still held back must not be lost with the queue pair that owes it: its peer would resend
+  // to nobody until its retries run out.
+  output_possible_ = true;
+  drain(monotonic_now(), Hold::kNo);
   if (!pending_) return;
   pollfd writable{blocked_fd(), POLLOUT, 0};
   poll(&writable, 1, kPendingWaitMs);
@@ -175,7 +179,7 @@ bool Shard::handle_due_timeouts(Instant now) {
 bool Shard::may_hold_back() const { return attendance_.thread() != Attendance::Thread::kBlocked; }
 
 // Sends what the engine has. True: something left.
-bool Shard::drain(Instant now) {
+bool Shard::drain(Instant now, Hold hold) {
   bool sent = false;
   if (pending_) {
     const Transmit again = *std::exchange(pending_, std::nullopt);
@@ -184,7 +188,7 @@ bool Shard::drain(Instant now) {
   }
   if (!output_possible_) return sent;
   const bool deferrable = engine_.only_deferrable_output();
-  if (deferrable && may_hold_back() && deferral_.hold_back(now)) return sent;
+  if (hold == Hold::kAllowed && deferrable && may_hold_back() && deferral_.hold_back(now)) return sent;
   deferral_.sent(!deferrable);
   Transmit transmit;
   for (unsigned i = 0; i < kTransmitBurstMax; ++i) {

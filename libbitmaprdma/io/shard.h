@@ -45,8 +45,8 @@ class Shard {
   Status post_send(QueuePair* qp, std::span<const SendRequest> requests, std::size_t& posted);
   Status post_receive(QueuePair* qp, std::span<const ReceiveRequest> requests, std::size_t& posted);
   void request_notify(CompletionQueue* cq, bool solicited_only);
-  // Around other engine calls (they may take away queue pairs and memory that a pending batch points to): before() gets
-  // rid of it, settle() sends what they made.
+  // Around other engine calls (they may take away queue pairs and memory that a pending batch points to): before() sends
+  // what is held back and gets rid of the pending batch, settle() sends what they made.
   void before();
   void settle(Instant now);
 
@@ -67,7 +67,8 @@ class Shard {
   void handle_message(const ReceivedMessage& message, Instant now);
   bool handle_due_timeouts(Instant now);
   [[nodiscard]] bool may_hold_back() const;
-  bool drain(Instant now);
+  enum class Hold : std::uint8_t { kAllowed, kNo };
+  bool drain(Instant now, Hold hold = Hold::kAllowed);
   [[nodiscard]] bool send_batch(const Transmit& transmit);
   void deliver_notifications();
   void end_call();

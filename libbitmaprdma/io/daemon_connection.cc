@@ -63,6 +63,7 @@ ContextError check_owner(int fd) {
     return {EACCES, "brdmad (pid " + std::to_string(peer.pid) + ") in this network namespace belongs to " +
                         user_text(peer.uid) +
                         " and serves only that user: run as that user, or have an administrator end it "
+                        "(brdmad --stop) "
                         "and run 'brdmad --system' as a service"};
   }
   return {};

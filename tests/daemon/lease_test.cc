@@ -1,4 +1,5 @@
 // Leases as a program sees them: got, used, given back, refused.
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -158,6 +159,34 @@ TEST_F(DaemonTest, ShutdownNeedsForceWhileLeasesLive) {
   EXPECT_EQ(ask(json{{"query", "shutdown"}, {"force", true}})["leases_ended"], 1);
   EXPECT_TRUE(wait_for_event(lease.control_fd, POLLRDHUP));
   EXPECT_FALSE(lease.alive());
+}
+
+// Runs the program with one or no option; its exit code. Silent.
+int run_brdmad(const char* option = nullptr, const char* second = nullptr) {
+  return Child([&] {
+           const int null = ::open("/dev/null", O_RDWR);
+           for (int fd = 0; fd < 3; ++fd) ::dup2(null, fd);
+           ::execl(BRDMAD_PATH, "brdmad", option, second, nullptr);
+           return 127;
+         })
+      .join();
+}
+
+TEST_F(DaemonTest, StartedByHandItReturnsWhenItServesAndCanBeStopped) {
+  EXPECT_EQ(run_brdmad("--stop"), 1) << "there is none to stop";
+  EXPECT_EQ(run_brdmad(), 0);
+  EXPECT_EQ(ask("leases")["leases"].size(), 0u);
+  EXPECT_EQ(run_brdmad(), 1) << "a second one";
+  const io::FileDescriptor process = watch_process(holder_pid());
+  {
+    const io::Lease lease = lease_or_die();
+    EXPECT_EQ(run_brdmad("--stop"), 1) << "a program uses it";
+    EXPECT_TRUE(lease.alive());
+    EXPECT_EQ(run_brdmad("--stop", "--force"), 0);
+  }
+  EXPECT_TRUE(ends_within(process));
+  EXPECT_EQ(run_brdmad("--no-such-option"), 2);
+  EXPECT_EQ(run_brdmad("--help"), 0);
 }
 
 TEST_F(DaemonTest, TheDaemonEndsWhenIdleAndNotBefore) {

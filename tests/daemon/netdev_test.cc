@@ -63,7 +63,8 @@ TEST_F(NetdevTest, AnInterfaceIsADeviceWithItsMacAddressesAndMtu) {
   EXPECT_EQ(left->speed_mbps, 10'000u);
   EXPECT_TRUE(left->active);
   EXPECT_NE(left->ifindex, 0u);
-  // The MAC's link-local first, whether or not the kernel has it already, then IPv4 in the kernel's order, then the rest.
+  // The MAC's link-local first, whether or not the kernel has it already, then IPv4 in the kernel's order, then the
+  // rest.
   ASSERT_EQ(left->gids.size(), 4u);
   std::vector<IpAddress> addresses;
   for (const auto& gid : left->gids) {

@@ -82,6 +82,31 @@ TEST_F(DaemonTest, AUsersDaemonIsNotTrustedByOthers) {
   // Root may end it, and the fixture does.
 }
 
+// Whoever takes the daemon's name first could hand out sockets of his own and read what they receive.
+TEST_F(DaemonTest, WhoOnlyPretendsToBeTheDaemonIsNotAsked) {
+  if (!can_change_user()) GTEST_SKIP() << "only root has other users' ids to try with";
+  Gate listening;
+  Child impostor([&] {
+    if (::setresuid(kAlice, kAlice, kAlice) != 0) return 100;
+    const io::FileDescriptor listener{::socket(AF_UNIX, SOCK_STREAM, 0)};
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path + 1, io::kDaemonName.data(), io::kDaemonName.size());
+    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + io::kDaemonName.size());
+    if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) return 1;
+    if (::listen(listener.get(), 1) != 0) return 1;
+    listening.open();
+    const io::FileDescriptor client{::accept(listener.get(), nullptr, nullptr)};
+    char byte = 0;
+    return ::read(client.get(), &byte, 1) == 0 ? 0 : 2;  // closed without a word
+  });
+  listening.open();
+  ASSERT_TRUE(listening.wait());
+  const std::string message = lease_refusal(EACCES);
+  EXPECT_TRUE(contains(message, "belongs to uid 61001")) << message;
+  EXPECT_EQ(impostor.join(), 0);
+}
+
 TEST_F(DaemonTest, TheSystemDaemonServesEveryUserAndKeepsThemApart) {
   if (!can_change_user()) GTEST_SKIP() << "only root has other users' ids to try with";
   Gate ready;
@@ -92,10 +117,12 @@ TEST_F(DaemonTest, TheSystemDaemonServesEveryUserAndKeepsThemApart) {
     return 127;
   });
   ASSERT_TRUE(ready.wait());
+  // One lease after another: two users, and more rounds than there are slots for both to have fresh ones.
+  static constexpr int kRounds = 200;
   const auto slots_of = [](uid_t uid) {
     Gate report;
     const int result = as_user(uid, [&] {
-      for (int i = 0; i < 100; ++i) {
+      for (int i = 0; i < kRounds; ++i) {
         const io::Lease lease = lease_or_die();
         const auto slot = static_cast<std::uint8_t>(lease.slot);
         if (lease.socket_fd < 0 || ::write(report.signal_end.get(), &slot, 1) != 1) return 1;
@@ -103,9 +130,9 @@ TEST_F(DaemonTest, TheSystemDaemonServesEveryUserAndKeepsThemApart) {
       return code(true);
     });
     EXPECT_EQ(result, 0);
-    std::array<std::uint8_t, 100> slots{};
+    std::array<std::uint8_t, kRounds> slots{};
     report.open();
-    EXPECT_EQ(::read(report.wait_end.get(), slots.data(), slots.size()), 100);
+    EXPECT_EQ(::read(report.wait_end.get(), slots.data(), slots.size()), kRounds);
     return std::set<std::uint8_t>(slots.begin(), slots.end());
   };
   const auto alices = slots_of(kAlice), bobs = slots_of(kBob);

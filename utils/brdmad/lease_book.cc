@@ -44,7 +44,8 @@ ContextError no_slot(const SharedState& state) {
   const std::uint32_t used = leases_in_use(state);
   constexpr std::uint32_t kAll = io::kSlotCount - io::kFirstLeasableSlot;
   const std::string how_many = std::to_string(used) + " of " + std::to_string(kAll) + " leases are in use";
-  if (used == kAll) return {ENOSPC, how_many + ": end programs that use a device ('brdma resource' lists them)"};
+  if (used == kAll)
+    return {ENOSPC, how_many + ": end programs that use a device ('brdma resource show ctx' lists them)"};
   return {ENOSPC,
           how_many + " and the others belong to other users: end a program of your own, or have brdmad restarted"};
 }

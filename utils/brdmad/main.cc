@@ -12,10 +12,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "control/config.h"
 #include "holder.h"
+#include "io/daemon_client.h"
 #include "options.h"
 
 namespace brdma::daemon {
@@ -77,6 +79,17 @@ void go_to_background(Options& options) {
   options.ready_fd = ends[1];
 }
 
+// Ends the daemon of this network namespace; its leases only with `force`.
+int stop_running(bool force) {
+  const auto answer = io::query_daemon({{"query", "shutdown"}, {"force", force}});
+  if (answer) return 0;
+  const bool busy = answer.reason().error == EBUSY;
+  std::fprintf(stderr, "brdmad: %s\n",
+               busy ? "programs use it ('brdma resource show ctx' lists them): --force ends it all the same"
+                    : answer.reason().message.c_str());
+  return 1;
+}
+
 int run(int argc, char** argv) {
   Options options;
   const control::LoadedSettings loaded = control::load_settings();
@@ -89,6 +102,11 @@ int run(int argc, char** argv) {
   app.add_option("--idle-seconds", options.idle_seconds, "end after so long without lease and client; 0: never")
       ->capture_default_str()
       ->check(CLI::Range(0, 86'400));
+  bool stop = false, force = false;
+  CLI::Option* stop_flag =
+      app.add_flag("--stop", stop, "end the brdmad that serves this network namespace (its user, root)");
+  app.add_flag("--force", force, "with --stop: also while programs use it, which then lose their device")
+      ->needs(stop_flag);
   app.add_flag("--verbose", options.verbose, "log each question too");
   app.add_option("--ready-fd", options.ready_fd, "write one line to this descriptor when ready (for the library)")
       ->check(CLI::Range(3, 1'000'000));
@@ -97,6 +115,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
+  if (stop) return stop_running(force);
   if (options.system && ::geteuid() != 0) {
     std::fprintf(stderr, "brdmad: --system serves every user, so root must start it\n");
     return 1;

@@ -123,10 +123,11 @@ Json answer(const QueryContext& context, const Json& request, bool& shut_down) {
 bool may_use(const Options& options, std::uint32_t uid) { return options.system || uid == ::geteuid(); }
 
 ContextError not_for_you() {
-  return {EACCES, "brdmad (pid " + std::to_string(::getppid()) + ") in this network namespace belongs to " +
-                      io::user_text(::geteuid()) +
-                      " and serves only that user: run as that user, or have an administrator end it and run "
-                      "'brdmad --system' as a service, which serves every user"};
+  return {EACCES,
+          "brdmad (pid " + std::to_string(::getppid()) + ") in this network namespace belongs to " +
+              io::user_text(::geteuid()) +
+              " and serves only that user: run as that user, or have an administrator end it (brdmad --stop) and run "
+              "'brdmad --system' as a service, which serves every user"};
 }
 
 QueryAnswer answer_query(const QueryContext& context, std::string_view line) {

@@ -70,8 +70,8 @@ void Session::handle_lease_request() {
   std::memcpy(&request, input_.data(), std::min(input_.size(), sizeof request));
   if (request.version != io::kLeaseVersion) {
     refuse(socket_.native_handle(),
-           {EPROTO, "brdmad is of another version (" BRDMA_VERSION ") than this program's library: end it with 'brdma "
-                    "system shutdown' once the programs that use it are done"});
+           {EPROTO, "brdmad is of another version (" BRDMA_VERSION ") than this program's library: end it with "
+                    "'brdmad --stop' once the programs that use it are done"});
     return end();
   }
   if (input_.size() < sizeof request) return read_more();

@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <vector>
 
 #include "device_catalog.h"
 #include "event_pipe.h"
@@ -17,6 +19,16 @@ namespace {
 // Where our pointer stands, counted from the ibv_context; the library's part ends before.
 constexpr std::size_t kOurPointer = abi::kContextBytes + 184;
 static_assert(1536 + kOurPointer + sizeof(void*) <= abi::kContextAllocation);
+
+struct OpenDevices {
+  std::mutex lock;
+  std::vector<OpenDevice*> list;
+};
+// Never destroyed: contexts may be closed in exit handlers that run after ours.
+OpenDevices& open_devices() {
+  static auto* const instance = new OpenDevices;
+  return *instance;
+}
 
 void* place_of_pointer(const ibv_context* context) {
   return const_cast<std::byte*>(reinterpret_cast<const std::byte*>(context)) + kOurPointer;
@@ -63,7 +75,8 @@ Result<void*, Status> OpenDevice::open(ibv_device* device, int cmd_fd) {
   abi::OpTable ops(layout->release);
   fill_operations(ops);
   core.core().set_ops(verbs_context, ops.data());
-  self.release();
+  const std::lock_guard guard(open_devices().lock);
+  open_devices().list.push_back(self.release());
   return verbs_context;
 }
 
@@ -93,9 +106,19 @@ OpenDevice::~OpenDevice() {
 }
 
 void OpenDevice::release_core() {
+  {
+    const std::lock_guard guard(open_devices().lock);
+    std::erase(open_devices().list, this);
+  }
   context_.reset();
   core_.core().uninit_context(verbs_context_);  // closes cmd_fd and async_fd
   std::free(verbs_context_);
+}
+
+void OpenDevice::leave_all() {
+  const std::unique_lock guard(open_devices().lock, std::try_to_lock);
+  if (!guard) return;  // exit() in the middle of opening or closing
+  for (OpenDevice* device : open_devices().list) device->context_->leave();
 }
 
 DeviceInfo OpenDevice::info() const {

@@ -36,6 +36,8 @@ class OpenDevice final : public NotificationHandler {
 
   void completion_event(void* cq_user) override;
   void async_event(int ibv_event_type, void* qp_or_cq_user) override;
+  // The program ends: what the contexts that it left open owe their peers is sent.
+  static void leave_all();
   // Call with the context's lock held (a Session).
   [[nodiscard]] std::uint32_t purge_async_events(const void* element);
 

@@ -184,4 +184,18 @@ void Context::request_notify(CompletionQueue* cq, bool solicited_only) {
   impl_->shard.request_notify(cq, solicited_only);
 }
 
+void Context::leave() {
+  constexpr int kTriesMax = 10'000;  // some 100 us
+  if (impl_->pid != getpid()) return;
+  io::Shard& shard = impl_->shard;
+  for (int i = 0; i < kTriesMax; ++i) {
+    if (shard.lock().try_lock()) {
+      shard.before();
+      shard.lock().unlock();
+      return;
+    }
+    io::cpu_relax();
+  }
+}
+
 }  // namespace brdma

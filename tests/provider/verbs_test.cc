@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <infiniband/verbs.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -380,6 +381,64 @@ TEST_F(Connected, QueuesHaveTheirLimits) {
     EXPECT_GE(i, 64u);
     break;
   }
+}
+
+// Whoever sees its last completion may end at once, without closing anything: the peer gets its acknowledgement all the
+// same. In a ping-pong acknowledgements wait for the reply, which here never comes.
+TEST(Exit, LastAcknowledgementLeavesBeforeTheProcess) {
+  struct Address {
+    std::uint32_t qpn;
+    ibv_gid gid;
+  };
+  constexpr std::uint64_t kRounds = 20;
+  int to_child[2], to_parent[2];
+  ASSERT_EQ(::pipe(to_child) + ::pipe(to_parent), 0);
+  const pid_t child = ::fork();  // before anything is open
+  const int out = child == 0 ? to_parent[1] : to_child[1], in = child == 0 ? to_child[0] : to_parent[0];
+  Side side = Side::make();
+  Address mine{.qpn = side.qp->qp_num, .gid = {}}, peer{};
+  ASSERT_EQ(ibv_query_gid(side.context.get(), 1, 0, &mine.gid), 0);
+  ASSERT_EQ(to_init(side.qp.get()), 0);
+  for (std::uint64_t i = 0; i < kRounds; ++i) ASSERT_EQ(post_receive(side, i, 0, 64), 0);
+  ASSERT_EQ(::write(out, &mine, sizeof mine), static_cast<ssize_t>(sizeof mine));
+  ASSERT_EQ(::read(in, &peer, sizeof peer), static_cast<ssize_t>(sizeof peer));
+  ibv_qp other{};  // as to_rtr() wants it
+  other.qp_num = peer.qpn;
+  other.context = side.context.get();
+  ASSERT_EQ(to_rtr(side.qp.get(), &other), 0);
+  ASSERT_EQ(to_rts(side.qp.get()), 0);
+  ibv_sge sge = side.sge(0, 64);
+  ibv_send_wr send{};
+  send.sg_list = &sge;
+  send.num_sge = 1;
+  send.opcode = IBV_WR_SEND;
+  send.send_flags = IBV_SEND_SIGNALED;
+  unsigned sent = 0, received = 0;
+  const auto poll = [&] {
+    const ibv_wc completion = wait_completion(side.cq.get());
+    EXPECT_EQ(completion.status, IBV_WC_SUCCESS) << ibv_wc_status_str(completion.status);
+    ++((completion.opcode & IBV_WC_RECV) != 0 ? received : sent);
+    return completion.status == IBV_WC_SUCCESS;
+  };
+  for (unsigned round = 0; round < kRounds; ++round) {
+    if (child != 0) {
+      ASSERT_EQ(post_send(side, send), 0);
+    }
+    if (child != 0 && round + 1 == kRounds) break;
+    while (received <= round) {
+      ASSERT_TRUE(poll());
+    }
+    if (child == 0 && round + 1 == kRounds) std::exit(0);
+    if (child == 0) {
+      ASSERT_EQ(post_send(side, send), 0);
+    }
+  }
+  while (sent < kRounds) {
+    ASSERT_TRUE(poll());
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(Unconnected, PostsAreRefused) {

@@ -80,6 +80,10 @@ class Context {
   Status post_receive(QueuePair* qp, std::span<const ReceiveRequest> requests, std::size_t& posted);
   void request_notify(CompletionQueue* cq, bool solicited_only);
 
+  // The program ends with the context still open: acknowledgements that it owes leave. Does nothing in a forked child,
+  // nor when the lock can't be had soon: exit() may have been called anywhere.
+  void leave();
+
   [[nodiscard]] const DeviceInfo& device() const;
 
   struct Impl;

@@ -61,6 +61,7 @@ class Keeper {
   void join_directly();
   void join_by_bridge();
   void join_by_switch();
+  void wait_until_running();
   void configure_host(std::uint32_t host);
   void connect_to_middle(std::uint32_t host);
   void start_switch();
@@ -79,6 +80,7 @@ class Keeper {
   std::vector<io::FileDescriptor> hosts_;
   std::vector<Netlink> host_links_;  // a socket in each host, while setting up
   std::optional<Netlink> middle_links_;
+  bool uses_switch_ = false;
   pid_t switch_pid_ = -1;
   bool switch_takes_batches_ = false;
   io::FileDescriptor switch_output_;
@@ -109,7 +111,8 @@ void Keeper::set_up() {
     join_by_bridge();
   }
   for (std::uint32_t host = 1; host <= plan_.hosts; ++host) configure_host(host);
-  if (setns(middle_.get(), CLONE_NEWNET) != 0) fail("cannot return to the lab's middle");
+  if (uses_switch_) start_switch();
+  wait_until_running();
   host_links_.clear();
   middle_links_.reset();
 }
@@ -127,13 +130,14 @@ void Keeper::make_hosts() {
 }
 
 void Keeper::join_directly() {
-  middle_links_->create_veth({kHostInterface, host_mac(1), hosts_[0].get()},
-                             {kHostInterface, host_mac(2), hosts_[1].get()}, plan_.interface_mtu());
+  middle_links_->create_veth({kHostInterface, host_index(1), host_mac(1), hosts_[0].get()},
+                             {kHostInterface, host_index(2), host_mac(2), hosts_[1].get()}, plan_.interface_mtu());
 }
 
 void Keeper::connect_to_middle(std::uint32_t host) {
-  middle_links_->create_veth({host_name(host), switch_mac(host), -1},
-                             {kHostInterface, host_mac(host), hosts_[host - 1].get()}, plan_.interface_mtu());
+  middle_links_->create_veth({host_name(host), switch_index(host), switch_mac(host), -1},
+                             {kHostInterface, host_index(host), host_mac(host), hosts_[host - 1].get()},
+                             plan_.interface_mtu());
   middle_links_->set_up(host_name(host));
 }
 
@@ -152,11 +156,13 @@ void Keeper::join_by_bridge() {
 }
 
 void Keeper::join_by_switch() {
+  uses_switch_ = true;
   for (std::uint32_t host = 1; host <= plan_.hosts; ++host) connect_to_middle(host);
-  start_switch();
-  for (std::uint32_t host = 1; host <= plan_.hosts; ++host) {
-    if (setns(hosts_[host - 1].get(), CLONE_NEWNET) != 0) fail("cannot enter " + host_name(host));
-    leave_no_segmentation_to(kHostInterface, switch_takes_batches_);
+}
+
+void Keeper::wait_until_running() {
+  for (std::uint32_t host = 1; host <= plan_.hosts && plan_.hosts > 1; ++host) {
+    host_links_[host - 1].wait_until_running(kHostInterface);
   }
 }
 
@@ -211,6 +217,11 @@ void Keeper::start_switch() {
     throw std::runtime_error("the switch did not start: " + switch_words_);
   }
   fcntl(switch_output_.get(), F_SETFL, O_NONBLOCK);
+  for (std::uint32_t host = 1; host <= plan_.hosts; ++host) {
+    if (setns(hosts_[host - 1].get(), CLONE_NEWNET) != 0) fail("cannot enter " + host_name(host));
+    leave_no_segmentation_to(kHostInterface, switch_takes_batches_);
+  }
+  if (setns(middle_.get(), CLONE_NEWNET) != 0) fail("cannot return to the lab's middle");
 }
 
 bool Keeper::wait_for_switch(int ready_fd) {

@@ -13,11 +13,14 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <stdexcept>
 #include <system_error>
 
 namespace brdma::lab {
 namespace {
+
+constexpr int kRunningWaitMs = 5'000;
 
 [[noreturn]] void fail(int error, const std::string& what) {
   throw std::system_error(error, std::generic_category(), what);
@@ -117,8 +120,10 @@ std::uint32_t Netlink::index_of(const std::string& name) {
 
 void Netlink::create_veth(const VethEnd& a, const VethEnd& b, std::uint32_t mtu) {
   Message message{RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL};
-  message.put_header(ifinfomsg{});
   const auto put_end = [&](const VethEnd& end) {
+    ifinfomsg info{};
+    info.ifi_index = static_cast<int>(end.index);
+    message.put_header(info);
     message.put(IFLA_IFNAME, end.name);
     message.put_mac(IFLA_ADDRESS, end.mac);
     message.put_u32(IFLA_MTU, mtu);
@@ -127,12 +132,7 @@ void Netlink::create_veth(const VethEnd& a, const VethEnd& b, std::uint32_t mtu)
   put_end(a);
   message.nest(IFLA_LINKINFO, [&] {
     message.put(IFLA_INFO_KIND, "veth", 4);
-    message.nest(IFLA_INFO_DATA, [&] {
-      message.nest(VETH_INFO_PEER, [&] {
-        message.put_header(ifinfomsg{});
-        put_end(b);
-      });
-    });
+    message.nest(IFLA_INFO_DATA, [&] { message.nest(VETH_INFO_PEER, [&] { put_end(b); }); });
   });
   request(message, "cannot create the veth pair " + a.name + " - " + b.name);
 }
@@ -153,6 +153,18 @@ void Netlink::set_up(const std::string& name) {
   info.ifi_flags = info.ifi_change = IFF_UP;
   message.put_header(info);
   request(message, "cannot bring up " + name);
+}
+
+void Netlink::wait_until_running(const std::string& name) {
+  ifreq request{};
+  name.copy(request.ifr_name, IFNAMSIZ - 1);
+  const timespec step{0, 1'000'000};
+  for (int waited_ms = 0; waited_ms < kRunningWaitMs; ++waited_ms) {
+    if (ioctl(socket_.get(), SIOCGIFFLAGS, &request) != 0) fail(errno, "interface " + name);
+    if ((request.ifr_flags & IFF_RUNNING) != 0) return;
+    nanosleep(&step, nullptr);
+  }
+  fail(ETIMEDOUT, "interface " + name + " does not come up");
 }
 
 void Netlink::set_master(const std::string& name, const std::string& bridge) {

@@ -13,8 +13,12 @@
 
 namespace brdma::lab {
 
+// The two ends must have different indices: the kernel takes a veth end whose index equals its peer's (likely, when
+// both are the first interface of a new namespace) for a physical one, and then waits up to a second before it says
+// RUNNING.
 struct VethEnd {
   std::string name;
+  std::uint32_t index = 0;
   fabric::MacAddress mac = 0;
   int namespace_fd = -1;  // where it shall be; -1: in the Netlink's own namespace
 };
@@ -25,6 +29,8 @@ class Netlink {
   void create_veth(const VethEnd& a, const VethEnd& b, std::uint32_t mtu);
   void create_bridge(const std::string& name, std::uint32_t mtu);
   void set_up(const std::string& name);
+  // Returns when the interface can carry packets: up, with a carrier, and the kernel has taken note of both.
+  void wait_until_running(const std::string& name);
   void set_master(const std::string& name, const std::string& bridge);
   // `address`: text of an IPv4 or IPv6 address. Usable at once: no duplicate address detection.
   void add_address(const std::string& name, const std::string& address, std::uint8_t prefix_length);

@@ -293,7 +293,8 @@ int Pair::exit_code() const {
 void Pair::report() {
   const Json show = options_.plan.wants_switch() ? show_switch(lab_) : Json{};
   std::vector<HostReport> hosts;
-  for (const Side* side : {&server_, &client_}) hosts.push_back({side->host, host_counters(lab_, side->host)});
+  for (const Side* side : {&server_, &client_})
+    hosts.push_back({side->host + " " + side->role, host_counters(lab_, side->host)});
   if (!style_.json) {
     if (!show.is_null()) {
       std::printf("\n");

@@ -47,6 +47,10 @@ struct LabPlan {
 [[nodiscard]] constexpr fabric::MacAddress host_mac(std::uint32_t host) { return 0x0200'0A4D'0000u + host; }
 [[nodiscard]] constexpr fabric::MacAddress switch_mac(std::uint32_t host) { return 0x0200'0A4D'0100u + host; }
 
+// Interface indices: a host's, and of its link's other end (lab/netlink.h: they must differ).
+[[nodiscard]] constexpr std::uint32_t host_index(std::uint32_t host) { return 10 + host; }
+[[nodiscard]] constexpr std::uint32_t switch_index(std::uint32_t host) { return 1000 + host; }
+
 // A name that can be part of a socket's: letters, digits, '-', '_', '.'; 1 to 40 characters.
 [[nodiscard]] inline bool is_lab_name(const std::string& name) {
   if (name.empty() || name.size() > 40) return false;

@@ -14,7 +14,7 @@ namespace brdma::lab {
 // `show`: the switch's answer to "show", or null where there is no switch.
 void print_network_table(const Json& show);
 struct HostReport {
-  std::string host;
+  std::string host;  // the column's heading
   Json counters;
 };
 void print_recovery_table(const std::vector<HostReport>& hosts);

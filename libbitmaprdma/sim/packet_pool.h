@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <span>
 #include <vector>
@@ -37,7 +38,7 @@ class PacketPool {
   void discard(PacketIndex index) { give_back(index); }
 
  private:
-  std::vector<Packet> packets_;
+  std::deque<Packet> packets_;  // references stay good while it grows
   std::vector<PacketIndex> free_;
 };
 

@@ -25,7 +25,8 @@ const char* name_of(RecoveryMode mode) {
 
 class RandomWorld {
  public:
-  RandomWorld(std::uint64_t seed, bool traced) : random_(seed, "world"), traced_(traced), seed_(seed), world_(seed) {
+  RandomWorld(std::uint64_t seed, const WorldOptions& options)
+      : random_(seed, "world"), traced_(options.traced), seed_(seed), world_(seed) {
     draw_modes();
     draw_endpoints();
     plan();
@@ -34,6 +35,7 @@ class RandomWorld {
     world_.join(*hosts_[0], *hosts_[1], faulty_[0], faulty_[1]);
     connect();
     schedule();
+    if (options.canary) plant_canary();
   }
 
   WorldResult run() {
@@ -222,6 +224,12 @@ class RandomWorld {
     bound_ = liveness_bound();
   }
 
+  void plant_canary() {
+    Random random{seed_, "canary"};
+    Arena& arena = *arenas_[random.below(2)];
+    arena.bytes()[random.below(Arena::kGuard)] ^= std::byte{1};  // a guard byte before the first buffer
+  }
+
   template <class Allow>
   void release(std::size_t total, Duration within, const Allow& allow) {
     std::size_t released = 0;
@@ -322,6 +330,8 @@ class RandomWorld {
 
 }  // namespace
 
-WorldResult run_random_world(std::uint64_t seed, bool traced) { return RandomWorld{seed, traced}.run(); }
+WorldResult run_random_world(std::uint64_t seed, const WorldOptions& options) {
+  return RandomWorld{seed, options}.run();
+}
 
 }  // namespace brdma::test

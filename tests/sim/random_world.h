@@ -19,6 +19,10 @@ struct WorldResult {
   [[nodiscard]] bool ok() const { return findings.empty(); }
 };
 
-[[nodiscard]] WorldResult run_random_world(std::uint64_t seed, bool traced);
+struct WorldOptions {
+  bool traced = false;
+  bool canary = false;  // one byte of memory is made wrong on the way: it must be found
+};
+[[nodiscard]] WorldResult run_random_world(std::uint64_t seed, const WorldOptions& options = {});
 
 }  // namespace brdma::test

@@ -60,12 +60,28 @@ EnginePair::EnginePair(const PairConfig& config)
 
 bool EnginePair::passes(const sim::Host& from, const sim::Packet& packet) {
   const std::byte* bth = packet.bytes.data();
-  const bool control = (load_u8(bth) & wire::kTransportMask) == wire::kTransportControl;
-  if (&from != &tx_host_ || control) return true;
+  const std::uint8_t opcode = load_u8(bth);
+  if (&from == &rx_host_) {
+    const auto found = answer_drops_.find(opcode);
+    if (found == answer_drops_.end() || found->second == 0) return true;
+    --found->second;
+    return false;
+  }
+  if ((opcode & wire::kTransportMask) == wire::kTransportControl) return true;
   const std::uint32_t psn = load_be24(bth + 9);
   const unsigned copy = ++copies_[psn];
+  if (const auto late = delays_.find(psn); late != delays_.end() && copy == 1) {
+    deliver_late(packet, late->second);
+    return false;
+  }
   const auto found = drops_.find(psn);
   return found == drops_.end() || std::find(found->second.begin(), found->second.end(), copy) == found->second.end();
+}
+
+void EnginePair::deliver_late(const sim::Packet& packet, Duration by) {
+  const sim::PacketIndex copy = world_.packets().take();
+  world_.packets()[copy] = packet;
+  world_.at(world_.now() + config_.one_way_delay + by, [this, copy] { rx_host_.handle_arrival(copy); });
 }
 
 void EnginePair::post(const SendRequest& request) {

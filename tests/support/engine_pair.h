@@ -31,6 +31,10 @@ class EnginePair {
 
   // Loses the copy'th copy (from 1) of tx's request packet `psn`.
   void drop_copy(Psn psn, unsigned copy) { drops_[psn.value()].push_back(copy); }
+  // Holds back the first copy of tx's request packet `psn` for so long: it arrives late, after others.
+  void delay_packet(Psn psn, Duration by) { delays_[psn.value()] = by; }
+  // Loses rx's first `count` packets of this opcode from now on.
+  void drop_answers(std::uint8_t opcode, unsigned count) { answer_drops_[opcode] = count; }
   // Posts one WRITE of `count` whole packets / of `bytes`, from the start of tx's memory to the start of rx's.
   void post_packets(std::uint32_t count) { post_write(count * mtu_bytes(config_.endpoint.mtu)); }
   void post_write(std::uint32_t bytes);
@@ -54,6 +58,7 @@ class EnginePair {
 
  private:
   bool passes(const sim::Host& from, const sim::Packet& packet);
+  void deliver_late(const sim::Packet& packet, Duration by);
 
   PairConfig config_;
   sim::World world_;
@@ -63,6 +68,8 @@ class EnginePair {
   Endpoint tx_, rx_;
   std::map<std::uint32_t, std::vector<unsigned>> drops_;
   std::map<std::uint32_t, unsigned> copies_;
+  std::map<std::uint32_t, Duration> delays_;
+  std::map<std::uint8_t, unsigned> answer_drops_;
 };
 
 }  // namespace brdma::test

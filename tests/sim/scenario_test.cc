@@ -1,0 +1,102 @@
+// Scenarios of a pair of engines: what happens when the peer dies, is old-fashioned, or nothing is to be done; and what
+// goodput is left on a lossy path.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "random_world.h"
+#include "support/engine_pair.h"
+
+namespace brdma::test {
+namespace {
+
+TEST(Scenario, OneSeedOneWorld) {
+  for (const std::uint64_t seed : {3u, 17u, 40u}) {
+    const auto first = run_random_world(seed, {.traced = true});
+    const auto again = run_random_world(seed, {.traced = true});
+    EXPECT_GT(first.trace.size(), 1000u);
+    EXPECT_EQ(first.trace, again.trace) << "seed " << seed;
+  }
+}
+
+TEST(Scenario, IdleConnectionIsSilent) {
+  EnginePair pair;
+  pair.agree();
+  const auto before = pair.count(pair.tx(), Counter::kSentPackets);
+  EXPECT_TRUE(pair.run_until_idle(0_ns)) << "a timer is armed";
+  EXPECT_EQ(pair.count(pair.tx(), Counter::kSentPackets), before);
+}
+
+TEST(Scenario, PeerThatDiesEndsInARetryErrorAndAFlush) {
+  EnginePair pair;
+  pair.agree();
+  pair.rx().host().kill();
+  const Instant killed = pair.world().now();
+  for (int i = 0; i < 4; ++i) pair.post_packets(4);
+  ASSERT_TRUE(pair.run_until_idle(10_s));
+  const auto completions = pair.completions(pair.tx());
+  ASSERT_EQ(completions.size(), 4u);
+  EXPECT_EQ(completions[0].status, CompletionStatus::kRetryExceeded);
+  for (std::size_t i = 1; i < 4; ++i) EXPECT_EQ(completions[i].status, CompletionStatus::kFlushed);
+  // Timeout attribute 12, 7 retries: 8 times 16.8 ms.
+  EXPECT_GE(pair.world().now() - killed, 134_ms);
+  EXPECT_LT(pair.world().now() - killed, 170_ms);
+  EXPECT_EQ(pair.tx().host().engine().query_qp(pair.tx().qp()).state, QpState::kErr);
+}
+
+TEST(Scenario, PeerThatKnowsNoBitmapModeIsAskedAFewTimesAndServed) {
+  EnginePair pair{{.rx = {.mode = RecoveryMode::kGoBackN}}};
+  pair.drop_copy(Psn{1003}, 1);
+  pair.post_packets(64);
+  ASSERT_TRUE(pair.run_until_idle(1_s));
+  EXPECT_TRUE(pair.same_bytes(64 * 1024));
+  EXPECT_EQ(pair.completions(pair.tx()).size(), 1u);
+  EXPECT_EQ(pair.count(pair.tx(), Counter::kCapsSent), 8u);
+  EXPECT_EQ(pair.count(pair.tx(), Counter::kBitmapQps), 0u);
+  EXPECT_EQ(pair.count(pair.rx(), Counter::kCapsSent), 0u);
+}
+
+// Goodput of a stream of 64 KiB writes, sixteen in the queue, in bits per virtual second.
+double goodput(RecoveryMode mode, std::uint32_t loss_ppm) {
+  RecoveryConfig recovery;
+  recovery.mode = mode;
+  PairConfig config{.one_way_delay = 50_us, .tx = recovery, .rx = recovery};
+  config.endpoint.mtu = PathMtu::k4096;
+  EnginePair pair{config};
+  pair.agree();
+  fabric::LinkConfig link;
+  link.delay = config.one_way_delay;
+  link.rate = config.rate;
+  link.impairments.loss_ppm = loss_ppm;
+  pair.world().configure_links(link);
+  constexpr std::uint32_t kBytes = 65536, kTotal = 1200;
+  std::uint32_t posted = 0, completed = 0;
+  const Instant began = pair.world().now();
+  const bool done = pair.world().run_until(
+      [&] {
+        completed += static_cast<std::uint32_t>(pair.completions(pair.tx()).size());
+        for (; posted < kTotal && posted - completed < 16; ++posted) pair.post_write(kBytes);
+        return completed == kTotal;
+      },
+      20_s);
+  EXPECT_TRUE(done) << completed << " of " << kTotal;
+  return 8e9 * kBytes * completed / static_cast<double>((pair.world().now() - began).ns());
+}
+
+TEST(Scenario, GoodputUnderLoss) {
+  const double clean = goodput(RecoveryMode::kBitmap, 0);
+  const double at_1 = goodput(RecoveryMode::kBitmap, 10'000);
+  const double at_5 = goodput(RecoveryMode::kBitmap, 50'000);
+  const double old_clean = goodput(RecoveryMode::kGoBackN, 0);
+  const double old_at_1 = goodput(RecoveryMode::kGoBackN, 10'000);
+  const double old_at_5 = goodput(RecoveryMode::kGoBackN, 50'000);
+  std::printf("Gbit/s at 0, 1, 5 %% loss: bitmap %.2f %.2f %.2f, go-back-N %.2f %.2f %.2f\n", clean / 1e9, at_1 / 1e9,
+              at_5 / 1e9, old_clean / 1e9, old_at_1 / 1e9, old_at_5 / 1e9);
+  EXPECT_GT(clean, 8e9) << "10 Gbit/s and 100 us: the engine must fill it";
+  EXPECT_GT(at_1, 0.95 * clean);
+  EXPECT_GT(at_5, 0.85 * clean);
+  EXPECT_GT(at_1, 2 * old_at_1);
+}
+
+}  // namespace
+}  // namespace brdma::test

@@ -107,6 +107,7 @@ void Shard::request_notify(CompletionQueue* cq, bool solicited_only) {
   attendance_.called();
   engine_.request_notify(cq, solicited_only);
   attendance_.request_charge();
+  sleeps_on_events_ = true;
   settle(monotonic_now());
 }
 
@@ -175,8 +176,13 @@ bool Shard::handle_due_timeouts(Instant now) {
 }
 
 // Holding back is for calls that follow each other closely, or for a thread that watches the deadline; a blocked one
-// would have to be woken for it, which costs more than the acknowledgement.
-bool Shard::may_hold_back() const { return attendance_.thread() != Attendance::Thread::kBlocked; }
+// would have to be woken for it, which costs more than the acknowledgement. And not for a program that sleeps on
+// completion channels: waking it takes longer than anything that could be saved, and its peer, most likely of the same
+// kind, expects the completion of its send before the reply to it (ib_send_lat -e goes wrong otherwise).
+bool Shard::may_hold_back() {
+  if (sleeps_on_events_ && attendance_.application_spins()) sleeps_on_events_ = false;
+  return !sleeps_on_events_ && attendance_.thread() != Attendance::Thread::kBlocked;
+}
 
 // Sends what the engine has. True: something left.
 bool Shard::drain(Instant now, Hold hold) {

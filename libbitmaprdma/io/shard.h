@@ -66,7 +66,7 @@ class Shard {
  private:
   void handle_message(const ReceivedMessage& message, Instant now);
   bool handle_due_timeouts(Instant now);
-  [[nodiscard]] bool may_hold_back() const;
+  [[nodiscard]] bool may_hold_back();
   enum class Hold : std::uint8_t { kAllowed, kNo };
   bool drain(Instant now, Hold hold = Hold::kAllowed);
   [[nodiscard]] bool send_batch(const Transmit& transmit);
@@ -84,6 +84,7 @@ class Shard {
   Engine engine_;
   AckDeferral deferral_;
   std::optional<Instant> deadline_;  // of the engine and of what is held back, as the last call left it
+  bool sleeps_on_events_ = false;  // has armed a completion queue, and not polled in a loop since
   bool output_possible_ = false;     // something happened since poll_transmit answered false
   std::optional<Transmit> pending_;
   TransmitBuffer buffer_;

@@ -139,7 +139,9 @@ Verdict Responder::Impl::check_read(const wire::Packet& packet) const {
   if (identity.attributes.max_dest_rd_atomic == 0) return Verdict::kInvalidRequest;
   if (packet.reth.length > kMessageBytesMax) return Verdict::kInvalidRequest;
   const std::uint32_t packets = response_packets(packet.reth.length, mtu);
-  if (packets > (packet.bitmap ? window.window() : kReadPacketsMax)) return Verdict::kInvalidRequest;
+  // Not the window: a READ in order needs no bits, and one that left as a standard packet was cut before the peer knew
+  // of our window; it may come again as a bitmap packet.
+  if (packets > kReadPacketsMax) return Verdict::kInvalidRequest;
   std::byte* bytes = nullptr;
   const auto fault = env.memory.resolve(identity.pd, packet.reth.rkey, packet.reth.address, packet.reth.length,
                                         kAccessRemoteRead, &bytes);

@@ -191,15 +191,22 @@ void Requester::Impl::acknowledge_bits(const wire::BitmapAck& ack, Sequence from
     }
   }
   if (progress) note_progress(now);
-  resend_old_holes(from, highest, now);
+  std::optional<Instant> echo;
+  if (ack.echo_valid) echo = Instant::from_ns(static_cast<std::int64_t>(ack.ts_echo));
+  resend_old_holes(from, highest, echo, now);
 }
 
-void Requester::Impl::resend_old_holes(Sequence from, Sequence to, Instant now) {
+// A retransmission that is missing although something sent much later has arrived was lost as well: nobody needs to
+// wait for the receiver to say so again. `echo`: when the packet left that caused the acknowledgement.
+void Requester::Impl::resend_old_holes(Sequence from, Sequence to, std::optional<Instant> echo, Instant now) {
   const Duration age = std::max(kHoleAgeMin, rtt.smoothed() * kHoleAgeRtts);
+  const Duration tolerance = env.config.recovery.age_max;
   for (Sequence at = std::max(from, base); at < to; ++at) {
     const EntryState state = window.entry(psn_of(at)).state;
     if (state == EntryState::kAcked || state == EntryState::kRetransmitPending) continue;
-    if (now - window.sent_at(psn_of(at), now) < age) continue;
+    const Instant sent = window.sent_at(psn_of(at), now);
+    const bool overtaken = echo && window.entry(psn_of(at)).transmissions > 1 && *echo > sent + tolerance;
+    if (!overtaken && now - sent < age) continue;
     const Message& message = message_of(at);
     if (!(message.answered() && message.request_received)) {
       request_resend(at, message, Counter::kRetransmittedAck, now);

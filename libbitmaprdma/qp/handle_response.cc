@@ -36,8 +36,9 @@ Outcome Requester::handle_response(const wire::Packet& packet, Instant now) {
     me.env.drop(DropReason::kDuplicate);
     return {};
   }
-  if (me.env.config.recovery.mode == RecoveryMode::kGoBackN && !me.next_answer_is(*sequence)) {
+  if (me.env.config.recovery.mode == RecoveryMode::kGoBackN && me.first_missing_answer() != *sequence) {
     me.env.drop(DropReason::kOutOfOrder);
+    me.go_back_to_missing_answer(now);
     return {};
   }
   me.patience.activity = now;
@@ -78,35 +79,62 @@ Outcome Requester::Impl::handle_atomic_ack(const wire::Packet& packet, Sequence 
 }
 
 Outcome Requester::Impl::take_answer(Sequence sequence, Message& message, Instant now) {
-  const Psn psn = psn_of(sequence);
-  const Instant sent = window.sent_at(psn, now);
-  if (sequence == message.first && window.entry(psn).transmissions == 1) sample_rtt(now - sent);
+  const Instant sent = window.sent_at(psn_of(sequence), now);
+  measure_answer(sequence, message, sent, now);
   acknowledge(sequence, message, now);
   --answers.packets;
   note_progress(now);
   // Who answers this request has executed all before it.
   acknowledge_requests_before(message.end(), now);
-  record_answer(sequence, now);
+  record_answer(sequence, sent, now);
   note_evidence(sent, now);
   advance(now);
   judge_answer_gaps(now);
   return outcome(now);
 }
 
-// Is every answer before this one here?
-bool Requester::Impl::next_answer_is(Sequence sequence) {
-  for (std::size_t i = 0; i < messages.size() && messages[i].first <= sequence; ++i) {
-    if (!messages[i].answered()) continue;
-    const Sequence end = std::min(messages[i].end(), sequence);
-    for (Sequence at = std::max(base, messages[i].first); at < end; ++at) {
-      if (window.entry(psn_of(at)).state != EntryState::kAcked) return false;
-    }
-  }
-  return true;
+// A round trip, where the answer is the first to a request that was sent once.
+void Requester::Impl::measure_answer(Sequence sequence, const Message& message, Instant sent, Instant now) {
+  answers.came += message.kind == MessageKind::kRead ? message.payload_at(sequence, id.mtu()) : 0;
+  if (sequence != message.first || window.entry(psn_of(sequence)).transmissions != 1) return;
+  sample_rtt(now - sent);
+  answer_congestion.on_acknowledgement(answers.came, now - sent, answers.limited, now);
+  answers.came = 0;
+  answers.limited = false;
 }
 
-// Gap records: what lies between the newest answer so far and this one opens gaps, one a message at most.
-void Requester::Impl::record_answer(Sequence sequence, Instant now) {
+// The oldest answer that is not here; next_sequence() where none is missing.
+Sequence Requester::Impl::first_missing_answer() const {
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    if (!messages[i].answered()) continue;
+    const Sequence end = std::min(messages[i].end(), next_sequence());
+    for (Sequence at = std::max(base, messages[i].first); at < end; ++at) {
+      if (window.entry(psn_of(at)).state != EntryState::kAcked) return at;
+    }
+  }
+  return next_sequence();
+}
+
+// Plain RoCE: an answer out of order means that one was lost. It and all behind it are asked for again, once a round
+// trip.
+void Requester::Impl::go_back_to_missing_answer(Instant now) {
+  const Sequence missing = first_missing_answer();
+  const Duration quiet = std::max(env.config.recovery.resend_interval_min, rtt.smoothed());
+  const bitmap::SendEntry& entry = window.entry(psn_of(missing));
+  if (entry.state == EntryState::kRetransmitPending) return;
+  if (entry.transmissions > 1 && now - window.sent_at(psn_of(missing), now) < quiet) return;
+  for (std::size_t i = messages.find(missing); i < messages.size(); ++i) {
+    if (!messages[i].answered()) continue;
+    const Sequence end = std::min(messages[i].end(), next_sequence());
+    for (Sequence at = std::max(missing, messages[i].first); at < end; ++at) {
+      request_resend(at, messages[i], Counter::kRetransmittedNak, now);
+    }
+  }
+}
+
+// Gap records: what lies between the newest answer so far and this one opens gaps, one a message at most. `sent`: when
+// this one was asked for.
+void Requester::Impl::record_answer(Sequence sequence, Instant sent, Instant now) {
   if (sequence < answers_seen) {
     answer_gaps.fill(psn_of(sequence));
   } else {
@@ -124,7 +152,15 @@ void Requester::Impl::record_answer(Sequence sequence, Instant now) {
     answers_seen = sequence + 1;
   }
   for (std::size_t i = 0; i < answer_gaps.size(); ++i) {
-    if (distance(psn_of(sequence), answer_gaps[i].start) > 0) ++answer_gaps[i].later_packets;
+    GapRecord& gap = answer_gaps[i];
+    // Answers come in the order of asking. One that was asked for after a gap was asked for again, and comes first,
+    // speaks against that repetition as a later packet speaks against the original.
+    const bool later =
+        gap.state == GapState::kPromoted ? sent > gap.last_feedback : distance(psn_of(sequence), gap.start) > 0;
+    if (!later) continue;
+    ++gap.later_packets;
+    const bool much_later = gap.state == GapState::kPromoted && sent > gap.last_feedback + env.config.recovery.age_max;
+    if (much_later) gap.later_packets += env.config.recovery.depth_max + 1;
   }
 }
 
@@ -140,21 +176,29 @@ void Requester::Impl::judge_answer_gaps(Instant now) {
   for (std::size_t i = 0; i < answer_gaps.size(); ++i) {
     GapRecord& gap = answer_gaps[i];
     if (gap.state == GapState::kPromoted) {
-      if (now < gap.last_feedback + reissue_interval(gap.feedbacks)) continue;
-    } else {
-      const recovery::GapFacts facts{gap.later_packets, false, gap.first_seen, std::max(gap.first_seen, base_moved)};
-      const auto verdict = recovery::judge(facts, limits, now);
-      const auto* lost = std::get_if<recovery::Lost>(&verdict);
-      if (lost == nullptr) continue;
-      gap.state = GapState::kPromoted;
-      env.trace(now, id.qpn, trace::GapPromoted{gap.start, gap.length, static_cast<std::uint8_t>(lost->cause)});
+      if (gap.later_packets > limits.depth_max || now >= gap.last_feedback + reissue_interval(gap.feedbacks)) {
+        reissue(gap, now);
+      }
+      continue;
     }
-    gap.last_feedback = now;
-    ++gap.feedbacks;
-    const Sequence start = base + static_cast<Sequence>(std::max(distance(gap.start, window.base()), 0));
-    for (Sequence at = start; at < start + gap.length && at < next_sequence(); ++at) {
-      request_resend(at, message_of(at), Counter::kRetransmittedFfm, now);
-    }
+    const recovery::GapFacts facts{gap.later_packets, false, gap.first_seen, std::max(gap.first_seen, base_moved)};
+    const auto verdict = recovery::judge(facts, limits, now);
+    const auto* lost = std::get_if<recovery::Lost>(&verdict);
+    if (lost == nullptr) continue;
+    gap.state = GapState::kPromoted;
+    env.trace(now, id.qpn, trace::GapPromoted{gap.start, gap.length, static_cast<std::uint8_t>(lost->cause)});
+    reissue(gap, now);
+  }
+}
+
+void Requester::Impl::reissue(GapRecord& gap, Instant now) {
+  gap.state = GapState::kPromoted;
+  gap.last_feedback = now;
+  gap.later_packets = 0;
+  if (gap.feedbacks != 0xFFFF) ++gap.feedbacks;
+  const Sequence start = base + static_cast<Sequence>(std::max(distance(gap.start, window.base()), 0));
+  for (Sequence at = start; at < start + gap.length && at < next_sequence(); ++at) {
+    request_resend(at, message_of(at), Counter::kRetransmittedFfm, now);
   }
 }
 

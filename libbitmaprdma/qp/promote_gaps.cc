@@ -175,7 +175,7 @@ void Responder::Impl::judge_base_gap(Instant now) {
     return;
   }
   promote(gap, std::get<Lost>(verdict).cause, now);
-  go_back = GoBack{true, window.highest(), 0, {}};
+  go_back = GoBack{true, base(), window.highest(), 0, {}};
   sequence_nak_sent = false;
   request_sequence_nak();
 }

@@ -63,6 +63,7 @@ void Responder::Impl::retry_base(Outcome& outcome, Instant now) {
 // The packet that the base waited for has been executed, and others wait beyond it.
 void Responder::Impl::fill_gap(const wire::Packet& packet, Outcome& outcome, Instant now) {
   const bool closed = note_filled(packet, now);
+  if (go_back.active && packet.bth.psn == go_back.base) go_back.end = window.highest();
   advanced(packet);
   drain(outcome, now);
   if (closed) env.trace(now, identity.qpn, trace::GapClosed{packet.bth.psn, base()});

@@ -82,7 +82,7 @@ void Requester::Impl::begin_from(Psn first) {
   base = cumulative = answers_seen = 0;
   next_msn = next_rsn = 0;
   rtt = recovery::RttEstimator{};
-  congestion = congestion::DelayWindow{};
+  congestion = answer_congestion = congestion::DelayWindow{};
   patience = Patience{};
   ffm_serial.reset();
   credit_stalled = congestion_limited = completions_lost = false;

@@ -32,6 +32,8 @@ struct Answers {
   std::uint32_t messages = 0;
   std::uint32_t packets = 0;
   std::uint64_t bytes = 0;
+  std::uint64_t came = 0;  // bytes that arrived since the last measured round trip
+  bool limited = false;    // since then the congestion window held a READ back
 };
 
 // Time kept for the retransmission timeout, the tail loss probe and the peer's death (timeout.cc).
@@ -56,7 +58,8 @@ struct Requester::Impl {
   bitmap::SendWindow window;
   bitmap::GapTable answer_gaps;  // among the responses of READs and atomics
   recovery::RttEstimator rtt;
-  congestion::DelayWindow congestion;
+  congestion::DelayWindow congestion;         // bytes of requests under way
+  congestion::DelayWindow answer_congestion;  // bytes of answers asked for
 
   Sequence base = 0, cumulative = 0;
   Sequence answers_seen = 0;  // one past the newest response that came
@@ -101,7 +104,8 @@ struct Requester::Impl {
   [[nodiscard]] bool ready_to_send_new();
   void begin_message();
   [[nodiscard]] std::uint32_t next_chunk_bytes() const;
-  [[nodiscard]] bool may_begin(const SendWqe& wqe) const;
+  [[nodiscard]] bool may_begin(const SendWqe& wqe);
+  [[nodiscard]] PeerCredit answer_limit() const;
   bool poll_new(TransmitBatch& batch, Instant now);
   bool transmit_data(const Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
   bool transmit_request(Message& message, TransmitBatch& batch, Instant now);
@@ -137,7 +141,7 @@ struct Requester::Impl {
   void acknowledge_bits(const wire::BitmapAck& ack, Sequence from, Instant now);
   void take_back(const wire::BitmapAck& ack, Sequence from, Instant now);
   void reopen(Sequence sequence, const Message& message, Instant now);
-  void resend_old_holes(Sequence from, Sequence to, Instant now);
+  void resend_old_holes(Sequence from, Sequence to, std::optional<Instant> echo, Instant now);
   Outcome handle_rnr(std::uint8_t syndrome, Sequence at, Instant now);
   Outcome handle_fatal_nak(std::uint8_t syndrome, Sequence at, Instant now);
   void note_progress(Instant now);
@@ -150,9 +154,12 @@ struct Requester::Impl {
   Outcome handle_read_response(const wire::Packet& packet, Sequence sequence, Message& message, Instant now);
   Outcome handle_atomic_ack(const wire::Packet& packet, Sequence sequence, Message& message, Instant now);
   Outcome take_answer(Sequence sequence, Message& message, Instant now);
-  [[nodiscard]] bool next_answer_is(Sequence sequence);
-  void record_answer(Sequence sequence, Instant now);
+  [[nodiscard]] Sequence first_missing_answer() const;
+  void measure_answer(Sequence sequence, const Message& message, Instant sent, Instant now);
+  void record_answer(Sequence sequence, Instant sent, Instant now);
   void judge_answer_gaps(Instant now);
+  void reissue(bitmap::GapRecord& gap, Instant now);
+  void go_back_to_missing_answer(Instant now);
   [[nodiscard]] std::optional<Instant> answer_gap_deadline() const;
   [[nodiscard]] Duration reissue_interval(std::uint16_t times) const;
 

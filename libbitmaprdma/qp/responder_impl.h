@@ -45,7 +45,8 @@ struct Responder::Impl {
   // nothing new until packets beyond it come a second time.
   struct GoBack {
     bool active = false;
-    Psn end;                    // highest PSN received when the NAK was made
+    Psn base;                   // named by the NAK
+    Psn end;                    // highest PSN received when the peer began again: all before that had left before
     std::uint32_t repeats = 0;  // packets beyond the base that came again since the base last moved
     Instant first_repeat;
   };

@@ -6,7 +6,8 @@ namespace brdma::qp {
 
 void ResponderResources::reset(std::uint32_t outstanding_max) {
   constexpr std::size_t kAtLeast = 16;
-  answers_max_ = std::max<std::size_t>(2 * kAtLeast, 2 * std::size_t{outstanding_max} + kAtLeast);
+  replays_max_ = std::max<std::size_t>(4 * kAtLeast, 8 * std::size_t{outstanding_max});
+  answers_max_ = replays_max_ + 2 * std::size_t{outstanding_max} + kAtLeast;
   atomics_max_ = std::max<std::size_t>(kAtLeast, 2 * std::size_t{outstanding_max});
   queue_.clear();
   atomics_.clear();

@@ -41,9 +41,10 @@ class ResponderResources {
   // `outstanding_max`: the queue pair's max_dest_rd_atomic.
   void reset(std::uint32_t outstanding_max);
 
-  // New requests have twice the agreed depth and a little more; duplicates may fill only half of that.
+  // A READ with many holes is asked for again hole by hole: duplicates have room for several a READ. New requests always
+  // have room for twice the agreed depth beside them.
   [[nodiscard]] bool room_for_request() const { return queue_.size() < answers_max_; }
-  [[nodiscard]] bool room_for_replay() const { return queue_.size() < answers_max_ / 2; }
+  [[nodiscard]] bool room_for_replay() const { return queue_.size() < replays_max_; }
   // The answer to [psn, psn + packets) of a READ is waiting to be sent anyway.
   [[nodiscard]] bool will_answer(Psn psn, std::uint32_t packets, std::uint32_t mtu) const;
   // A NAK for `psn` has not left yet.
@@ -70,6 +71,7 @@ class ResponderResources {
   [[nodiscard]] const AtomicResult* find_atomic(Psn psn) const;
 
  private:
+  std::size_t replays_max_ = 16;
   std::size_t answers_max_ = 16;
   std::size_t atomics_max_ = 16;
   Ring<Response> queue_;

@@ -43,7 +43,9 @@ std::optional<Instant> Requester::Impl::retransmit_deadline() const {
 }
 
 std::optional<Instant> Requester::Impl::probe_deadline() const {
-  if (!id.bitmap_agreed || window.in_window() == 0 || window.pending() > 0 || rnr_until || patience.probed) {
+  if (window.in_window() == 0 || window.pending() > 0 || rnr_until || patience.probed) return std::nullopt;
+  // A standard peer says nothing to a packet that it has; but a READ can be asked again of anybody.
+  if (!id.bitmap_agreed && (answers.packets == 0 || env.config.recovery.mode == RecoveryMode::kGoBackN)) {
     return std::nullopt;
   }
   return patience.activity + rtt.probe_timeout(env.config.recovery.probe_timeout_min);
@@ -111,6 +113,7 @@ void Requester::Impl::fire_retransmit_timeout(Instant now) {
     return;
   }
   congestion.on_timeout(now);
+  answer_congestion.on_timeout(now);
   patience.in_doubt_before = now;
   patience.exempt = 2;
   const Sequence last = last_open(now);
@@ -125,18 +128,26 @@ void Requester::Impl::fire_retransmit_timeout(Instant now) {
   request_resend_range(last, last + 1, Counter::kRetransmittedTimeout, now);
 }
 
-// The last packet once more: if the tail was lost, the receiver now sees a gap and says what is missing.
+// The last packet once more: if the tail was lost, the receiver now sees a gap and says what is missing. What is
+// missing of answers we know ourselves. A standard peer wants requests in order, so the first unanswered goes instead.
 void Requester::Impl::fire_probe(Instant now) {
   env.trace(now, id.qpn, trace::TimeoutFired{true, window.base()});
   patience.probed = true;
   patience.exempt = 1;
   patience.activity = now;
-  const Sequence last = last_open(now);
-  const Message& message = message_of(last);
+  for (std::size_t i = 0; i < answer_gaps.size(); ++i) reissue(answer_gaps[i], now);
+  // A retransmission that everything else waits for, and that may be lost too.
+  const bool stuck =
+      id.bitmap_agreed && cumulative < next_sequence() && window.entry(psn_of(cumulative)).transmissions > 1;
+  if (stuck) request_resend_range(cumulative, cumulative + 1, Counter::kRetransmittedProbe, now);
+  if (stuck) patience.exempt = 2;
+  const Sequence probe = id.bitmap_agreed ? last_open(now) : first_missing_answer();
+  if (probe == next_sequence()) return;
+  const Message& message = message_of(probe);
   if (message.answered() && answers_seen <= message.first) {
-    request_resend_range(last, last + 1, Counter::kRetransmittedProbe, now);  // nothing of it came: the whole request
+    request_resend_range(probe, probe + 1, Counter::kRetransmittedProbe, now);  // nothing of it came: the whole request
   } else {
-    request_resend(last, message, Counter::kRetransmittedProbe, now);
+    request_resend(probe, message, Counter::kRetransmittedProbe, now);
   }
 }
 

@@ -72,28 +72,39 @@ bool Requester::Impl::ready_to_send_new() {
   }
 }
 
-bool Requester::Impl::may_begin(const SendWqe& wqe) const {
+// What READs may have on its way to us: the socket's share, and what the path carries. Plain RoCE knows neither, but
+// the first keeps the socket from being drowned.
+PeerCredit Requester::Impl::answer_limit() const {
+  PeerCredit limit = env.credit_share();
+  if (env.config.recovery.mode == RecoveryMode::kGoBackN) return limit;
+  limit.bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(limit.bytes, answer_congestion.bytes()));
+  return limit;
+}
+
+bool Requester::Impl::may_begin(const SendWqe& wqe) {
   if ((wqe.flags & kSendFence) != 0 && read_cut == 0 && answers.messages > 0) return false;
   const MessageKind kind = kind_of(wqe.opcode);
   if (kind != MessageKind::kRead && kind != MessageKind::kAtomic) return true;
   if (answers.messages >= id.attributes.max_rd_atomic) return false;
   if (kind == MessageKind::kAtomic || answers.messages == 0) return true;
   const std::uint32_t chunk = next_chunk_bytes();
-  const PeerCredit own = env.credit_share();
-  return answers.bytes + chunk <= own.bytes && answers.packets + packets_of(chunk, id.mtu()) <= own.packets;
+  const PeerCredit limit = answer_limit();
+  if (answers.bytes + chunk > limit.bytes) answers.limited = true;
+  return answers.bytes + chunk <= limit.bytes && answers.packets + packets_of(chunk, id.mtu()) <= limit.packets;
 }
 
-// How much of the READ at queue.next() the next READ request asks for: several of them fill our own credit, and none
+// How much of the READ at queue.next() the next READ request asks for: several of them fill the limit, and none
 // is larger than a part of the window.
 std::uint32_t Requester::Impl::next_chunk_bytes() const {
   const std::uint32_t mtu = id.mtu();
   const std::uint32_t left = queue[queue.next()].length - read_cut;
-  const PeerCredit own = env.credit_share();
+  const PeerCredit limit = answer_limit();
   const std::uint32_t parallel = std::clamp<std::uint32_t>(id.attributes.max_rd_atomic, 1, kReadsInParallel);
   std::uint32_t window_packets = env.config.recovery.window_packets;
   if (id.bitmap_agreed) window_packets = std::min(window_packets, id.peer_window);
   const std::uint32_t packets = std::max(
-      std::min({window_packets / 8, own.packets / parallel, own.bytes / parallel / mtu, kReadChunkBytesMax / mtu}), 1u);
+      std::min({window_packets / 8, limit.packets / parallel, limit.bytes / parallel / mtu, kReadChunkBytesMax / mtu}),
+      1u);
   return std::min(left, packets * mtu);
 }
 

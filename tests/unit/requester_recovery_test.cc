@@ -430,15 +430,15 @@ TEST(Reads, OnlyTheMissingResponsesAreAskedForAgain) {
       return s.from == 1 && !s.data() && s.copy == 1 && (s.psn() == 1002 || s.psn() == 1003) &&
              s.bth().opcode < wire::kTransportControl;
     };
-    ASSERT_TRUE(pair.post(0, pair.request(0, WorkOpcode::kRdmaRead, 0, 20 * 1024, 1)).ok());
+    ASSERT_TRUE(pair.post(0, pair.request(0, WorkOpcode::kRdmaRead, 0, 15 * 1024, 1)).ok());
     ASSERT_TRUE(pair.run_until_idle());
     EXPECT_EQ(pair.poll(0).size(), 1u);
-    EXPECT_TRUE(pair.same(0, 20 * 1024));
+    EXPECT_TRUE(pair.same(0, 15 * 1024));
     std::vector<std::pair<std::uint32_t, std::uint32_t>> asked;
     for (const Sent& each : pair.wire) {
       if (each.from == 0 && each.data()) asked.emplace_back(each.psn(), each.packet().reth.length);
     }
-    EXPECT_THAT(asked, ElementsAre(std::pair{1000u, 20u * 1024}, std::pair{1002u, 2u * 1024}));
+    EXPECT_THAT(asked, ElementsAre(std::pair{1000u, 15u * 1024}, std::pair{1002u, 2u * 1024}));
     EXPECT_EQ(pair.side[0].count(Counter::kReadsReissued), 1u);
     EXPECT_EQ(pair.side[0].count(Counter::kLocalAckTimeout), 0u);
   }

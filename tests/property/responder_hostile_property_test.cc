@@ -69,7 +69,7 @@ void check_seed(Random& random) {
   test::ScriptOptions options;
   options.mode = static_cast<RecoveryMode>(random.below(3));
   options.recovery.window_packets = 64;
-  options.recovery.hold_bytes_max = 8192;
+  options.recovery.hold_bytes_max = 2048;
   options.first_psn = static_cast<std::uint32_t>(random.next()) & Psn::kMask;
   Script rx{options};
   ASSERT_TRUE(rx.table().remove(rx.region).ok());

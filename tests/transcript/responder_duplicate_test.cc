@@ -113,10 +113,10 @@ TEST_P(Duplicate, FloodOfReadsIsBounded) {
 }
 
 TEST_P(Duplicate, NewRequestsBeyondTheDepthAreToldToWait) {
-  // 2 * 16 + a little answers are kept; who sends more without waiting for them is not ready to be served.
-  for (std::uint32_t i = 0; i < 40; ++i) rx.at(0_us).gets(rx.read(1000 + i, 8));
+  // 64 + 2 * 4 + 16 answers are kept; who sends more without waiting for them is told to wait.
+  for (std::uint32_t i = 0; i < 100; ++i) rx.at(0_us).gets(rx.read(1000 + i, 8));
   EXPECT_FALSE(rx.failed);
-  rx.counts(Counter::kSentRnr, 1).counts(Counter::kReadRequests, 32);
+  rx.counts(Counter::kSentRnr, 1).counts(Counter::kReadRequests, 88);
 }
 
 }  // namespace

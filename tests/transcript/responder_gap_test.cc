@@ -61,6 +61,14 @@ TEST(GapLimits, BaseStuckForMoreThanEightyMicroseconds) {
   rx.counts(Counter::kGapsPromotedStall, 1).counts(Counter::kGapsClosed, 1);
 }
 
+TEST(GapLimits, OnlyTheFirstGapStopsTheBase) {
+  Script rx{with_limits(8, 1000_us, 80_us)};
+  rx.at(0_us).gets(rx.data(1001)).gets(rx.data(1003));
+  rx.at(80_us + kTick).reports({"ffm 1000+1 base=1000 highest=1003 repeat=0"});
+  rx.at(90_us).gets(Script::again(rx.data(1000))).at(170_us).is_silent();
+  rx.at(170_us + kTick).reports({"ffm 1002+1 base=1002 highest=1003 repeat=0"});
+}
+
 TEST(GapLimits, ReorderingWithinThemIsNoLoss) {
   Script rx;
   rx.at(0_us).gets(rx.data(1003)).gets(rx.data(1001)).gets(rx.data(1002));  // 3 later packets, 20 us, 20 us: wait
@@ -241,6 +249,20 @@ TEST(StandardGap, GoingBackIsNotTakenForAnotherLoss) {
   rx.at(400_us).sends({"200000ns ack 1004 msn=5"});
   rx.gets(rx.data(1005)).sends({"ack 1020 msn=21"});
   rx.at(10'000_us).sends({});
+}
+
+TEST(StandardGap, WhatLeftBeforeThePeerWentBackIsSentAgainToo) {
+  Script rx{standard()};
+  for (std::uint32_t psn = 1001; psn <= 1010; ++psn) rx.at(0_us).gets(rx.data(psn));
+  rx.sends({"nak_sequence 1000 msn=0"});
+  // Still the first time: 1015 is lost among what was on its way.
+  for (std::uint32_t psn = 1011; psn <= 1030; ++psn) {
+    if (psn != 1015) rx.at(100_us).gets(rx.data(psn));
+  }
+  rx.at(200_us).gets(rx.data(1000)).sends({"ack 1014 msn=15"});
+  rx.at(400_us).sends({});
+  rx.gets(rx.data(1015)).sends({"ack 1030 msn=31"}).counts(Counter::kMisjudgementCorrections, 0);
+  rx.counts(Counter::kSentSeqNak, 1);
 }
 
 TEST(StandardGap, LostAgainWhileGoingBack) {

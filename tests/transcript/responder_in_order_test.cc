@@ -221,6 +221,14 @@ TEST(InOrderStandard, AckDoesNotOvertakeAnswers) {
   rx.sends({"read_first 1000 256B", "read_middle 1001 256B", "read_last 1002 188B", "ack 1003 msn=2"});
 }
 
+TEST(InOrderStandard, AckDoesNotOvertakeAnAnswerThatDidNotFit) {
+  Script rx{{.bitmap_agreed = false, .segments_max = 64}};
+  rx.at(0_us).gets(rx.read(1000, 4 * kScriptMtu)).gets(Script::asking(rx.data(1004)));
+  rx.sends({"read_first 1000 256B", "read_middle 1001 256B", "read_middle 1002 256B", "read_last 1003 256B",
+            "ack 1004 msn=2"});
+  EXPECT_THAT(rx.batches, testing::ElementsAre(2u, 1u, 2u));
+}
+
 TEST_P(InOrder, LongReadPassesTheWindow) {
   auto narrow = options();
   narrow.recovery.window_packets = 64;

@@ -220,15 +220,15 @@ TEST(RefusalBitmap, ReadThatIsHeldAndNotServedIsNotReplacedByAnother) {
   test::ScriptOptions options;
   options.max_dest_rd_atomic = 1;
   Script rx{options};
-  // 33 answers without sending one: the last waits at the base, where other packets can't take its PSNs.
-  for (std::uint32_t i = 1; i <= 32; ++i) rx.at(0_us).gets(rx.read(1000 + i, 8));
-  rx.gets(rx.read(1033, 600)).gets(rx.read(1000, 8));
-  EXPECT_EQ(rx.next_expected(), Psn{1032});
-  rx.gets(rx.data(1032)).gets(rx.data(1033)).forget();
+  // 82 answers have room. The next waits at the base, where other packets can't take its PSNs.
+  for (std::uint32_t i = 1; i < 82; ++i) rx.at(0_us).gets(rx.read(1000 + i, 8));
+  rx.gets(rx.read(1082, 600)).gets(rx.read(1000, 8));
+  EXPECT_EQ(rx.next_expected(), Psn{1082});
+  rx.gets(rx.data(1082)).gets(rx.data(1083)).forget();
   EXPECT_FALSE(rx.failed);
-  rx.gets(Script::again(rx.read(1032, 8)))
-      .reports({"bitmap read_only 1032 8B index=0", "bitmap read_first 1033 256B index=0",
-                "bitmap read_middle 1034 256B index=1", "bitmap read_last 1035 88B index=2"});
+  rx.gets(Script::again(rx.read(1082, 600)))
+      .reports({"bitmap read_first 1082 256B index=0", "bitmap read_middle 1083 256B index=1",
+                "bitmap read_last 1084 88B index=2"});
 }
 
 }  // namespace

@@ -41,8 +41,8 @@ class ResponderResources {
   // `outstanding_max`: the queue pair's max_dest_rd_atomic.
   void reset(std::uint32_t outstanding_max);
 
-  // A READ with many holes is asked for again hole by hole: duplicates have room for several a READ. New requests always
-  // have room for twice the agreed depth beside them.
+  // A READ with many holes is asked for again hole by hole: duplicates have room for several a READ. New requests
+  // always have room for twice the agreed depth beside them.
   [[nodiscard]] bool room_for_request() const { return queue_.size() < answers_max_; }
   [[nodiscard]] bool room_for_replay() const { return queue_.size() < replays_max_; }
   // The answer to [psn, psn + packets) of a READ is waiting to be sent anyway.

@@ -1,0 +1,120 @@
+// tests/fuzz/engine_world.h - one engine and a peer that is played by the fuzzer: says whatever the input tells it to,
+// mostly near enough to the truth to get past the first checks. After every step the world looks for what must hold:
+//   packets that the engine sends parse, carry the right ICRC, go to the peer and fit their batch;
+//   accepted plus drops equals received;
+//   completions: no more than posted, each once, in the order of posting per queue;
+//   bytes around the registered regions never change, nor those of the region that nobody may write;
+//   a drain ends, and no timer asks for an instant that has passed.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "device/engine.h"
+#include "fuzz/input_reader.h"
+#include "wire/packet.h"
+
+namespace brdma::fuzz {
+
+class EngineWorld {
+ public:
+  explicit EngineWorld(InputReader& input);
+  ~EngineWorld();
+  EngineWorld(const EngineWorld&) = delete;
+  EngineWorld& operator=(const EngineWorld&) = delete;
+
+  void step();  // one operation that the input chooses
+  void finish();
+
+ private:
+  static constexpr std::size_t kQueuePairs = 2;
+  static constexpr std::uint32_t kRegionBytes = 8192, kGuardBytes = 256, kWorkRequestsMax = 8;
+  static constexpr std::uint64_t kIova = 0x10'0000;
+
+  struct Posted {
+    std::uint64_t wr_id = 0;
+    bool signaled = true;
+  };
+  struct Connection {
+    QueuePair* qp = nullptr;
+    std::uint32_t qpn = 0;
+    std::uint32_t peer_qpn = 0;
+    Psn next_request;                    // the peer's next request in order
+    Psn own_next;                        // behind the last request of the engine's that was seen leaving
+    std::uint32_t msn = 0, rsn = 0;      // of the peer's next message
+    std::deque<Posted> sends, receives;  // posted and not completed
+  };
+  struct Region {
+    std::vector<std::byte> bytes;  // guards at both ends
+    MemoryRegion* handle = nullptr;
+    std::uint32_t key = 0;
+    bool writable = false;
+  };
+  enum class Choice : std::uint8_t { kExact, kNear, kAny };
+
+  // engine_world.cc
+  void make_regions();
+  void register_region(Region& region);
+  void create(Connection& connection);
+  void destroy(Connection& connection);
+  void connect(Connection& connection);
+  void deliver(ConstBytes packet, std::uint16_t ip_id);
+  void drain();
+  void check_sent(const Transmit& transmit);
+  void note_own_request(const wire::Packet& packet);
+  void check_invariants();
+  void check_memory();
+  void take_notifications();
+  void take_completions();
+  void take(const Completion& completion);
+  void pass_time();
+  Connection& pick() { return connections_[input_.below(kQueuePairs)]; }
+
+  // peer_packets.cc
+  void send_raw();
+  void send_message();
+  void send_scattered();
+  void send_request();
+  void send_response();
+  void send_acknowledgement();
+  void acknowledge_in_turn();
+  void send_control();
+  void send_caps(const Connection& connection);
+  void send_bitmap_ack(const Connection& connection);
+  void send_ffm(const Connection& connection);
+  void address_to(const Connection& connection, wire::Packet& packet);
+  void fill_target(wire::Packet& packet, std::uint32_t length);
+  void send_packet(wire::Packet packet, std::size_t payload_bytes);
+  void send_control_body(const Connection& connection, std::uint8_t opcode, Psn psn, ConstBytes body);
+  void seal_and_deliver(std::vector<std::byte>& packet);
+  Psn around(Psn psn);
+  std::size_t some_payload();
+
+  // application.cc
+  void post_send();
+  void post_receive();
+  void modify();
+  void register_again();
+  Sge some_sge();
+
+  InputReader& input_;
+  const std::vector<std::byte>& initial_;  // of either region
+  EngineConfig config_;
+  IpAddress here_, there_;
+  PathMtu mtu_ = PathMtu::k256;
+  Statistics statistics_;
+  std::unique_ptr<Engine> engine_;
+  ProtectionDomain* pd_ = nullptr;
+  CompletionQueue* cq_ = nullptr;
+  std::array<Region, 2> regions_;  // everything allowed; nothing but local reading
+  std::array<Connection, kQueuePairs> connections_;
+  Instant now_ = Instant::from_ns(1'000'000'000);
+  std::uint64_t next_wr_id_ = 1;
+  bool overrun_ = false;  // the completion queue was too small: what follows is lost
+};
+
+}  // namespace brdma::fuzz

@@ -1,6 +1,7 @@
 #include "daemon_fixture.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <poll.h>
@@ -127,6 +128,16 @@ void Child::kill_and_reap() {
   ::kill(pid_, SIGKILL);
   ::waitpid(pid_, nullptr, 0);
   pid_ = -1;
+}
+
+int run_brdmad(const char* option, const char* second) {
+  return Child([&] {
+           const int null = ::open("/dev/null", O_RDWR);
+           for (int fd = 0; fd < 3; ++fd) ::dup2(null, fd);
+           ::execl(BRDMAD_PATH, "brdmad", option, second, nullptr);
+           return 127;
+         })
+      .join();
 }
 
 Gate::Gate() {

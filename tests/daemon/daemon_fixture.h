@@ -61,6 +61,9 @@ class Child {
   pid_t pid_;
 };
 
+// Runs the daemon's program with up to two options, silent; its exit code. Without options it returns once it serves.
+int run_brdmad(const char* option = nullptr, const char* second = nullptr);
+
 // A pipe: one end to wait at, one to signal.
 struct Gate {
   Gate();

@@ -1,5 +1,4 @@
 // Leases as a program sees them: got, used, given back, refused.
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -159,17 +158,6 @@ TEST_F(DaemonTest, ShutdownNeedsForceWhileLeasesLive) {
   EXPECT_EQ(ask(json{{"query", "shutdown"}, {"force", true}})["leases_ended"], 1);
   EXPECT_TRUE(wait_for_event(lease.control_fd, POLLRDHUP));
   EXPECT_FALSE(lease.alive());
-}
-
-// Runs the program with one or no option; its exit code. Silent.
-int run_brdmad(const char* option = nullptr, const char* second = nullptr) {
-  return Child([&] {
-           const int null = ::open("/dev/null", O_RDWR);
-           for (int fd = 0; fd < 3; ++fd) ::dup2(null, fd);
-           ::execl(BRDMAD_PATH, "brdmad", option, second, nullptr);
-           return 127;
-         })
-      .join();
 }
 
 TEST_F(DaemonTest, StartedByHandItReturnsWhenItServesAndCanBeStopped) {

@@ -12,6 +12,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <filesystem>
+#include <iostream>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -85,6 +86,24 @@ struct Pair {
   }
   explicit Pair(const EndpointOptions& options = {}, IpAddress ip = kLoopback4, bool dual_stack = true)
       : Pair(options, options, ip, dual_stack) {}
+  ~Pair() {
+    if (!testing::Test::HasFailure()) return;
+    for (const Endpoint* side : {a.get(), b.get()}) {
+      if (side != nullptr) std::cerr << (side == a.get() ? "a: " : "b: ") << nonzero(*side->statistics) << "\n";
+    }
+  }
+  static std::string nonzero(const Statistics& statistics) {
+    std::string out;
+    for (std::size_t i = 0; i < kCounterCount; ++i) {
+      const auto count = statistics.get(static_cast<Counter>(i));
+      if (count > 0) out += std::string{kCounterNames[i]} + "=" + std::to_string(count) + " ";
+    }
+    for (std::size_t i = 0; i < kDropReasonCount; ++i) {
+      const auto count = statistics.get(static_cast<DropReason>(i));
+      if (count > 0) out += std::string{kDropReasonNames[i]} + "=" + std::to_string(count) + " ";
+    }
+    return out;
+  }
   // Polls `endpoint`, and `other` too so that it makes progress where it has no thread.
   static Completion wait(Endpoint& endpoint, CompletionQueue* cq, Endpoint* other = nullptr) {
     Completion completion, ignored;
@@ -277,7 +296,7 @@ TEST(ProgressThread, TimeoutsFireWhileTheProgramSleeps) {
   ASSERT_TRUE(pair.a->poll(pair.a->send_cq, completion));
   EXPECT_EQ(completion.status, CompletionStatus::kRetryExceeded);
   EXPECT_GT(took, 2_ms);
-  EXPECT_LT(took, 100_ms);
+  EXPECT_LT(took, 2_s);  // a machine may be busy; the thread's next look without a timer would be never
 }
 
 unsigned threads_of_this_process() {

@@ -39,15 +39,16 @@ inline constexpr std::size_t kLinkPacketsMax = 1u << 16;  // in the queue and on
 inline constexpr std::size_t kHeldPacketsMax = 64;        // reordered at the same time; one more is not reordered
 
 // X(member, name in JSON and tables). offered + duplicated = forwarded + lost + burst_lost + queue_dropped + pending.
-#define BRDMA_LINK_COUNTERS(X)                                \
-  X(offered)       /* packets that came to the link */        \
-  X(forwarded)     /* packets that left it */                 \
-  X(bytes)         /* of the packets that left */             \
-  X(lost)          /* single losses */                        \
-  X(burst_lost)    /* lost in a burst */                      \
-  X(reordered)     /* held back until later packets passed */ \
-  X(duplicated)    /* extra copies */                         \
-  X(corrupted)     /* forwarded with one bit flipped */       \
+#define BRDMA_LINK_COUNTERS(X)                                     \
+  X(offered)       /* packets that came to the link */             \
+  X(exempt)        /* of these: not judged, faults pass them by */ \
+  X(forwarded)     /* packets that left it */                      \
+  X(bytes)         /* of the packets that left */                  \
+  X(lost)          /* single losses */                             \
+  X(burst_lost)    /* lost in a burst */                           \
+  X(reordered)     /* held back until later packets passed */      \
+  X(duplicated)    /* extra copies */                              \
+  X(corrupted)     /* forwarded with one bit flipped */            \
   X(queue_dropped) /* no room in the queue before the rate */
 
 struct LinkCounters {
@@ -85,7 +86,10 @@ class Link {
   template <class Owner>
   void handle_packet(Packet packet, std::uint32_t bytes, bool judged, Instant now, Owner& owner) {
     ++counters_.offered;
-    if (!judged) return enqueue(std::move(packet), bytes, now, owner);
+    if (!judged) {
+      ++counters_.exempt;
+      return enqueue(std::move(packet), bytes, now, owner);
+    }
     const Verdict verdict = impairments_.judge();
     if (verdict.fate != Fate::kForward) {
       ++(verdict.fate == Fate::kLost ? counters_.lost : counters_.burst_lost);

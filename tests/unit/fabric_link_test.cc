@@ -148,6 +148,8 @@ TEST_F(LinkTest, ExemptPacketsMeetNoFaultButTheQueueAndTheDelay) {
   link.handle_packet(1, 100, false, at(0_us), owner);
   link.handle_packet(2, 100, true, at(0_us), owner);
   EXPECT_THAT(owner.discarded, ElementsAre(2));
+  EXPECT_EQ(link.counters().offered, 2u);
+  EXPECT_EQ(link.counters().exempt, 1u);
   EXPECT_THAT(drain(link, at(4_us)), ElementsAre());
   EXPECT_THAT(drain(link, at(5_us)), ElementsAre(1));
 }

@@ -13,9 +13,8 @@
 namespace brdma::lab {
 namespace {
 
-constexpr std::size_t kBufferSize = 9216;       // an MTU of 9000 with headers
-constexpr std::uint32_t kBufferCount = 32'768;  // 300 MB of addresses; memory only as far as it is used
-constexpr std::size_t kBatchFrameMax = 65'536 + 64;
+constexpr std::size_t kBufferSize = 9216;          // an MTU of 9000 with headers
+constexpr std::uint32_t kBufferCount = 32'768;     // 300 MB of addresses; memory only as far as it is used
 constexpr std::size_t kRingBytesAll = 128u << 20;  // shared out among the ports
 constexpr std::size_t kRingBytesMin = 4u << 20;
 constexpr std::size_t kRoundFramesMax = 32;  // frames taken from a port before what is due leaves
@@ -65,13 +64,13 @@ DataLoop::DataLoop(const std::vector<PortSpec>& ports, const fabric::NetworkConf
       fabric_(hosts_of(ports), config),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!wake_.valid()) throw std::system_error(errno, std::generic_category(), "cannot make an event descriptor");
-  const std::size_t frame_max = passes_batches_ ? kBatchFrameMax : kBufferSize;
   const std::size_t ring_bytes = std::max(kRingBytesAll / ports.size(), kRingBytesMin);
   for (const PortSpec& spec : ports) {
     Port port;
-    port.socket = std::make_unique<PacketPort>(spec.interface, frame_max, ring_bytes);
+    port.socket = std::make_unique<PacketPort>(spec.interface, kBufferSize, passes_batches_, ring_bytes);
     port.batch = std::make_unique<TransmitBatch>(pool_, passes_batches_);
-    polled_.push_back({port.socket->fd(), POLLIN, 0});
+    polled_.push_back({port.socket->single_fd(), POLLIN, 0});
+    polled_.push_back({port.socket->batch_fd(), POLLIN, 0});
     ports_.push_back(std::move(port));
   }
   polled_.push_back({wake_.get(), POLLIN, 0});

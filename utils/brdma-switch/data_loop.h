@@ -29,7 +29,7 @@ struct PortSpec {
 
 // What the switch itself lost: not the network that was asked for, but a sign that this machine is too slow for it.
 struct PortTrouble {
-  std::uint64_t overruns = 0;   // the receive ring was full
+  std::uint64_t overruns = 0;   // a receive ring was full
   std::uint64_t no_buffer = 0;  // the pool was empty
   std::uint64_t malformed = 0;  // truncated, or a batch of what is not UDP
   std::uint64_t refused = 0;    // by the kernel, on the way out

@@ -1,6 +1,7 @@
 #include "packet_port.h"
 
 #include <arpa/inet.h>
+#include <linux/filter.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <net/if.h>
@@ -42,13 +43,29 @@ void bind_to(int fd, const std::string& interface, std::uint16_t protocol) {
   if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) fail("cannot bind to " + interface);
 }
 
+// Of the frames that the interface gives, those of length_min to length_max bytes.
+void filter_by_length(int fd, std::size_t length_min, std::size_t length_max) {
+  const auto min = static_cast<std::uint32_t>(length_min), max = static_cast<std::uint32_t>(length_max);
+  std::array<sock_filter, 5> program{
+      sock_filter{BPF_LD | BPF_W | BPF_LEN, 0, 0, 0},
+      sock_filter{BPF_JMP | BPF_JGE | BPF_K, 0, 2, min},
+      sock_filter{BPF_JMP | BPF_JGT | BPF_K, 1, 0, max},
+      sock_filter{BPF_RET | BPF_K, 0, 0, 0xFFFF'FFFF},
+      sock_filter{BPF_RET | BPF_K, 0, 0, 0},
+  };
+  const sock_fprog filter{program.size(), program.data()};
+  if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) != 0) fail("cannot filter frames");
+}
+
 }  // namespace
 
-PacketPort::PacketPort(const std::string& interface, std::size_t frame_max, std::size_t ring_bytes)
+ReceiveRing::ReceiveRing(const std::string& interface, std::size_t length_min, std::size_t length_max,
+                         std::size_t ring_bytes)
     : socket_(open_packet_socket(interface)) {
+  filter_by_length(socket_.get(), length_min, length_max);
   set_option(socket_.get(), PACKET_VERSION, TPACKET_V2, "packet ring version 2");
-  constexpr std::size_t kOverhead = 256;  // the slot's header, the address and the alignment before the frame
-  frame_size_ = (frame_max + kOverhead + TPACKET_ALIGNMENT - 1) / TPACKET_ALIGNMENT * TPACKET_ALIGNMENT;
+  constexpr std::size_t kOverhead = 128;  // the slot's header, the address and the alignment before the frame
+  frame_size_ = (length_max + kOverhead + TPACKET_ALIGNMENT - 1) / TPACKET_ALIGNMENT * TPACKET_ALIGNMENT;
   block_size_ = std::bit_ceil(std::max<std::size_t>(frame_size_, 1u << 20));
   frames_per_block_ = block_size_ / frame_size_;
   const std::size_t blocks = std::max<std::size_t>(ring_bytes / block_size_, 2);
@@ -65,39 +82,67 @@ PacketPort::PacketPort(const std::string& interface, std::size_t frame_max, std:
   bind_to(socket_.get(), interface, ETH_P_ALL);
 }
 
-PacketPort::~PacketPort() {
+ReceiveRing::~ReceiveRing() {
   if (ring_ != nullptr) munmap(ring_, ring_bytes_);
 }
 
-std::optional<ReceivedFrame> PacketPort::receive() {
-  std::byte* slot = ring_ + next_ / frames_per_block_ * block_size_ + next_ % frames_per_block_ * frame_size_;
-  auto* header = reinterpret_cast<tpacket2_hdr*>(slot);
+std::byte* ReceiveRing::slot() const {
+  return ring_ + next_ / frames_per_block_ * block_size_ + next_ % frames_per_block_ * frame_size_;
+}
+
+std::optional<ReceivedFrame> ReceiveRing::receive() const {
+  std::byte* const at = slot();
+  auto* header = reinterpret_cast<tpacket2_hdr*>(at);
   const std::uint32_t status = std::atomic_ref{header->tp_status}.load(std::memory_order_acquire);
   if ((status & TP_STATUS_USER) == 0) return std::nullopt;
   ReceivedFrame frame;
-  frame.bytes = {slot + header->tp_mac, header->tp_snaplen};
-  std::memcpy(&frame.offload, slot + header->tp_mac - sizeof frame.offload, sizeof frame.offload);
+  frame.bytes = {at + header->tp_mac, header->tp_snaplen};
+  std::memcpy(&frame.offload, at + header->tp_mac - sizeof frame.offload, sizeof frame.offload);
+  frame.arrival_ns = std::int64_t{header->tp_sec} * 1'000'000'000 + header->tp_nsec;
   frame.truncated = header->tp_snaplen < header->tp_len;
   return frame;
 }
 
-void PacketPort::release() {
-  std::byte* slot = ring_ + next_ / frames_per_block_ * block_size_ + next_ % frames_per_block_ * frame_size_;
-  auto* header = reinterpret_cast<tpacket2_hdr*>(slot);
+void ReceiveRing::release() {
+  auto* header = reinterpret_cast<tpacket2_hdr*>(slot());
   std::atomic_ref{header->tp_status}.store(TP_STATUS_KERNEL, std::memory_order_release);
   next_ = next_ + 1 == frame_count_ ? 0 : next_ + 1;
 }
 
-std::size_t PacketPort::send(std::span<mmsghdr> messages) {
-  const int sent = sendmmsg(socket_.get(), messages.data(), static_cast<unsigned>(messages.size()), MSG_DONTWAIT);
-  return sent < 0 ? 0 : static_cast<std::size_t>(sent);
-}
-
-std::uint64_t PacketPort::take_overruns() {
+std::uint64_t ReceiveRing::take_overruns() {
   tpacket_stats stats{};
   socklen_t size = sizeof stats;
   if (getsockopt(socket_.get(), SOL_PACKET, PACKET_STATISTICS, &stats, &size) != 0) return 0;
   return stats.tp_drops;
+}
+
+PacketPort::PacketPort(const std::string& interface, std::size_t frame_max, bool batches, std::size_t ring_bytes)
+    : singles_(interface, 0, frame_max, batches ? ring_bytes / 2 : ring_bytes) {
+  constexpr std::size_t kBatchMax = 65'535 + 64;  // the longest IP packet, and its Ethernet header
+  if (batches) batches_.emplace(interface, frame_max + 1, kBatchMax, ring_bytes / 2);
+}
+
+// A host's frames are put into the rings one after the other, so what is visible in one ring while the other is empty
+// is the oldest, provided that the other was looked at later.
+std::optional<ReceivedFrame> PacketPort::receive() {
+  auto single = singles_.receive();
+  received_from_ = &singles_;
+  if (!batches_) return single;
+  const auto batch = batches_->receive();
+  if (!batch) return single;
+  if (!single) single = singles_.receive();
+  if (single && single->arrival_ns <= batch->arrival_ns) return single;
+  received_from_ = &*batches_;
+  return batch;
+}
+
+std::size_t PacketPort::send(std::span<mmsghdr> messages) {
+  const int sent = sendmmsg(singles_.fd(), messages.data(), static_cast<unsigned>(messages.size()), MSG_DONTWAIT);
+  return sent < 0 ? 0 : static_cast<std::size_t>(sent);
+}
+
+std::uint64_t PacketPort::take_overruns() {
+  return singles_.take_overruns() + (batches_ ? batches_->take_overruns() : 0);
 }
 
 bool PacketPort::passes_datagram_batches(const std::string& interface) {

@@ -1,7 +1,10 @@
-// brdma-switch/packet_port.h - one port of the switch: a packet socket on the near end of a host's veth pair.
-// Frames come through a memory-mapped ring (TPACKET_V2: no call a frame, each visible as soon as it is whole, and its
+// brdma-switch/packet_port.h - one port of the switch: packet sockets on the near end of a host's veth pair.
+// Frames come through memory-mapped rings (TPACKET_V2: no call a frame, each visible as soon as it is whole, and their
 // size does not hang on net.core.rmem_max, which users can't raise). Frames leave by sendmmsg. Both ways carry an
 // OffloadHeader: it says that a checksum is left to be completed, and that a frame is a batch of datagrams.
+//
+// A ring's slots are as long as its longest frame, and a batch may have 64 KB: so batches have a ring of their own, few
+// long slots, and single frames another, many short ones. A filter on each socket divides them by length.
 #pragma once
 
 #include <sys/socket.h>
@@ -35,23 +38,48 @@ inline constexpr std::uint8_t kGsoUdpDatagrams = 5;  // Linux 6.2 on
 struct ReceivedFrame {
   ConstBytes bytes;  // in the ring, until release()
   OffloadHeader offload;
+  std::int64_t arrival_ns = 0;  // by the kernel's real-time clock: only to be compared with each other
   bool truncated = false;
+};
+
+// A packet socket that receives the frames of one range of lengths.
+class ReceiveRing {
+ public:
+  // Frames of length_min to length_max bytes. Throws std::system_error.
+  ReceiveRing(const std::string& interface, std::size_t length_min, std::size_t length_max, std::size_t ring_bytes);
+  ~ReceiveRing();
+  ReceiveRing(const ReceiveRing&) = delete;
+  ReceiveRing& operator=(const ReceiveRing&) = delete;
+
+  [[nodiscard]] int fd() const { return socket_.get(); }
+  [[nodiscard]] std::optional<ReceivedFrame> receive() const;  // the oldest frame; again the same until release()
+  void release();
+  [[nodiscard]] std::uint64_t take_overruns();
+
+ private:
+  [[nodiscard]] std::byte* slot() const;
+
+  io::FileDescriptor socket_;
+  std::byte* ring_ = nullptr;
+  std::size_t ring_bytes_ = 0;
+  std::size_t block_size_ = 0, frames_per_block_ = 0, frame_size_ = 0, frame_count_ = 0;
+  std::size_t next_ = 0;
 };
 
 class PacketPort {
  public:
-  // Throws std::system_error or std::runtime_error with a sentence. `frame_max`: the longest frame that may come.
-  PacketPort(const std::string& interface, std::size_t frame_max, std::size_t ring_bytes);
-  ~PacketPort();
-  PacketPort(const PacketPort&) = delete;
-  PacketPort& operator=(const PacketPort&) = delete;
+  // Throws std::system_error with a sentence. `frame_max`: the longest single frame; `batches`: longer ones come too.
+  PacketPort(const std::string& interface, std::size_t frame_max, bool batches, std::size_t ring_bytes);
 
-  [[nodiscard]] int fd() const { return socket_.get(); }
-  [[nodiscard]] std::optional<ReceivedFrame> receive();  // the oldest frame; again the same until release()
-  void release();
+  // Readable when a frame is there.
+  [[nodiscard]] int single_fd() const { return singles_.fd(); }
+  [[nodiscard]] int batch_fd() const { return batches_ ? batches_->fd() : -1; }
+
+  [[nodiscard]] std::optional<ReceivedFrame> receive();  // in the order of arrival; again the same until release()
+  void release() { received_from_->release(); }
   // How many of `messages` the kernel took (each: OffloadHeader, then the frame); 0 if the first was refused.
   std::size_t send(std::span<mmsghdr> messages);
-  // Frames lost since the last call because the ring was full: the switch was too slow.
+  // Frames lost since the last call because a ring was full: the switch was too slow.
   [[nodiscard]] std::uint64_t take_overruns();
 
   // Whether this kernel passes batches of datagrams through packet sockets. `interface` must be up; the probe goes to
@@ -59,11 +87,9 @@ class PacketPort {
   [[nodiscard]] static bool passes_datagram_batches(const std::string& interface);
 
  private:
-  io::FileDescriptor socket_;
-  std::byte* ring_ = nullptr;
-  std::size_t ring_bytes_ = 0;
-  std::size_t block_size_ = 0, frames_per_block_ = 0, frame_size_ = 0, frame_count_ = 0;
-  std::size_t next_ = 0;
+  ReceiveRing singles_;
+  std::optional<ReceiveRing> batches_;
+  ReceiveRing* received_from_ = nullptr;
 };
 
 }  // namespace brdma::lab

@@ -75,8 +75,15 @@ int show(Invocation& invocation) {
   const LabOptions options = lab::parse_lab_options(invocation, 0);
   require_no_command(options);
   Json description = lab::describe_lab(options.plan.name);
-  const bool with_switch = description.value("switch", false);
-  const Json network = with_switch ? lab::show_switch(options.plan.name) : Json{};
+  Json network;
+  if (description.value("switch", false)) {
+    try {
+      network = lab::show_switch(options.plan.name);
+    } catch (const lab::LabError&) {  // it has ended since
+      description = lab::describe_lab(options.plan.name);
+    }
+  }
+  const bool with_switch = !network.is_null();
   std::vector<lab::HostReport> reports;
   for (Json& host : description["hosts"]) {
     reports.push_back({host.at("host"), lab::host_counters(options.plan.name, host.at("host"))});

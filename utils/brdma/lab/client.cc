@@ -51,27 +51,38 @@ Answer ask_keeper(const std::string& lab, const Json& request) {
   }
 }
 
-Json ask_switch(const std::string& lab, const Json& request) {
-  const Json description = describe_lab(lab);
-  if (!description.value("switch", false)) {
-    const std::string error = description.value("switch_error", "");
-    throw LabError(!error.empty() ? error
-                                  : "lab '" + lab +
-                                        "' has no switch: its hosts are joined directly. Start it with a "
-                                        "network option, for example 'brdma lab up --loss 0'");
-  }
-  const io::FileDescriptor connection = connect_to(lab, switch_socket_name(lab), SOCK_STREAM);
-  const std::string line = request.dump() + "\n";
+std::string exchange_line(int connection, const std::string& line) {
   std::string reply;
   std::array<char, 16'384> bytes{};
-  if (::send(connection.get(), line.data(), line.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(line.size())) {
-    while (reply.empty() || reply.back() != '\n') {
-      const ssize_t size = ::recv(connection.get(), bytes.data(), bytes.size(), 0);
-      if (size < 0 && errno == EINTR) continue;
-      if (size <= 0) break;
-      reply.append(bytes.data(), static_cast<std::size_t>(size));
-    }
+  if (::send(connection, line.data(), line.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(line.size())) return {};
+  while (reply.empty() || reply.back() != '\n') {
+    const ssize_t size = ::recv(connection, bytes.data(), bytes.size(), 0);
+    if (size < 0 && errno == EINTR) continue;
+    if (size <= 0) break;
+    reply.append(bytes.data(), static_cast<std::size_t>(size));
   }
+  return reply;
+}
+
+void require_switch(const std::string& lab) {
+  const Json description = describe_lab(lab);
+  if (description.value("switch", false)) return;
+  const std::string error = description.value("switch_error", "");
+  if (!error.empty()) throw LabError(error);
+  throw LabError("lab '" + lab +
+                 "' has no switch: its hosts are joined directly. Start it with a network option, for " +
+                 "example 'brdma lab up --loss 0'");
+}
+
+Json ask_switch(const std::string& lab, const Json& request) {
+  require_switch(lab);
+  std::string reply;
+  try {
+    reply = exchange_line(connect_abstract(switch_socket_name(lab), SOCK_STREAM).get(), request.dump() + "\n");
+  } catch (const std::system_error&) {
+    // It has just ended: the keeper knows why.
+  }
+  if (reply.empty()) require_switch(lab);
   return checked(reply);
 }
 

@@ -24,6 +24,7 @@ struct Row {
 
 constexpr std::array kNetworkRows{
     Row{"packets offered", "offered", true},
+    Row{"  not RoCE, passed by", "exempt", false},
     Row{"  lost", "lost", true},
     Row{"  lost in bursts", "burst_lost", false},
     Row{"  reordered", "reordered", false},

@@ -24,7 +24,8 @@ void QueuePair::begin_negotiation() {
 // The peer sends bitmap packets, so it has our CAPS; where none of its own arrived, asking begins anew.
 void QueuePair::note_bitmap_peer() {
   if (identity_.bitmap_agreed || negotiation_.ask_due || negotiation_.ask_again) return;
-  begin_negotiation();
+  negotiation_.ask_due = true;
+  negotiation_.asked = 0;
 }
 
 void QueuePair::handle_caps(const wire::Caps& caps, Instant now) {

@@ -1,0 +1,196 @@
+// Unmodified programs of Debian, with the library preloaded, between two network namespaces joined by veth. The whole
+// matrix, with impaired networks, is tests/e2e; here is what shows that plugin and hooks do their part.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "io/private_network.h"
+
+namespace brdma::test {
+namespace {
+
+using namespace std::chrono_literals;
+namespace fs = std::filesystem;
+
+struct Outcome {
+  int exit_code = -1;
+  std::string output;  // standard output and error
+};
+
+// A shell command; killed after 40 seconds.
+class Running {
+ public:
+  explicit Running(const std::string& command)
+      : pipe_(::popen(("timeout -s KILL 40 " + command + " 2>&1").c_str(), "r")) {}
+  Outcome wait() {
+    Outcome outcome;
+    char buffer[4096];
+    while (const std::size_t got = std::fread(buffer, 1, sizeof buffer, pipe_)) outcome.output.append(buffer, got);
+    const int status = ::pclose(pipe_);
+    outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return outcome;
+  }
+
+ private:
+  std::FILE* pipe_;
+};
+
+Outcome run(const std::string& command) { return Running(command).wait(); }
+
+// Somebody in this thread's network namespace listens on TCP: state 0A in the kernel's table.
+bool somebody_listens() {
+  for (const char* table : {"/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"}) {
+    std::ifstream file(table);
+    std::string line;
+    while (std::getline(file, line)) {
+      std::istringstream fields(line);
+      std::string slot, local, remote, state;
+      fields >> slot >> local >> remote >> state;
+      if (state == "0A") return true;
+    }
+  }
+  return false;
+}
+
+class Programs : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(network_.ready()); }
+
+  // `command` as server here, and with this side's address behind it as client there.
+  void expect_pair_runs(const std::string& command) {
+    Running server(command);
+    const auto end = std::chrono::steady_clock::now() + 20s;
+    while (!somebody_listens()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), end) << command << " does not listen: " << server.wait().output;
+      std::this_thread::sleep_for(5ms);  // another program's listen() is no event that one could wait for
+    }
+    Outcome client;
+    {
+      const SecondNetwork::Visit visit{network_};
+      client = run(command + " 10.9.0.1");
+    }
+    const Outcome served = server.wait();
+    EXPECT_EQ(client.exit_code, 0) << command << "\n" << client.output;
+    EXPECT_EQ(served.exit_code, 0) << command << "\n" << served.output;
+  }
+
+  SecondNetwork network_;
+};
+
+TEST_F(Programs, DevicesAreListed) {
+  const Outcome devices = run("ibv_devices");
+  EXPECT_EQ(devices.exit_code, 0);
+  EXPECT_THAT(devices.output, testing::HasSubstr("brdma_left"));
+  EXPECT_THAT(devices.output, testing::HasSubstr("000000fffe000901"));  // EUI-64 of 02:00:00:00:09:01
+}
+
+TEST_F(Programs, DevinfoTellsTheWholeStory) {
+  const Outcome info = run("ibv_devinfo -v");
+  EXPECT_EQ(info.exit_code, 0);
+  for (const char* line :
+       {"hca_id:\tbrdma_left", "transport:\t\t\tInfiniBand (0)", "phys_port_cnt:\t\t\t1", "max_qp_wr:\t\t\t16384",
+        "max_qp_rd_atom:\t\t\t128", "atomic_cap:\t\t\tATOMIC_HCA (1)", "active_mtu:\t\t4096 (5)",
+        "link_layer:\t\tEthernet", "GID[  1]:\t\t::ffff:10.9.0.1, RoCE v2", "GID[  2]:\t\tfd09::1, RoCE v2"}) {
+    EXPECT_THAT(info.output, testing::HasSubstr(line));
+  }
+  EXPECT_THAT(info.output, testing::Not(testing::HasSubstr("libbitmaprdma:")));
+}
+
+TEST_F(Programs, ScriptsSeeTheFiles) {
+  const Outcome names =
+      run("sh -c 'cd /sys/class/infiniband && for d in *; do [ -d $d/ports/1 ] && cat $d/node_type; done'");
+  EXPECT_EQ(names.output, "1: CA\n");
+  const Outcome list = run("ls -l /sys/class/infiniband /dev/infiniband");
+  EXPECT_EQ(list.exit_code, 0) << list.output;
+  EXPECT_THAT(list.output, testing::HasSubstr("-> /dev/full"));
+}
+
+TEST_F(Programs, PingPong) {
+  for (const char* options :
+       {"", "-g 1", "-g 1 -e", "-g 2", "-g 2 -e", "-g 1 -s 1", "-g 1 -s 4097 -n 200", "-g 1 -s 1048576 -n 50"}) {
+    expect_pair_runs(std::string("ibv_rc_pingpong ") + options);
+  }
+}
+
+TEST_F(Programs, Bandwidth) {
+  for (const char* command :
+       {"ib_write_bw -n 200", "ib_send_bw -n 200", "ib_read_bw -n 200", "ib_atomic_bw -n 200", "ib_send_bw -n 200 -e",
+        "ib_read_bw -n 200 -e", "ib_write_bw -n 200 -b", "ib_send_bw -n 200 -q 4", "ib_write_bw -n 1280 -s 64 -l 64"}) {
+    expect_pair_runs(command);
+  }
+}
+
+TEST_F(Programs, Latency) {
+  for (const char* command : {"ib_write_lat -n 200", "ib_send_lat -n 200", "ib_read_lat -n 200", "ib_atomic_lat -n 200",
+                              "ib_send_lat -n 200 -e", "ib_read_lat -n 200 -e"}) {
+    expect_pair_runs(command);
+  }
+}
+
+// --- when something is missing ---
+
+TEST(Missing, NoInterfaceIsUp) {
+  const Outcome devices = run("unshare -n ibv_devices");
+  EXPECT_THAT(devices.output, testing::HasSubstr("libbitmaprdma: no RDMA device: "));
+  EXPECT_THAT(devices.output, testing::HasSubstr("ip link set"));
+}
+
+// `command` where /tmp and /dev/shm are other file systems, with these options each. The library is shown elsewhere, as
+// it may lie below /tmp itself.
+Outcome run_with_places(const std::string& tmp_options, const std::string& shm_options, const std::string& command) {
+  const fs::path library = std::getenv("LD_PRELOAD");
+  return run("env -u LD_PRELOAD -u XDG_RUNTIME_DIR unshare -m sh -c 'mount --bind " + library.parent_path().string() +
+             " /mnt && mount -t tmpfs -o " + tmp_options + " none /tmp && mount -t tmpfs -o " + shm_options +
+             " none /dev/shm && LD_PRELOAD=/mnt/libbitmaprdma.so exec " + command + "'");
+}
+
+TEST(Missing, NoRoomForTheDeviceFiles) {
+  const Outcome devices = run_with_places("nr_inodes=1", "nr_inodes=20", "ibv_devices");
+  EXPECT_NE(devices.exit_code, 0) << devices.output;
+  EXPECT_THAT(devices.output, testing::HasSubstr("libbitmaprdma: cannot write the device files"));
+  EXPECT_THAT(devices.output, testing::ContainsRegex("/tmp/brdma-[0-9]+: No space left on device"));
+  EXPECT_THAT(devices.output, testing::ContainsRegex("/dev/shm/brdma-[0-9]+: No space left on device"));
+  EXPECT_THAT(devices.output, testing::HasSubstr("set XDG_RUNTIME_DIR"));
+}
+
+TEST(Missing, ReadOnlyPlacesAreNamed) {
+  const Outcome devices = run_with_places("ro", "ro", "ibv_devices");
+  EXPECT_THAT(devices.output, testing::HasSubstr("Read-only file system"));
+}
+
+TEST(Missing, ASecondPlaceServes) {
+  const Outcome devices = run_with_places("ro", "rw", "ibv_devices");
+  EXPECT_EQ(devices.exit_code, 0) << devices.output;
+  EXPECT_THAT(devices.output, testing::HasSubstr("brdma_lo"));
+}
+
+// libibverbs gets a plain failure, the user a sentence.
+TEST(Missing, NoDaemonProgram) {
+  const Outcome info = run("unshare -n sh -c 'ip link set lo up && BRDMA_DAEMON=/nonexistent/brdmad exec ibv_devinfo'");
+  EXPECT_THAT(info.output, testing::HasSubstr("libbitmaprdma: "));
+  EXPECT_THAT(info.output, testing::HasSubstr("/nonexistent/brdmad"));
+}
+
+// An existing LD_PRELOAD stays in force beside ours, in either order.
+TEST(Missing, NothingWhenAnotherLibraryIsPreloadedToo) {
+  const std::string ours = std::getenv("LD_PRELOAD");
+  for (const std::string& both : {"libm.so.6:" + ours, ours + ":libm.so.6"}) {
+    EXPECT_THAT(run("env LD_PRELOAD=" + both + " ibv_devices").output, testing::HasSubstr("brdma_lo"));
+  }
+}
+
+}  // namespace
+}  // namespace brdma::test

@@ -28,6 +28,7 @@ struct EndpointConfig {
   std::uint32_t sges_max = 4;
   std::uint32_t inline_bytes_max = 64;
   bool signal_all = false;
+  bool refusal_may_be_lost = false;  // by the network: then the peer looks dead
 };
 
 class Endpoint {
@@ -48,7 +49,7 @@ class Endpoint {
   void progress();
   [[nodiscard]] bool done() const;
   [[nodiscard]] const std::vector<std::string>& findings() const { return findings_; }
-  // After the end: memory, statistics.
+  // After the end: memory.
   void check_end();
   [[nodiscard]] std::string state() const;  // how far it got, for a failure's report
 
@@ -62,10 +63,12 @@ class Endpoint {
 
  private:
   void find(std::string what);
+  [[nodiscard]] bool makes_completion(const Operation& operation) const;
   bool post_operation(const Operation& operation, std::size_t index);
   bool post_receive(const Receive& receive, std::size_t index);
   void take(const Completion& completion);
   void take_send(const Completion& completion);
+  void take_error(const Completion& completion, const std::string& what);
   void take_receive(const Completion& completion);
   void check_memory(const std::vector<Buffer>& buffers, const std::string& what);
   void watch_last_bytes();
@@ -84,6 +87,7 @@ class Endpoint {
   std::size_t operations_allowed_ = SIZE_MAX, receives_allowed_ = SIZE_MAX;
   std::size_t operations_posted_ = 0, operations_completed_ = 0;
   std::size_t receives_posted_ = 0, receives_completed_ = 0;
+  bool in_error_ = false;
   std::vector<std::size_t> watched_;  // the peer's WRITEs whose last byte has not come
   std::vector<std::string> findings_;
 };

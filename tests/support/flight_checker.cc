@@ -24,8 +24,11 @@ std::optional<wire::Packet> believable(const sim::Packet& packet) {
 
 }  // namespace
 
-FlightChecker::FlightChecker(const sim::Host& requester, Psn first_psn, std::uint32_t mtu)
-    : requester_(requester), mtu_(mtu), next_(first_psn.value()), base_(first_psn.value()) {}
+FlightChecker::FlightChecker(const sim::Host& requester, const Connection& connection)
+    : requester_(requester),
+      connection_(connection),
+      next_(connection.first_psn.value()),
+      base_(connection.first_psn.value()) {}
 
 std::int64_t FlightChecker::sequence_of(Psn psn) const {
   return next_ + distance(psn, Psn{static_cast<std::uint32_t>(next_)});
@@ -41,6 +44,7 @@ void FlightChecker::sent(const sim::Host& from, const sim::Packet& packet, Insta
   if (&from != &requester_) return;
   const auto parsed = wire::parse_packet(packet.bytes);
   if (!parsed.ok()) return find("sent a packet that does not parse", now);
+  if (parsed.value().bth.dest_qpn != connection_.responder_qpn) return;
   if (!parsed.value().control && wire::is_request(parsed.value().op)) handle_request(parsed.value(), now);
 }
 
@@ -50,7 +54,9 @@ void FlightChecker::handle_request(const wire::Packet& packet, Instant now) {
   if (sequence > next_) find("PSN " + std::to_string(packet.bth.psn.value()) + " skips PSNs", now);
   bitmap_ = bitmap_ || packet.bitmap;
   std::uint32_t psns = 1;
-  if (packet.op == wire::RcOp::kReadRequest) psns = std::max(1u, (packet.reth.length + mtu_ - 1) / mtu_);
+  if (packet.op == wire::RcOp::kReadRequest) {
+    psns = std::max(1u, (packet.reth.length + connection_.mtu - 1) / connection_.mtu);
+  }
   next_ = sequence + psns;
   if (psns > 1) reads_[sequence] = next_;
   const auto bytes = static_cast<std::uint32_t>(packet.payload.size());
@@ -83,7 +89,7 @@ void FlightChecker::check_limits(std::int64_t end, Instant now) {
 void FlightChecker::received(const sim::Host& by, const sim::Packet& bytes, Instant) {
   if (&by != &requester_) return;
   const auto packet = believable(bytes);
-  if (!packet) return;
+  if (!packet || packet->bth.dest_qpn != connection_.requester_qpn) return;
   if (packet->control) return handle_control(*packet);
   const std::int64_t sequence = sequence_of(packet->bth.psn);
   if (wire::is_request(packet->op) || sequence >= next_ || sequence < base_) return;

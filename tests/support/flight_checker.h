@@ -17,8 +17,12 @@ namespace brdma::test {
 
 class FlightChecker : public sim::Observer {
  public:
-  // One queue pair per pair of hosts.
-  FlightChecker(const sim::Host& requester, Psn first_psn, std::uint32_t mtu);
+  struct Connection {
+    std::uint32_t requester_qpn = 0, responder_qpn = 0;
+    Psn first_psn;
+    std::uint32_t mtu = 0;
+  };
+  FlightChecker(const sim::Host& requester, const Connection& connection);
 
   void sent(const sim::Host& from, const sim::Packet& packet, Instant now) override;
   void received(const sim::Host& by, const sim::Packet& packet, Instant now) override;
@@ -38,7 +42,7 @@ class FlightChecker : public sim::Observer {
   void find(std::string what, Instant now);
 
   const sim::Host& requester_;
-  std::uint32_t mtu_;
+  Connection connection_;
   std::map<std::int64_t, std::uint32_t> flight_;  // sequence -> payload bytes
   std::uint64_t flight_bytes_ = 0;
   std::map<std::int64_t, std::int64_t> reads_;  // first -> one past the last PSN of a READ with several responses

@@ -10,6 +10,9 @@ bool overlap(const Buffer& a, const Buffer& b) {
   return a.offset < b.offset + b.length && b.offset < a.offset + a.length;
 }
 
+// Stands for "the last byte lies one beyond the region", whose size is not known before all is planned.
+constexpr std::size_t kBeyondRegion = Operation::kBeyondRegion;
+
 class Planner {
  public:
   Planner(const TrafficConfig& config, Random& random, Arena& local, Arena& remote)
@@ -35,6 +38,7 @@ class Planner {
       if (random_.below(8) == 0) operation.flags |= kSendSolicited;
       traffic_.operations.push_back(operation);
     }
+    if (config_.ends_in_error) plan_error();
     return std::move(traffic_);
   }
 
@@ -158,6 +162,65 @@ class Planner {
       earlier.overwritten = true;
       earlier.alone = operation.alone = false;
     }
+  }
+
+  void plan_error() {
+    plan_flushed_receive(64);
+    plan_flushed_receive(100);
+    Operation refused;
+    refused.local = {local_.allocate(64)};
+    refused.length = 64;
+    refused.remote = {target_.offset, 64};
+    refused.flags = kSendFence;
+    refused.expected = CompletionStatus::kRemoteAccessError;
+    refused.alone = false;
+    switch (random_.below(5)) {
+      case 0:
+        refused.opcode = WorkOpcode::kRdmaWrite;
+        refused.rkey_error = 1 + static_cast<std::uint32_t>(random_.below(0xFFFF'FFFF));
+        break;
+      case 1:
+        refused.opcode = WorkOpcode::kRdmaRead;
+        refused.rkey_error = 1;
+        break;
+      case 2:  // ends one byte beyond the region
+        refused.opcode = random_.below(2) == 0 ? WorkOpcode::kRdmaWrite : WorkOpcode::kRdmaRead;
+        refused.remote = {kBeyondRegion, 64};
+        break;
+      case 3:
+        refused.opcode = WorkOpcode::kAtomicFetchAdd;
+        refused.local = {local_.allocate(8, 8)};
+        refused.length = 8;
+        refused.remote = {target_.offset + 1 + random_.below(7), 8};
+        refused.expected = CompletionStatus::kRemoteInvalidRequest;
+        break;
+      case 4:  // longer than the receive that waits for it
+        refused.opcode = WorkOpcode::kSend;
+        refused.local = {local_.allocate(65)};
+        refused.length = 65;
+        refused.remote = {};
+        refused.expected = CompletionStatus::kRemoteInvalidRequest;
+        traffic_.receives[traffic_.receives.size() - 2].expected = CompletionStatus::kLocalLengthError;
+        break;
+    }
+    traffic_.operations.push_back(refused);
+    for (std::uint64_t left = random_.below(4); left > 0; --left) {
+      Operation flushed;
+      flushed.opcode = WorkOpcode::kRdmaRead;
+      flushed.local = {local_.allocate(16)};
+      flushed.length = 16;
+      flushed.remote = {target_.offset, 16};
+      flushed.flags = random_.below(2) == 0 ? kSendSignaled : 0;
+      flushed.expected = CompletionStatus::kFlushed;
+      traffic_.operations.push_back(flushed);
+    }
+  }
+
+  void plan_flushed_receive(std::uint32_t length) {
+    Receive receive;
+    receive.local = {remote_.allocate(length)};
+    receive.expected = CompletionStatus::kFlushed;
+    traffic_.receives.push_back(receive);
   }
 
   void plan_receive(const Operation& operation) {

@@ -24,9 +24,11 @@ struct TrafficConfig {
   std::uint32_t inline_bytes_max = 0;
   std::uint32_t signal_every_max = 8;
   bool sends = true, writes = true, reads = true, atomics = true;
+  bool ends_in_error = false;  // the last but a few operations is refused by the peer; what follows is flushed
 };
 
 struct Operation {
+  static constexpr std::size_t kBeyondRegion = SIZE_MAX;  // `remote.offset`: its last byte lies one beyond the region
   WorkOpcode opcode = WorkOpcode::kSend;
   std::uint32_t flags = 0;
   std::uint32_t length = 0;
@@ -34,8 +36,10 @@ struct Operation {
   Buffer remote;  // WRITE, READ, atomics
   std::uint32_t immediate_be = 0;
   std::uint64_t compare_or_add = 0, swap = 0;
-  bool overwritten = false;  // a later operation changes bytes of `remote`
-  bool alone = true;         // no other operation changes bytes of `remote`
+  CompletionStatus expected = CompletionStatus::kSuccess;
+  std::uint32_t rkey_error = 0;  // added to the peer's key
+  bool overwritten = false;      // a later operation changes bytes of `remote`
+  bool alone = true;             // no other operation changes bytes of `remote`
 
   [[nodiscard]] bool changes_remote() const {
     return opcode == WorkOpcode::kRdmaWrite || opcode == WorkOpcode::kRdmaWriteWithImm || is_atomic();
@@ -60,6 +64,7 @@ struct Receive {
   CompletionOpcode opcode = CompletionOpcode::kReceive;
   bool has_immediate = false;
   std::uint32_t immediate_be = 0;
+  CompletionStatus expected = CompletionStatus::kSuccess;
 };
 
 struct Traffic {
@@ -67,6 +72,9 @@ struct Traffic {
   std::vector<Receive> receives;  // on the other side, in order
   std::uint64_t bytes = 0;
 };
+
+// A message that the peer refuses, and what follows: nothing of it may be in memory, so only READs and atomics follow,
+// which are not done before their turn. The refused one waits for all answers (fence): what is before it succeeds.
 
 // Cuts buffers from `local` and `remote` and applies every operation to their references.
 [[nodiscard]] Traffic plan_traffic(const TrafficConfig& config, Random& random, Arena& local, Arena& remote);

@@ -184,8 +184,14 @@ TEST(Missing, NoDaemonProgram) {
   EXPECT_THAT(info.output, testing::HasSubstr("/nonexistent/brdmad"));
 }
 
+TEST(WaysIn, LinkedInsteadOfPreloaded) {
+  const Outcome linked = run("env -u LD_PRELOAD " BRDMA_LINKED_PROGRAM);
+  EXPECT_EQ(linked.exit_code, 0) << linked.output;
+  EXPECT_EQ(linked.output, "brdma_lo\n");
+}
+
 // An existing LD_PRELOAD stays in force beside ours, in either order.
-TEST(Missing, NothingWhenAnotherLibraryIsPreloadedToo) {
+TEST(WaysIn, BesideAnotherPreloadedLibrary) {
   const std::string ours = std::getenv("LD_PRELOAD");
   for (const std::string& both : {"libm.so.6:" + ours, ours + ":libm.so.6"}) {
     EXPECT_THAT(run("env LD_PRELOAD=" + both + " ibv_devices").output, testing::HasSubstr("brdma_lo"));

@@ -1,0 +1,109 @@
+// What brdma's command line takes and refuses: exit codes 0, 1, 2 and messages that say what to do.
+
+#include <gmock/gmock.h>
+
+#include "lab_fixture.h"
+
+namespace brdma::lab_test {
+namespace {
+
+using testing::HasSubstr;
+
+using CommandLine = LabTest;
+
+TEST_P(CommandLine, HelpAndVersion) {
+  EXPECT_EQ(run(brdma({"help"})).exit_code, 0);
+  EXPECT_EQ(run(brdma({"lab", "help"})).exit_code, 0);
+  EXPECT_THAT(run(brdma({"lab", "help"})).out, HasSubstr("--burst-loss P,LEN"));
+  EXPECT_THAT(run(brdma({"-V"})).out, HasSubstr("brdma "));
+  EXPECT_EQ(run(brdma({})).exit_code, 2);
+}
+
+TEST_P(CommandLine, MisuseIsRefusedWithTwo) {
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"nonsense"},
+           {"-x"},
+           {"lab", "nonsense"},
+           {"lab", "up", "--loss", "1"},
+           {"lab", "up", "--loss"},
+           {"lab", "up", "--hosts", "0"},
+           {"lab", "up", "--hosts", "65"},
+           {"lab", "up", "--name", "a/b"},
+           {"lab", "up", "--edn", "icmp"},
+           {"lab", "up", "--no-such-option", "1"},
+           {"lab", "up", "ib_write_bw"},
+           {"lab", "exec", "h1"},
+           {"lab", "set"},
+           {"lab", "pair", "--loss", "1%"},
+           {"run"},
+           {"run", "--recovery", "magic", "true"},
+           {"resource", "show", "qp"},
+           {"system", "show", "nonsense"},
+       }) {
+    const Outcome outcome = run(brdma(words));
+    EXPECT_EQ(outcome.exit_code, 2) << testing::PrintToString(words) << outcome.err;
+    EXPECT_THAT(outcome.err + outcome.out, HasSubstr("brdma"));
+  }
+}
+
+TEST_P(CommandLine, FailureIsOneAndSaysWhatToDo) {
+  const Outcome missing = run(lab("exec", {"h1", "true"}));
+  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_THAT(missing.err, HasSubstr("brdma lab up --name " + name_));
+  up({});
+  const Outcome host = run(lab("exec", {"h3", "true"}));
+  EXPECT_EQ(host.exit_code, 1);
+  EXPECT_THAT(host.err, HasSubstr("it has h1 to h2"));
+  const Outcome network = run(lab("set", {"--loss", "1%"}));
+  EXPECT_EQ(network.exit_code, 1);
+  EXPECT_THAT(network.err, HasSubstr("has no switch"));
+}
+
+TEST_P(CommandLine, LabsAreListed) {
+  up({"--loss", "0", "--hosts", "3"});
+  const Outcome outcome = run(brdma({"-j", "lab", "list"}));
+  bool found = false;
+  for (const auto& entry : nlohmann::json::parse(outcome.out)) {
+    if (entry.at("lab") != name_) continue;
+    found = true;
+    EXPECT_EQ(entry.at("hosts"), 3);
+    EXPECT_EQ(entry.at("switch"), true);
+  }
+  EXPECT_TRUE(found) << outcome.out;
+}
+
+TEST_P(CommandLine, DevicesOfAHostAreShown) {
+  up({});
+  const auto devices = nlohmann::json::parse(run(on_host("h1", {BRDMA_PATH, "-j", "dev", "show"})).out);
+  ASSERT_EQ(devices.size(), 1u);
+  EXPECT_EQ(devices[0].at("ifname"), "brdma_eth0");
+  EXPECT_EQ(devices[0].at("node_type"), "ca");
+  const Outcome links = run(on_host("h1", {BRDMA_PATH, "link"}));
+  EXPECT_EQ(links.out, "link brdma_eth0/1 state ACTIVE physical_state LINK_UP netdev eth0\n");
+  EXPECT_EQ(run(on_host("h1", {BRDMA_PATH, "dev", "show", "brdma_none"})).exit_code, 1);
+  EXPECT_EQ(run(on_host("h1", {BRDMA_PATH, "-j", "statistic"})).out, "[]\n");
+}
+
+TEST_P(CommandLine, SettingsAreShownWithTheirOrigin) {
+  const auto all = nlohmann::json::parse(run(brdma({"-j", "system", "show", "config"})).out);
+  const auto recovery = nlohmann::json::parse(run(brdma({"-j", "rec"})).out);
+  EXPECT_GT(all.size(), recovery.size());
+  EXPECT_EQ(recovery[0].at("key"), "recovery.mode");
+  up({});
+  const Outcome changed = run(lab("exec", {"--recovery", "gobackn", "h1", BRDMA_PATH, "recovery", "show"}));
+  EXPECT_THAT(changed.out, HasSubstr("recovery.mode gobackn source environment (BRDMA_RECOVERY)"));
+}
+
+TEST_P(CommandLine, RunShowsTheLibraryToTheProgram) {
+  const Outcome outcome =
+      run(brdma({"run", "--window", "1024", "--", "sh", "-c", "echo $LD_PRELOAD $BRDMA_WINDOW; exit 9"}));
+  EXPECT_EQ(outcome.exit_code, 9);
+  EXPECT_THAT(outcome.out, HasSubstr("libbitmaprdma.so 1024"));
+  EXPECT_EQ(run(brdma({"run", "/no/such/program"})).exit_code, 127);
+  EXPECT_THAT(run(brdma({"env"})).out, HasSubstr("export LD_PRELOAD='/"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Lab, CommandLine, testing::Values(User::kSelf, User::kNobody), user_name);
+
+}  // namespace
+}  // namespace brdma::lab_test

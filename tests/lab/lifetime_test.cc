@@ -1,0 +1,140 @@
+// Labs come up, run programs as if those ran here, and go without leaving anything, however they end.
+
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <ctime>
+
+#include "lab_fixture.h"
+
+namespace brdma::lab_test {
+namespace {
+
+using testing::HasSubstr;
+
+using Lifetime = LabTest;
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+// For what the kernel or another process is about to do: looks every few milliseconds, for ten seconds at most.
+template <class Condition>
+bool comes_true(Condition condition) {
+  const timespec step{0, 5'000'000};
+  for (int i = 0; i < 2'000; ++i) {
+    if (condition()) return true;
+    nanosleep(&step, nullptr);
+  }
+  return false;
+}
+
+TEST_P(Lifetime, DirectlyJoinedHostsReachEachOther) {
+  up({});
+  for (const char* address : {"10.77.0.2", "fd77::2"}) {
+    Values seen = send_stream({.address = address, .count = 1'000});
+    EXPECT_EQ(seen["received"], 1'000) << address;
+  }
+  EXPECT_FALSE(show().at("switch").get<bool>());
+  EXPECT_EQ(show().at("interface_mtu"), 9000);
+}
+
+TEST_P(Lifetime, ManyHostsReachEachOtherWithAndWithoutSwitch) {
+  for (const std::vector<std::string>& network : {std::vector<std::string>{}, {"--loss", "0"}}) {
+    std::vector<std::string> words{"--hosts", "4"};
+    words.insert(words.end(), network.begin(), network.end());
+    up(words);
+    Command echo{traffic("h4", {"echo", "4791"})};
+    ASSERT_TRUE(echo.wait_for_output("ready"));
+    for (const char* host : {"h1", "h2", "h3"}) {
+      EXPECT_EQ(values(run(traffic(host, {"ping", "10.77.0.4", "4791", "20"})))["lost"], 0) << host;
+    }
+    ASSERT_EQ(run(lab("down")).exit_code, 0);
+    is_up_ = false;
+  }
+}
+
+TEST_P(Lifetime, PathMtuChoosesTheInterfaces) {
+  up({"--mtu", "1024"});
+  EXPECT_EQ(show().at("interface_mtu"), 1500);
+}
+
+TEST_P(Lifetime, ExecPassesStreamsExitCodeAndDirectory) {
+  up({});
+  const Outcome outcome = run(on_host("h1", {"sh", "-c", "cat; echo problem >&2; pwd; exit 7"}), "some words\n");
+  EXPECT_EQ(outcome.exit_code, 7);
+  EXPECT_THAT(outcome.out, HasSubstr("some words\n"));
+  EXPECT_THAT(outcome.err, HasSubstr("problem"));
+  std::array<char, 4096> here{};
+  ASSERT_NE(getcwd(here.data(), here.size()), nullptr);
+  EXPECT_THAT(outcome.out, HasSubstr(here.data()));
+  EXPECT_EQ(run(on_host("h1", {"/no/such/program"})).exit_code, 127);
+  EXPECT_EQ(run(on_host("h1", {"/etc/passwd"})).exit_code, 126);
+  EXPECT_EQ(run(on_host("h1", {"sh", "-c", "kill -9 $$"})).exit_code, 128 + SIGKILL);
+}
+
+TEST_P(Lifetime, ExecPassesSignals) {
+  up({});
+  Command program{on_host("h1", {"sh", "-c", "trap 'exit 42' TERM; echo ready; while :; do sleep 0.01; done"})};
+  ASSERT_TRUE(program.wait_for_output("ready"));
+  program.send_signal(SIGTERM);
+  EXPECT_EQ(program.finish().exit_code, 42);
+}
+
+TEST_P(Lifetime, ProgramsDieWithTheExecThatStartedThem) {
+  up({});
+  Command program{on_host("h1", {"sh", "-c", "readlink /proc/self/ns/pid; echo ready; exec sleep 1000"})};
+  ASSERT_TRUE(program.wait_for_output("ready"));
+  program.send_signal(SIGKILL);
+  EXPECT_TRUE(comes_true([&] {
+    return run(on_host("h1", {"sh", "-c", "ps ax | grep -q '[s]leep 1000'"})).exit_code != 0;
+  }));
+}
+
+TEST_P(Lifetime, HostsSeeTheirOwnProcesses) {
+  up({});
+  const Outcome outcome = run(on_host("h1", {"sh", "-c", "test -d /proc/$$ && echo same"}));
+  EXPECT_THAT(outcome.out, HasSubstr("same"));
+}
+
+TEST_P(Lifetime, DownLeavesNothing) {
+  up({"--loss", "1%"});
+  const std::string space = first_line(run(on_host("h1", {"readlink", "/proc/self/ns/net"})).out);
+  ASSERT_THAT(space, HasSubstr("net:["));
+  // A program that ignores SIGTERM and one that has left its parents.
+  Command stubborn{on_host("h1", {"sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done"})};
+  ASSERT_TRUE(stubborn.wait_for_output("ready"));
+  ASSERT_EQ(run(on_host("h1", {"sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & true"})).exit_code, 0);
+  ASSERT_TRUE(namespace_is_inhabited(space));
+  ASSERT_EQ(run(lab("down")).exit_code, 0);
+  is_up_ = false;
+  EXPECT_EQ(stubborn.finish().exit_code, 128 + SIGKILL);
+  EXPECT_FALSE(namespace_is_inhabited(space));
+  const Outcome again = run(lab("show"));
+  EXPECT_EQ(again.exit_code, 1);
+  EXPECT_THAT(again.err, HasSubstr("no lab '" + name_ + "' is up"));
+}
+
+TEST_P(Lifetime, ANameIsUsedOnceAtATimeAndIsFreeAfterwards) {
+  up({});
+  const Outcome second = run(lab("up"));
+  EXPECT_EQ(second.exit_code, 1);
+  EXPECT_THAT(second.err, HasSubstr("is up already"));
+  ASSERT_EQ(run(lab("down")).exit_code, 0);
+  up({});
+}
+
+TEST_P(Lifetime, ADeadSwitchIsReported) {
+  up({"--loss", "0"});
+  ASSERT_EQ(run(on_host("h1", {"sh", "-c", "kill -9 $(ps -o pid= -C brdma-switch)"})).exit_code, 0);
+  EXPECT_TRUE(comes_true([&] { return !show().at("switch").get<bool>(); }));
+  EXPECT_EQ(show().at("switch_error"), "the switch has ended by signal 9");
+  const Outcome set = run(lab("set", {"--loss", "1%"}));
+  EXPECT_EQ(set.exit_code, 1);
+  EXPECT_THAT(set.err, HasSubstr("the switch has ended"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Lab, Lifetime, testing::Values(User::kSelf, User::kNobody), user_name);
+
+}  // namespace
+}  // namespace brdma::lab_test

@@ -45,8 +45,8 @@ class Shard {
   Status post_send(QueuePair* qp, std::span<const SendRequest> requests, std::size_t& posted);
   Status post_receive(QueuePair* qp, std::span<const ReceiveRequest> requests, std::size_t& posted);
   void request_notify(CompletionQueue* cq, bool solicited_only);
-  // Around other engine calls (they may take away queue pairs and memory that a pending batch points to): before() sends
-  // what is held back and gets rid of the pending batch, settle() sends what they made.
+  // Around other engine calls (they may take away queue pairs and memory that a pending batch points to): before()
+  // sends what is held back and gets rid of the pending batch, settle() sends what they made.
   void before();
   void settle(Instant now);
 
@@ -84,7 +84,7 @@ class Shard {
   Engine engine_;
   AckDeferral deferral_;
   std::optional<Instant> deadline_;  // of the engine and of what is held back, as the last call left it
-  bool sleeps_on_events_ = false;  // has armed a completion queue, and not polled in a loop since
+  bool sleeps_on_events_ = false;    // has armed a completion queue, and not polled in a loop since
   bool output_possible_ = false;     // something happened since poll_transmit answered false
   std::optional<Transmit> pending_;
   TransmitBuffer buffer_;

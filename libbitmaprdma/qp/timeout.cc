@@ -2,7 +2,7 @@
 // that asks a peer without credit.
 //
 //   bitmap mode    probe after max(250 us, 2 SRTT) without anything; timeout after max(1 ms, SRTT + 4 RTTVAR) without
-//                  progress, doubling up to the queue pair's own timeout; death after (retry_count + 1) of the latter
+//                  progress, doubling up to the queue pair's own timeout; death after 4 (retry_count + 1) of the latter
 //   standard mode  timeout 4.096 us * 2^timeout without progress, go back to the oldest; death after retry_count of
 //   them
 #include <algorithm>
@@ -17,6 +17,9 @@ using bitmap::EntryState;
 // Before the first measurement nothing is known of the path; the probe asks sooner anyway.
 constexpr Duration kFirstTimeout = 10_ms;
 constexpr Duration kTimeoutMax = 1_s;  // where the attribute says "never"
+// The standard lets a local ACK timeout last up to four times its value (IBTA 9.7.6.1.3). For giving a peer up we take
+// all of it: a process on a busy machine may well not run for half a second, and is not dead.
+constexpr std::int64_t kTimeoutSlack = 4;
 
 void consider(std::optional<Instant>& first, std::optional<Instant> at) {
   if (at && (!first || *at < *first)) first = at;
@@ -53,7 +56,8 @@ std::optional<Instant> Requester::Impl::probe_deadline() const {
 
 std::optional<Instant> Requester::Impl::death() const {
   if (window.in_window() == 0 || rnr_until || id.attributes.timeout == 0) return std::nullopt;
-  return patience.progress + attribute_timeout() * (std::int64_t{id.attributes.retry_count} + 1);
+  const std::int64_t slack = id.bitmap_agreed ? kTimeoutSlack : 1;
+  return patience.progress + attribute_timeout() * slack * (std::int64_t{id.attributes.retry_count} + 1);
 }
 
 // Silence is death only when it lasted through a retransmission: we ourselves may have been the sleeper.

@@ -25,7 +25,8 @@ struct EndpointOptions {
   std::size_t memory_bytes = 1 << 20;
   PathMtu mtu = PathMtu::k4096;
   std::uint32_t send_wr_max = 256, receive_wr_max = 512;
-  std::uint8_t timeout = 14, retry_count = 7;
+  // 8.6 s until a peer counts as dead: a busy machine may keep one side from running for half a second.
+  std::uint8_t timeout = 18, retry_count = 7;
   io::ContextImpl::Options context;
 };
 

@@ -5,8 +5,8 @@
 
 #include "private_network.h"
 
-// RDMA is one side writing the other's memory behind its back. The tests look at registered memory after a completion on
-// the other side, which ThreadSanitizer cannot know to be an order; everything else it may judge.
+// RDMA is one side writing the other's memory behind its back. The tests look at registered memory after a completion
+// on the other side, which ThreadSanitizer cannot know to be an order; everything else it may judge.
 extern "C" __attribute__((visibility("default"))) const char* __tsan_default_suppressions();
 const char* __tsan_default_suppressions() {
   return "race:same\n"

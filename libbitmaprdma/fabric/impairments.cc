@@ -1,5 +1,6 @@
 #include "fabric/impairments.h"
 
+#include <algorithm>
 #include <string>
 
 namespace brdma::fabric {
@@ -33,8 +34,10 @@ Duration Jitter::extra_delay(Duration jitter, Instant now) {
     to_ = from_ + step;
     to_ns_ = draw();
   }
-  // Both factors are at most 2 * jitter: in 64 bits up to a jitter of two seconds (fabric/network.h allows one).
-  return Duration::from_ns(from_ns_ + (to_ns_ - from_ns_) * (now - from_).ns() / step.ns());
+  // Times may go back by a driver's lateness: then the line's beginning holds. Both factors are at most 2 * jitter: in
+  // 64 bits up to a jitter of two seconds (fabric/network.h allows one).
+  const std::int64_t elapsed = std::max<std::int64_t>((now - from_).ns(), 0);
+  return Duration::from_ns(from_ns_ + (to_ns_ - from_ns_) * elapsed / step.ns());
 }
 
 Impairments::Impairments(const ImpairmentConfig& config, std::uint64_t seed, std::string_view link)

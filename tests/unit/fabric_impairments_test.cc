@@ -123,6 +123,16 @@ TEST(FabricJitter, ZeroIsNoDelay) {
   EXPECT_EQ(jitter.extra_delay(0_ns, Instant::from_ns(5)), 0_ns);
 }
 
+TEST(FabricJitter, StaysInItsRangeWhenTimeGoesBackALittle) {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    Jitter jitter{seed, "h1"};
+    (void)jitter.extra_delay(5_us, Instant::from_ns(1'000'000));
+    const Duration extra = jitter.extra_delay(5_us, Instant::from_ns(950'000));
+    EXPECT_GE(extra, 0_ns);
+    EXPECT_LE(extra, 5_us);
+  }
+}
+
 TEST(FabricJitter, FollowsANewSetting) {
   Jitter jitter{3, "h1"};
   Instant now = Instant::from_ns(0);

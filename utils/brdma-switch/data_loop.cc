@@ -2,9 +2,11 @@
 
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <condition_variable>
 #include <cstring>
+#include <ctime>
 #include <system_error>
 #include <utility>
 
@@ -18,6 +20,7 @@ constexpr std::uint32_t kBufferCount = 32'768;     // 300 MB of addresses; memor
 constexpr std::size_t kRingBytesAll = 128u << 20;  // shared out among the ports
 constexpr std::size_t kRingBytesMin = 4u << 20;
 constexpr std::size_t kRoundFramesMax = 32;  // frames taken from a port before what is due leaves
+constexpr Duration kLatenessMax = 10_ms;     // of this program that is made good; more is a clock that was set
 constexpr Duration kSpin = 5_us;             // sleeping and waking takes longer than this
 
 std::vector<std::string> hosts_of(const std::vector<PortSpec>& ports) {
@@ -101,12 +104,18 @@ void DataLoop::run() {
   }
 }
 
+// A frame's time is that of its arrival in the kernel, not of our coming to read it: waking up takes as long as a short
+// link's delay. The kernel stamps with the real-time clock.
 bool DataLoop::receive_frames(std::uint32_t port, Instant now) {
   std::size_t taken = 0;
+  timespec real{};
+  clock_gettime(CLOCK_REALTIME, &real);
+  const std::int64_t real_ns = std::int64_t{real.tv_sec} * 1'000'000'000 + real.tv_nsec;
   for (; taken < kRoundFramesMax; ++taken) {
     const auto frame = ports_[port].socket->receive();
     if (!frame) break;
-    take_frame(port, *frame, now);
+    const Duration age = Duration::from_ns(real_ns - frame->arrival_ns);
+    take_frame(port, *frame, now - std::clamp(age, Duration{}, kLatenessMax));
     ports_[port].socket->release();
   }
   return taken != 0;

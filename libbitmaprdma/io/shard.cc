@@ -62,7 +62,8 @@ std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out) {
     if (++received % kMessagesPerDrain == 0) drain(now);
   }
   const bool due = deadline_ && *deadline_ <= now;
-  if (received == 0 && !due && !pending_) [[likely]] {  // what a program that polls in a loop sees most often
+  if (received == 0 && !due && !pending_ && !cut_short_)
+      [[likely]] {  // what a program that polls in a loop sees most often
     attendance_.polled_in_vain();
     return 0;
   }
@@ -193,6 +194,7 @@ bool Shard::drain(Instant now, Hold hold) {
     sent = true;
   }
   if (!output_possible_) return sent;
+  cut_short_ = false;
   const bool deferrable = engine_.only_deferrable_output();
   if (hold == Hold::kAllowed && deferrable && may_hold_back() && deferral_.hold_back(now)) return sent;
   deferral_.sent(!deferrable);
@@ -206,6 +208,7 @@ bool Shard::drain(Instant now, Hold hold) {
     if (!send_batch(transmit)) return sent;
     sent = true;
   }
+  cut_short_ = true;
   attendance_.request_charge();  // there is more, and the application may not call again
   return sent;
 }
@@ -242,6 +245,7 @@ void Shard::end_call() {
 
 void Shard::find_deadline() {
   deadline_ = engine_.next_timeout();
+  if (pending_) return;  // what is held back cannot leave before it
   const auto deferred = deferral_.deadline();
   if (deferred && (!deadline_ || *deferred < *deadline_)) deadline_ = deferred;
 }

@@ -86,6 +86,7 @@ class Shard {
   std::optional<Instant> deadline_;  // of the engine and of what is held back, as the last call left it
   bool sleeps_on_events_ = false;    // has armed a completion queue, and not polled in a loop since
   bool output_possible_ = false;     // something happened since poll_transmit answered false
+  bool cut_short_ = false;           // there was more than kTransmitBurstMax batches
   std::optional<Transmit> pending_;
   TransmitBuffer buffer_;
 };

@@ -30,7 +30,7 @@ void enter(const io::FileDescriptor& fd, int type, const char* kind) {
 int start_program(const std::string& library, const std::vector<std::string>& command, const sigset_t& signals) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   sigprocmask(SIG_SETMASK, &signals, nullptr);
-  // Statistics are the lab's to the end: the daemon shall not leave when its last client has.
+  // Statistics are the lab's to the end: the daemon should not leave when its last client has.
   setenv("BRDMA_IDLE_SECONDS", "0", /*overwrite=*/0);
   std::vector<char*> argv;
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));

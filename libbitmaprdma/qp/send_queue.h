@@ -41,8 +41,9 @@ class SendQueue {
   [[nodiscard]] std::span<const Sge> sges(std::uint64_t number) const {
     return {&sges_[(number & mask_) * sge_max_], (*this)[number].sge_count};
   }
+  // Null where the queue pair has no room for inline data: an inline request of length 0 is allowed there, too.
   [[nodiscard]] const std::byte* inline_bytes(std::uint64_t number) const {
-    return &inline_[(number & mask_) * inline_max_];
+    return inline_.get() + (number & mask_) * inline_max_;
   }
 
   // Precondition: not full(), and the request has been checked.

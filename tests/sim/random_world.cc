@@ -142,7 +142,9 @@ class RandomWorld {
       for (std::size_t side = 0; side < 2; ++side) {
         const EndpointConfig& endpoint = settings.endpoints[side];
         const Duration timeout = Duration::from_ns(4096) * (std::int64_t{1} << endpoint.timeout);
-        patience = std::max(patience, timeout * (settings.ends_in_error ? endpoint.retry_count + 2 : 4));
+        // A silent peer is given up after 4 (retry_count + 1) timeouts (qp/timeout.cc).
+        const std::int64_t timeouts = settings.ends_in_error ? 4 * (endpoint.retry_count + 1) + 1 : 4;
+        patience = std::max(patience, timeout * timeouts);
         const Traffic& traffic = connections_[i]->traffic[side];
         const auto operations = static_cast<std::int64_t>(traffic.operations.size());
         bound = bound + (settings_.clean.delay * 4 + 500_us) * operations;

@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <optional>
 #include <string_view>
 
@@ -20,6 +19,7 @@
 #include "io/clock.h"
 #include "lab/client.h"
 #include "lab/host_process.h"
+#include "lab/listen_watch.h"
 #include "lab/report.h"
 #include "lab/start.h"
 
@@ -30,53 +30,6 @@ constexpr Duration kServerGrace = 10_s;      // after a client that did well
 constexpr Duration kFailedPeerGrace = 5_s;   // after one that did not
 constexpr Duration kTerminationGrace = 2_s;  // between SIGTERM and SIGKILL
 constexpr Duration kProgressInterval = 1_s;
-
-// Whether any socket listens for TCP in the calling process's network namespace: state 0A in the fourth column.
-bool somebody_listens() {
-  for (const char* path : {"/proc/self/net/tcp", "/proc/self/net/tcp6"}) {
-    std::ifstream table{path};
-    std::string slot, local, remote, state, rest;
-    std::getline(table, rest);
-    while (table >> slot >> local >> remote >> state && std::getline(table, rest)) {
-      if (state == "0A") return true;
-    }
-  }
-  return false;
-}
-
-// A descriptor that becomes readable when a program on the host listens for TCP, and its process.
-class ListenWatch {
- public:
-  ListenWatch(const HostNamespaces& host, std::uint32_t seconds) {
-    std::array<int, 2> ends{};
-    if (pipe2(ends.data(), O_CLOEXEC) != 0) throw LabError("cannot make a pipe");
-    readable_.reset(ends[0]);
-    const io::FileDescriptor write_end{ends[1]};
-    child_ = fork();
-    if (child_ != 0) return;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    try {
-      enter_host_network(host);
-    } catch (const LabError&) {
-      _exit(1);
-    }
-    // The kernel announces no listening socket: look every two milliseconds.
-    const timespec step{0, 2'000'000};
-    for (std::uint32_t i = 0; i < seconds * 500 && !somebody_listens(); ++i) nanosleep(&step, nullptr);
-    _exit(0);
-  }
-  ~ListenWatch() {
-    kill(child_, SIGKILL);
-    waitpid(child_, nullptr, 0);
-  }
-  ListenWatch(const ListenWatch&) = delete;
-  ListenWatch& operator=(const ListenWatch&) = delete;
-  [[nodiscard]] int fd() const { return readable_.get(); }
-
- private:
-  pid_t child_ = -1;
-  io::FileDescriptor readable_;
-};
 
 // One of the two programs.
 struct Side {

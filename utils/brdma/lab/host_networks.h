@@ -1,0 +1,49 @@
+// lab/host_networks.h - the hosts' network namespaces and what joins them: interfaces, addresses, neighbours.
+// Works in the calling thread's network namespace, which becomes the lab's middle. Throws std::system_error.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "io/file_descriptor.h"
+#include "lab/netlink.h"
+#include "lab/plan.h"
+
+namespace brdma::lab {
+
+[[nodiscard]] io::FileDescriptor open_own_namespace(const char* kind);  // "net", "pid", "mnt", "user"
+
+class HostNetworks {
+ public:
+  explicit HostNetworks(const LabPlan& plan) : plan_(plan) {}
+
+  // Makes the hosts and joins them. Afterwards the thread is in the middle again.
+  void set_up();
+  // The hosts are joined by nothing yet: each link's other end is in the middle, named as the host, for the switch.
+  [[nodiscard]] bool need_switch() const { return need_switch_; }
+  // With a switch that runs: leaves no segmentation to the hosts' interfaces but what it can do itself.
+  void adapt_to_switch(bool takes_batches);
+  // Returns when every host can send.
+  void wait_until_running();
+
+  [[nodiscard]] int host_fd(std::uint32_t host) const { return hosts_[host - 1].get(); }
+
+ private:
+  void make_hosts();
+  void join_directly();
+  void join_by_bridge();
+  void join_by_switch();
+  void connect_to_middle(std::uint32_t host);
+  void configure_host(std::uint32_t host);
+  void return_to_middle();
+
+  const LabPlan& plan_;
+  io::FileDescriptor middle_;
+  std::vector<io::FileDescriptor> hosts_;
+  std::vector<Netlink> host_links_;  // a socket in each host, until the hosts run
+  std::optional<Netlink> middle_links_;
+  bool need_switch_ = false;
+};
+
+}  // namespace brdma::lab

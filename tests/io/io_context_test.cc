@@ -12,6 +12,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <memory>
 #include <mutex>
@@ -280,14 +281,36 @@ TEST(ProgressThread, ArmedThenPolledThenSlept) {
   }
 }
 
-// Nobody answers (the peer's queue pair is gone): the retries are the sleeping side's timers alone.
+// True once every progress thread of the process sleeps, as the kernel sees it.
+bool progress_threads_sleep() {
+  for (const auto& entry : std::filesystem::directory_iterator{"/proc/self/task"}) {
+    std::ifstream file{entry.path() / "stat"};
+    std::string stat;
+    std::getline(file, stat);
+    if (stat.find("(brdma-progress) ") != std::string::npos && stat.find(") S ") == std::string::npos) return false;
+  }
+  return true;
+}
+// They are not just between two rounds: many looks in a row.
+void wait_for_sleeping_threads() {
+  const Instant end = monotonic_now() + kPatience;
+  for (int looks = 0; looks < 100 && monotonic_now() < end; ++looks) {
+    if (!progress_threads_sleep()) looks = 0;
+  }
+}
+
+// The peer never looks at its socket: the retries are the sleeping side's timers alone, and nothing else wakes it
+// (standard mode has nothing to negotiate).
 TEST(ProgressThread, TimeoutsFireWhileTheProgramSleeps) {
   EndpointOptions options;
   options.timeout = 8;  // 1.05 ms
   options.retry_count = 2;
-  Pair pair{options};
-  pair.b.reset();
+  options.context.recovery.mode = RecoveryMode::kStandard;
+  EndpointOptions deaf = options;
+  deaf.context.progress_thread = false;
+  Pair pair{options, deaf};
   pair.a->context->request_notify(pair.a->send_cq, false);
+  wait_for_sleeping_threads();  // without a deadline: the post must bring one to a sleeper
   const Instant start = monotonic_now();
   ASSERT_TRUE(pair.a->post(WorkOpcode::kRdmaWrite, {.bytes = 100}).ok());
   ASSERT_TRUE(pair.handler_a.wait_completion());
@@ -422,6 +445,13 @@ TEST(Contexts, AFullSendBufferIsWaitedFor) {
   EXPECT_EQ(completion.status, CompletionStatus::kSuccess);
   EXPECT_TRUE(same(a, 0, *b, 0, 200'000));
   EXPECT_EQ(a.statistics->get(Counter::kSendFailed), 0u);
+  // Nothing that the engine gave out went missing: this network loses no packet.
+  const auto all_arrived = [&] {
+    return a.statistics->get(Counter::kSentPackets) == b->statistics->get(Counter::kReceivedPackets);
+  };
+  const Instant last = monotonic_now() + kPatience;
+  while (!all_arrived() && monotonic_now() < last) std::this_thread::yield();
+  EXPECT_TRUE(all_arrived()) << Pair::nonzero(*a.statistics) << "\n" << Pair::nonzero(*b->statistics);
 }
 
 TEST(Contexts, TheDaemonsEndIsADeviceFatalEvent) {

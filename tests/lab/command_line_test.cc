@@ -39,6 +39,7 @@ TEST_P(CommandLine, MisuseIsRefusedWithTwo) {
            {"run", "--recovery", "magic", "true"},
            {"resource", "show", "qp"},
            {"system", "show", "nonsense"},
+           {"system", "shutdown", "nonsense"},
        }) {
     const Outcome outcome = run(brdma(words));
     EXPECT_EQ(outcome.exit_code, 2) << testing::PrintToString(words) << outcome.err;
@@ -92,6 +93,16 @@ TEST_P(CommandLine, SettingsAreShownWithTheirOrigin) {
   up({});
   const Outcome changed = run(lab("exec", {"--recovery", "gobackn", "h1", BRDMA_PATH, "recovery", "show"}));
   EXPECT_THAT(changed.out, HasSubstr("recovery.mode gobackn source environment (BRDMA_RECOVERY)"));
+}
+
+TEST_P(CommandLine, TheDaemonOfAHostIsEnded) {
+  up({});
+  const Outcome none = run(on_host("h1", {BRDMA_PATH, "system", "shutdown"}));
+  EXPECT_EQ(none.exit_code, 1);
+  EXPECT_THAT(none.err, HasSubstr("no brdmad runs"));
+  const Outcome ended =
+      run(on_host("h1", {"sh", "-c", "ibv_devinfo >/dev/null && " BRDMA_PATH " -j system shutdown --force"}));
+  EXPECT_THAT(ended.out, HasSubstr("\"leases_ended\":")) << ended.err;
 }
 
 TEST_P(CommandLine, RunShowsTheLibraryToTheProgram) {

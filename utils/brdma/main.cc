@@ -25,7 +25,7 @@ constexpr std::array kObjects{
     Object{"dev", dev_object, "RDMA devices: one for each network interface that is up"},
     Object{"link", link_object, "their ports"},
     Object{"resource", resource_object, "what uses them: resource show [ctx]"},
-    Object{"system", system_object, "versions; system show config: every setting and where it comes from"},
+    Object{"system", system_object, "versions; show config: every setting and where it comes from; shutdown: end brdmad"},
     Object{"statistic", statistic_object, "counters; -d: of each process too"},
     Object{"recovery", recovery_object, "how losses are found and repaired: recovery show"},
     Object{"run", run_object, "run a program with the devices in sight: run -- PROGRAM ARGS"},

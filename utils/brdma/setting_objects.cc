@@ -1,7 +1,9 @@
-// `brdma system` and `brdma recovery`: versions, and every setting with where its value comes from.
+// `brdma system` and `brdma recovery`: versions, every setting with where its value comes from, the daemon's end.
 
 #include <array>
+#include <cerrno>
 #include <cstdio>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -63,13 +65,41 @@ std::string library_or_none() {
   }
 }
 
+// Ends the brdmad of this network namespace; while programs use it only with --force.
+int shut_down(Invocation& invocation) {
+  Words& words = invocation.words;
+  bool force = false;
+  while (!words.empty()) {
+    if (take_style_option(words, invocation.style)) continue;
+    if (words.take() != "--force") throw UsageError("expected: brdma system shutdown [--force]");
+    force = true;
+  }
+  const auto answer = io::query_daemon({{"query", "shutdown"}, {"force", force}});
+  if (!answer.ok()) {
+    const bool busy = answer.reason().error == EBUSY;
+    throw std::runtime_error(
+        busy ? "programs use brdmad ('brdma resource show ctx' lists them): --force ends it all the same"
+             : answer.reason().message);
+  }
+  print_records({{"", {{"leases_ended", answer.value().at("leases_ended")}}}}, invocation.style);
+  return 0;
+}
+
 }  // namespace
 
 int system_object(Invocation& invocation) {
+  Words& first = invocation.words;
+  while (!first.empty() && take_style_option(first, invocation.style)) {
+  }
+  constexpr std::array<std::string_view, 3> kCommands{"show", "list", "shutdown"};
+  if (!first.empty() && find_word(first.peek(), kCommands) == 2) {
+    first.take();
+    return shut_down(invocation);
+  }
   const std::vector<std::string> words = parse_show(invocation);
   constexpr std::array<std::string_view, 1> kWhat{"config"};
   if (words.size() == 1 && find_word(words[0], kWhat) == 0) return print_settings("", invocation.style);
-  if (!words.empty()) throw UsageError("expected: brdma system [show [config]]");
+  if (!words.empty()) throw UsageError("expected: brdma system [show [config]], or brdma system shutdown [--force]");
   Record record{"", {{"version", BRDMA_VERSION}, {"library", library_or_none()}}};
   const auto answer = io::query_daemon({{"query", "version"}});
   record.fields["brdmad"] = answer.ok() ? Json(answer.value()) : Json(nullptr);

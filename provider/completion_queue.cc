@@ -1,6 +1,7 @@
 // Completion queues and the events of completion channels.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -52,6 +53,13 @@ void wait_for_acknowledgements(pthread_mutex_t& mutex, pthread_cond_t& cond, con
 namespace verbs {
 namespace {
 
+// Programs count on the room that hardware leaves by rounding up. ib_send_lat -e asks for one entry, takes whichever
+// event comes next for that of its send, and so leaves a completion behind once the peer's reply overtakes an
+// acknowledgement.
+constexpr int kCompletionsMin = 16;
+
+std::uint32_t capacity_for(int entries) { return static_cast<std::uint32_t>(std::max(entries, kCompletionsMin)); }
+
 // Events that the program has not read by now it will never be able to acknowledge: they are taken back. The kernel
 // does the same. A later CQ may also get this one's address.
 void purge_events(CompletionQueueObject& cq, OpenDevice& device) {
@@ -82,7 +90,7 @@ ibv_cq* create_cq(ibv_context* context, int entries, ibv_comp_channel* channel, 
     cq->channel_writer = writer.value();
   }
   Context::Session session(*cq->context);
-  auto created = session.engine().create_cq(static_cast<std::uint32_t>(entries), cq.get());
+  auto created = session.engine().create_cq(capacity_for(entries), cq.get());
   if (!created) {
     if (cq->channel_writer >= 0) ::close(cq->channel_writer);
     return fail<ibv_cq>(created.reason().error());
@@ -112,7 +120,7 @@ int resize_cq(ibv_cq* ibv, int entries) {
   if (entries < 1 || entries > static_cast<int>(kCompletionsMax)) return EINVAL;
   CompletionQueueObject& cq = object_of(ibv);
   Context::Session session(*cq.context);
-  const Status status = session.engine().resize_cq(cq.engine, static_cast<std::uint32_t>(entries));
+  const Status status = session.engine().resize_cq(cq.engine, capacity_for(entries));
   if (status.ok()) ibv->cqe = static_cast<int>(session.engine().cq_capacity(cq.engine));
   return status.error();
 }

@@ -125,6 +125,16 @@ TEST(CompletionQueue, SizesAndErrors) {
   }
 }
 
+// As behind hardware, which rounds up: perftest's latency tests ask for one entry and may leave a completion in it.
+TEST(CompletionQueue, ASmallOneHasRoomForACompletionThatIsLeftBehind) {
+  const auto context = open_first_device();
+  const Owned<ibv_cq> cq(ibv_create_cq(context.get(), 1, nullptr, nullptr, 0));
+  ASSERT_NE(cq, nullptr);
+  EXPECT_GE(cq->cqe, 2);
+  EXPECT_EQ(ibv_resize_cq(cq.get(), 1), 0);
+  EXPECT_GE(cq->cqe, 2);
+}
+
 TEST(QueuePair, GrantsAtLeastWhatIsAsked) {
   Side side = Side::make();
   ibv_qp_init_attr wanted = usual_queue_pair(side.cq.get());

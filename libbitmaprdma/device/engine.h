@@ -107,6 +107,9 @@ class Engine {
   [[nodiscard]] std::optional<Instant> next_timeout() const;
   [[nodiscard]] std::optional<Notification> poll_notification();
 
+  // Sent by this queue pair and not acknowledged yet: while there is some, its acknowledgement will come.
+  [[nodiscard]] std::uint32_t packets_in_flight(const QueuePair* qp) const;
+
   // True when poll_transmit has only acknowledgements to send whose delay has not run out: the driver may put them off
   // until the application's next call, so that they travel behind its data in one batch.
   [[nodiscard]] bool only_deferrable_output() const;

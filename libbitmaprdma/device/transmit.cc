@@ -22,6 +22,8 @@ bool Engine::poll_transmit(TransmitBuffer& buffer, Transmit& out, Instant now) {
   return false;
 }
 
+std::uint32_t Engine::packets_in_flight(const QueuePair* qp) const { return qp->requester().packets_in_flight(); }
+
 bool Engine::only_deferrable_output() const {
   const Impl& me = *impl_;
   bool any = false;  // without output there is nothing to put off

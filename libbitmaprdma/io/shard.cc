@@ -62,7 +62,7 @@ std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out) {
     if (++received % kMessagesPerDrain == 0) drain(now);
   }
   const bool due = deadline_ && *deadline_ <= now;
-  if (received == 0 && !due && !pending_ && !cut_short_)
+  if (received == 0 && !due && !pending_ && !cut_short_ && gathered_.posts == 0)
       [[likely]] {  // what a program that polls in a loop sees most often
     attendance_.polled_in_vain();
     return 0;
@@ -86,10 +86,25 @@ Status Shard::post_send(QueuePair* qp, std::span<const SendRequest> requests, st
   if (posted > 0) {
     deferral_.posted(now);
     output_possible_ = true;
-    drain(now);
+    if (!may_gather(qp, requests.first(posted))) drain(now);
     end_call();
   }
   return status;
+}
+
+// A program that keeps many work requests under way posts them one by one, between polls. A send for each would cost a
+// system call a message, and two where a message is a little longer than a batch. So its posts wait for each other
+// until they fill some batches, or until it polls and finds nothing. Only while enough is on its way for that poll to
+// come to something, and only while it polls in a loop: should it stop, the parked thread sees it as it would see an
+// acknowledgement that nobody fetches.
+bool Shard::may_gather(const QueuePair* qp, std::span<const SendRequest> requests) {
+  if (attendance_.thread() != Attendance::Thread::kParked || sleeps_on_events_ || pending_) return false;
+  if (engine_.packets_in_flight(qp) < kGatherInFlightMin) return false;
+  for (const SendRequest& request : requests) {
+    ++gathered_.posts;
+    for (const Sge& sge : request.sges) gathered_.bytes += sge.length;
+  }
+  return gathered_.posts < kGatherPostsMax && gathered_.bytes < kGatherBytesMax;
 }
 
 Status Shard::post_receive(QueuePair* qp, std::span<const ReceiveRequest> requests, std::size_t& posted) {
@@ -195,6 +210,7 @@ bool Shard::drain(Instant now, Hold hold) {
   }
   if (!output_possible_) return sent;
   cut_short_ = false;
+  gathered_ = Gathered{};
   const bool deferrable = engine_.only_deferrable_output();
   if (hold == Hold::kAllowed && deferrable && may_hold_back() && deferral_.hold_back(now)) return sent;
   deferral_.sent(!deferrable);

@@ -28,7 +28,18 @@ namespace brdma::io {
 inline constexpr unsigned kReceiveBurstMax = 16;
 inline constexpr unsigned kMessagesPerDrain = 4;
 inline constexpr unsigned kTransmitBurstMax = 512;
+// Posts that may wait for more: at most so many, and less than so many bytes (some batches), while at least so many
+// packets are on their way.
+inline constexpr unsigned kGatherPostsMax = 32;
+inline constexpr std::uint64_t kGatherBytesMax = 256 * 1024;
+inline constexpr std::uint32_t kGatherInFlightMin = 2;
 inline constexpr int kPendingWaitMs = 10;  // for the system to take a pending batch whose memory may go away
+
+// What was posted and not sent yet because more posts are expected; see Shard::may_gather.
+struct Gathered {
+  unsigned posts = 0;
+  std::uint64_t bytes = 0;
+};
 
 class Shard {
  public:
@@ -67,6 +78,7 @@ class Shard {
   void handle_message(const ReceivedMessage& message, Instant now);
   bool handle_due_timeouts(Instant now);
   [[nodiscard]] bool may_hold_back();
+  [[nodiscard]] bool may_gather(const QueuePair* qp, std::span<const SendRequest> requests);
   enum class Hold : std::uint8_t { kAllowed, kNo };
   bool drain(Instant now, Hold hold = Hold::kAllowed);
   [[nodiscard]] bool send_batch(const Transmit& transmit);
@@ -87,6 +99,7 @@ class Shard {
   bool sleeps_on_events_ = false;    // has armed a completion queue, and not polled in a loop since
   bool output_possible_ = false;     // something happened since poll_transmit answered false
   bool cut_short_ = false;           // there was more than kTransmitBurstMax batches
+  Gathered gathered_;                // posts that wait for more of them
   std::optional<Transmit> pending_;
   TransmitBuffer buffer_;
 };

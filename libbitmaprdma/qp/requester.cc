@@ -46,6 +46,8 @@ bool Requester::idle() const { return impl_->queue.head() == impl_->queue.next()
 
 Outcome Requester::take_outcome(Instant now) { return impl_->outcome(now); }
 
+std::uint32_t Requester::packets_in_flight() const { return impl_->flight.packets; }
+
 Requester::Snapshot Requester::snapshot() const {
   const Impl& me = *impl_;
   return Snapshot{.base = me.window.base(),

@@ -55,6 +55,7 @@ class Requester {
     Duration srtt;
     bool waits_for_receiver = false;  // RNR
   };
+  [[nodiscard]] std::uint32_t packets_in_flight() const;  // sent, not acknowledged; a READ request counts as one
   [[nodiscard]] Snapshot snapshot() const;
 
   struct Impl;

@@ -110,6 +110,7 @@ struct Requester::Impl {
   bool transmit_data(const Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
   bool transmit_request(Message& message, TransmitBatch& batch, Instant now);
   [[nodiscard]] bool wants_ack(const Message& message, bool last);
+  [[nodiscard]] std::uint32_t ack_request_interval() const;
   void left(Instant now);  // something new was sent
 
   // --- build_packet.cc ---

@@ -7,8 +7,10 @@
 namespace brdma::qp {
 namespace {
 
-// A standard peer acknowledges only when asked; so often inside long messages, at the latest.
-constexpr std::uint32_t kPacketsPerAckRequest = 16;
+// Inside long messages an acknowledgement is asked for so often: a standard peer gives none unasked, and an answer a
+// batch costs a receiver a third of its time.
+constexpr std::uint32_t kPacketsPerAckRequest = 16, kPacketsPerAckRequestBitmap = 64;
+constexpr std::uint32_t kAckRequestsPerWindow = 4;  // at least: a small window must not wait for its acknowledgement
 constexpr std::uint32_t kReadsInParallel = 4;
 
 MessageKind kind_of(WorkOpcode opcode) {
@@ -200,17 +202,27 @@ bool Requester::Impl::transmit_request(Message& message, TransmitBatch& batch, I
   return true;
 }
 
-// Asked for at the end of what the application waits for, and now and then inside; what is posted unsignaled and has
-// something behind it is acknowledged with that.
+// Asked for at the end of all that was posted, and now and then before: what has something behind it is acknowledged
+// with that. A standard peer, who may take long to see what is behind, is asked at each end that the application waits
+// for.
 bool Requester::Impl::wants_ack(const Message& message, bool last) {
   const bool waited_for = id.signal_all || (queue[message.wqe].flags & kSendSignaled) != 0;
   const bool nothing_behind = queue.next() == queue.tail();
   ++packets_since_ack_request;
   const std::uint32_t limit = id.bitmap_agreed ? id.peer_credit.packets : env.config.recovery.standard_window_packets;
-  const bool wanted = (last && (waited_for || nothing_behind)) || packets_since_ack_request >= kPacketsPerAckRequest ||
-                      flight.packets + 1 >= limit;
+  const bool pressing = nothing_behind || (waited_for && !id.bitmap_agreed);
+  const bool wanted =
+      (last && pressing) || packets_since_ack_request >= ack_request_interval() || flight.packets + 1 >= limit;
   if (wanted) packets_since_ack_request = 0;
   return wanted;
+}
+
+std::uint32_t Requester::Impl::ack_request_interval() const {
+  if (!id.bitmap_agreed) return kPacketsPerAckRequest;
+  const std::uint64_t window_bytes = std::min<std::uint64_t>(congestion.bytes(), id.peer_credit.bytes);
+  const std::uint64_t share =
+      std::min<std::uint64_t>(window_bytes / id.mtu(), id.peer_credit.packets) / kAckRequestsPerWindow;
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(share, 1, kPacketsPerAckRequestBitmap));
 }
 
 // The first packet after everything was acknowledged: patience begins anew.

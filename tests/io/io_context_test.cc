@@ -249,6 +249,27 @@ TEST(ProgressThread, TakesOverFromAPollingProgram) {
   }
 }
 
+// Posts of a polling program wait for each other. The last of them must leave although it never calls again.
+TEST(ProgressThread, SendsWhatAPollingProgramPostedBeforeItWentAway) {
+  constexpr std::uint32_t kPosts = 40, kBytes = 64;
+  Pair pair;
+  fill(pair.a->memory, 7);
+  Completion ignored;
+  for (int round = 1; round <= 10; ++round) {
+    for (int i = 0; i < 1000; ++i) ASSERT_FALSE(pair.a->poll(pair.a->send_cq, ignored));
+    pair.a->memory[kPosts * kBytes - 1] = static_cast<std::byte>(round);
+    for (std::uint32_t i = 0; i < kPosts; ++i)
+      ASSERT_TRUE(
+          pair.a->post(WorkOpcode::kRdmaWrite, {.offset = i * kBytes, .bytes = kBytes, .remote = i * kBytes}).ok());
+    const Instant until = monotonic_now() + kPatience;
+    const volatile std::byte& last = pair.b->memory[kPosts * kBytes - 1];
+    while (last != static_cast<std::byte>(round) && monotonic_now() < until) std::this_thread::yield();
+    ASSERT_TRUE(same(*pair.a, 0, *pair.b, 0, kPosts * kBytes));
+    for (std::uint32_t i = 0; i < kPosts; ++i)
+      ASSERT_EQ(Pair::wait(*pair.a, pair.a->send_cq).status, CompletionStatus::kSuccess);
+  }
+}
+
 TEST(ProgressThread, CompletionEventsWakeSleepers) {
   Pair pair;
   Completion completion;

@@ -192,12 +192,16 @@ bool Shard::handle_due_timeouts(Instant now) {
 }
 
 // Holding back is for calls that follow each other closely, or for a thread that watches the deadline; a blocked one
-// would have to be woken for it, which costs more than the acknowledgement. And not for a program that sleeps on
-// completion channels: waking it takes longer than anything that could be saved, and its peer, most likely of the same
-// kind, expects the completion of its send before the reply to it (ib_send_lat -e goes wrong otherwise).
+// would have to be woken for it, which costs more than the acknowledgement; but where the program polls in a loop
+// again, the thread just has not noticed yet, and the first acknowledgement that left alone would make the peer wait
+// for its own thread, which then is blocked in turn: two programs that poll their memory would never get in step again.
+// And not for a program that sleeps on completion channels: waking it takes longer than anything that could be saved,
+// and its peer, most likely of the same kind, expects the completion of its send before the reply to it (ib_send_lat -e
+// goes wrong otherwise).
 bool Shard::may_hold_back() {
   if (sleeps_on_events_ && attendance_.application_spins()) sleeps_on_events_ = false;
-  return !sleeps_on_events_ && attendance_.thread() != Attendance::Thread::kBlocked;
+  if (sleeps_on_events_) return false;
+  return attendance_.thread() != Attendance::Thread::kBlocked || attendance_.application_spins();
 }
 
 // Sends what the engine has. True: something left.

@@ -1,6 +1,6 @@
 // qp/acknowledge.cc - ACK (standard) and BitmapAck: when one is due, and its making.
-// Packets only note that they want to be acknowledged; one acknowledgement leaves after a burst of them, behind the
-// data of the same batch where there is some.
+// Packets only note that they want to be acknowledged; one acknowledgement leaves after a burst of them, inside or
+// behind the data of the same batch where there is some.
 #include <algorithm>
 #include <array>
 
@@ -25,6 +25,13 @@ void Responder::Impl::acknowledge_soon(Instant now) {
   ack.forced = true;
 }
 
+// Another copy of what is here. Where an acknowledgement that was asked for is due already, it is no more urgent for
+// that: a driver that holds it back for the application's reply need not let it go alone. (A peer that spins on its
+// memory would stop receiving with it, its copies would pile up anew, and the two would never get in step again.)
+void Responder::Impl::acknowledge_copy(Instant now) {
+  if (!ack.pending || !ack.requested) acknowledge_soon(now);
+}
+
 bool Responder::Impl::acknowledgement_due(Instant now) const {
   return ack.pending && (ack.forced || ack.requested || now >= ack.since + recovery.ack_delay);
 }
@@ -36,6 +43,42 @@ bool Responder::Impl::poll_acknowledgement(TransmitBatch& batch, Instant now) {
   // them. A BitmapAck speaks of requests only.
   if (!bitmap && !resources.empty()) return false;
   return send_acknowledgement(batch, {wire::kSyndromeAck, msn}, base() - 1, bitmap, now);
+}
+
+// Inside the batch's last data packet, where that has room: one datagram instead of two. Only what is said most often
+// fits in there: all before the base has arrived, nothing beyond it.
+bool Responder::Impl::piggyback_acknowledgement(TransmitBatch& batch, Instant now) {
+  if (!identity.peer_reads_piggybacks || !window.empty() || !acknowledgement_due(now)) return false;
+  const PeerCredit credit = env.credit_share();
+  const wire::Piggyback said{.path = ack.echo_path,
+                             .msn = msn,
+                             .syndrome = wire::kSyndromeAck,
+                             .base = base(),
+                             .credit_packets = credit.packets,
+                             .credit_bytes = credit.bytes,
+                             .echo_valid = ack.echo_valid,
+                             .ts_echo = ack.echo,
+                             .tr = static_cast<std::uint64_t>(ack.echo_arrival.ns()),
+                             .ack_delay_ns = echo_delay(now)};
+  if (!batch.piggyback(said, wire::packet_bytes_max(mtu))) return false;
+  ack.echo_valid = false;
+  env.count(Counter::kAcksPiggybacked);
+  acknowledged(wire::kSyndromeAck, now);
+  return true;
+}
+
+// Between the arrival of the packet that is echoed and now.
+std::uint32_t Responder::Impl::echo_delay(Instant now) const {
+  return static_cast<std::uint32_t>(
+      std::clamp<std::int64_t>((now - ack.echo_arrival).ns(), 0, std::int64_t{0xFFFF'FFFF}));
+}
+
+// An acknowledgement is in the batch.
+void Responder::Impl::acknowledged(std::uint8_t syndrome, Instant now) {
+  ack.pending = ack.requested = ack.forced = false;
+  ack.packets = 0;
+  env.count(Counter::kAcksSent);
+  env.trace(now, identity.qpn, trace::AckSent{base(), window.highest(), syndrome});
 }
 
 // `psn`: of the standard form. A BitmapAck speaks of the base, which is where a NAK's PSN stands too.
@@ -74,8 +117,7 @@ bool Responder::Impl::send_acknowledgement(TransmitBatch& batch, const wire::Aet
     body.echo_valid = ack.echo_valid;
     body.ts_echo = ack.echo;
     body.tr = static_cast<std::uint64_t>(ack.echo_arrival.ns());
-    body.ack_delay_ns = static_cast<std::uint32_t>(
-        std::clamp<std::int64_t>((now - ack.echo_arrival).ns(), 0, std::int64_t{0xFFFF'FFFF}));
+    body.ack_delay_ns = echo_delay(now);
     body.bit_count = static_cast<std::uint16_t>(bit_count);
     body.bits = ConstBytes{bits.data(), bits_size};
     std::byte bytes[wire::kBitmapAckSize + sizeof bits];
@@ -87,10 +129,7 @@ bool Responder::Impl::send_acknowledgement(TransmitBatch& batch, const wire::Aet
     batch.add_control(bth, ConstBytes{bytes, emitted});
     ack.echo_valid = false;  // one echo a packet: later acknowledgements would tell of an old round trip
   }
-  ack.pending = ack.requested = ack.forced = false;
-  ack.packets = 0;
-  env.count(Counter::kAcksSent);
-  env.trace(now, identity.qpn, trace::AckSent{base(), window.highest(), aeth.syndrome});
+  acknowledged(aeth.syndrome, now);
   return true;
 }
 

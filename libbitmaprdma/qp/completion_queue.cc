@@ -6,10 +6,11 @@
 namespace brdma {
 
 CompletionQueue::Push CompletionQueue::push(const Completion& completion, bool solicited) {
-  if (ring_.size() >= entries_) {
+  if (overrun_ || ring_.size() >= entries_) {
     const bool first = !overrun_;
     overrun_ = true;
-    return first ? Push::kOverrun : Push::kQuiet;  // told once; what follows is lost as well
+    return first ? Push::kOverrun
+                 : Push::kQuiet;  // told once; all that follows is lost, or one between others would be
   }
   ring_.push_back(completion);
   const bool wakes = armed_ == Armed::kAny || (armed_ == Armed::kSolicited && solicited);

@@ -1,6 +1,6 @@
 // qp/completion_queue.h - a bounded queue of completions, with the arm-once notification of verbs.
 // Overrun is the caller's sizing mistake as IBTA has it: the CQ goes into error, a notification says so, nothing is
-// overwritten.
+// overwritten, and nothing is taken any more: what can still be polled is everything up to the overrun, without a hole.
 #pragma once
 
 #include <cstdint>

@@ -129,7 +129,11 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, Instant now) {
   const std::int32_t at = distance(ack.base, me.window.base());
   const Sequence next = me.next_sequence();
   if (at < 0 || me.base + static_cast<Sequence>(at) < me.cumulative) {
-    me.env.drop(DropReason::kStaleResponse);
+    if (ack.piggybacked) {
+      me.env.count(Counter::kStalePiggybacks);  // no fault of the data that it came with
+    } else {
+      me.env.drop(DropReason::kStaleResponse);
+    }
     return {};
   }
   const Sequence base = me.base + static_cast<Sequence>(at);

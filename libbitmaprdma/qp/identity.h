@@ -41,6 +41,7 @@ struct Identity {
   // Bitmap mode: agreed once CAPS went both ways; then requests leave as bitmap packets. Packets of either kind are
   // accepted at any time: each says by its opcode what it is.
   bool bitmap_agreed = false;
+  bool peer_reads_piggybacks = false;  // acknowledgements may travel inside data packets: both sides' CAPS say so
   std::uint32_t peer_window = 0;
   PeerCredit peer_credit;  // from the last CAPS or BitmapAck
 

@@ -158,7 +158,7 @@ void QueuePair::enter_reset() {
   responder_.reset();
   identity_.send_cq->purge(identity_.qpn);
   identity_.receive_cq->purge(identity_.qpn);
-  identity_.bitmap_agreed = false;
+  identity_.bitmap_agreed = identity_.peer_reads_piggybacks = false;
   identity_.peer_window = 0;
   identity_.peer_credit = {};
   async_events_ = 0;

@@ -39,6 +39,7 @@ void QueuePair::handle_caps(const wire::Caps& caps, Instant now) {
                     caps.path_mtu_code == static_cast<std::uint8_t>(identity_.attributes.path_mtu);
   if (!fits || identity_.bitmap_agreed) return;
   identity_.bitmap_agreed = true;
+  identity_.peer_reads_piggybacks = (caps.capabilities & wire::kCapabilityPiggyback) != 0;
   identity_.peer_window = std::clamp(caps.window_packets, 1u, kPeerWindowMax);
   identity_.peer_credit = qp::PeerCredit{caps.credit_packets, caps.credit_bytes};
   environment_.count(Counter::kBitmapQps);
@@ -53,7 +54,7 @@ bool QueuePair::poll_caps(qp::TransmitBatch& batch, Instant now) {
   wire::Caps caps;
   caps.reply = negotiation_.answer_due;
   caps.source_qpn = identity_.qpn;
-  caps.capabilities = wire::kCapabilityBitmap;
+  caps.capabilities = wire::kCapabilityBitmap | wire::kCapabilityPiggyback;
   caps.version_min = caps.version_max = kVersion;
   caps.path_mtu_code = static_cast<std::uint8_t>(identity_.attributes.path_mtu);
   caps.window_packets = environment_.config.recovery.window_packets;

@@ -40,8 +40,24 @@ void QueuePair::handle_packet(const wire::Packet& packet, Instant now) {
         now, identity_.qpn,
         trace::PacketReceived{packet.bth.opcode, packet.bth.psn, static_cast<std::uint32_t>(packet.payload.size())});
   }
-  carry_out(route(packet, now), now);
+  if (packet.bitmap && packet.bxth.piggyback) take_piggyback(packet, now);
+  if (environment_.dropped == dropped) carry_out(route(packet, now), now);
   if (environment_.dropped == dropped) environment_.count(Counter::kAcceptedPackets);
+}
+
+// The acknowledgement that came inside a data packet, before the packet itself. One that tells nothing new (packets
+// overtake each other) is no fault of the data; one that cannot be is a fault of the whole packet.
+void QueuePair::take_piggyback(const wire::Packet& packet, Instant now) {
+  if (packet.bxth.source_qpn != identity_.attributes.destination_qpn) {
+    environment_.drop(DropReason::kBadControl);
+    return;
+  }
+  // Who does not negotiate bitmap mode has not said that it reads these.
+  if (!identity_.can_send() || environment_.config.recovery.mode != RecoveryMode::kBitmap) {
+    environment_.count(Counter::kStalePiggybacks);
+    return;
+  }
+  carry_out(requester_.handle_bitmap_ack(wire::bitmap_ack_of(packet.bxth, packet.piggyback), now), now);
 }
 
 Outcome QueuePair::route(const wire::Packet& packet, Instant now) {
@@ -111,8 +127,8 @@ std::optional<Instant> QueuePair::next_timeout() const {
   return first;
 }
 
-// Responses, retransmissions, new data; feedback and acknowledgement last, so that they travel as the shorter segment
-// behind the data. Who found no room is first in the next batch: nobody starves.
+// Responses, retransmissions, new data; feedback and acknowledgement last, so that they travel inside the last packet
+// or as the shorter segment behind the data. Who found no room is first in the next batch: nobody starves.
 bool QueuePair::poll_transmit(qp::TransmitBatch& batch, Instant now) {
   if (!may_transmit()) return false;
   if (!batch.begun()) {
@@ -128,7 +144,10 @@ bool QueuePair::poll_transmit(qp::TransmitBatch& batch, Instant now) {
   batch.keep_last_segment(negotiation_.ask_due || negotiation_.answer_due || responder_.has_output(now));
   const bool data = poll_data(batch, now);
   batch.keep_last_segment(false);
-  if (data) responder_.acknowledge_now();
+  if (data) {
+    responder_.acknowledge_now();
+    responder_.piggyback_acknowledgement(batch, now);
+  }
   added = poll_control(batch, now) || added || data;
   // With room left in the batch, whatever is left waits for something else.
   control_first_ = data && (negotiation_.ask_due || negotiation_.answer_due || responder_.has_output(now));
@@ -155,6 +174,7 @@ bool QueuePair::poll_control(qp::TransmitBatch& batch, Instant now) {
 }
 
 bool QueuePair::has_output(Instant now) const {
+  if (identity_.state == QpState::kErr) return responder_.has_output(now);
   return identity_.can_receive() &&
          (negotiation_.ask_due || negotiation_.answer_due || responder_.has_output(now) || requester_.has_output(now));
 }

@@ -66,6 +66,7 @@ class QueuePair {
   void note_drained();
 
   // --- queue_pair.cc ---
+  void take_piggyback(const wire::Packet& packet, Instant now);
   qp::Outcome route(const wire::Packet& packet, Instant now);
   qp::Outcome route_control(const wire::Packet& packet, Instant now);
   // In ERR only what the responder still owes leaves: the NAK that tells the peer why.

@@ -116,7 +116,7 @@ void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant now) {
   if (arrival == bitmap::Arrival::kDuplicate) {
     env.count(Counter::kDuplicateRequest);
     if (speaks_bitmap()) {
-      acknowledge_soon(now);
+      acknowledge_copy(now);
     } else if (go_back.active) {
       if (go_back.repeats++ == 0) go_back.first_repeat = now;
       judge_base_gap(now);
@@ -145,7 +145,7 @@ void Responder::Impl::handle_duplicate(const wire::Packet& packet, Instant now) 
   env.count(Counter::kDuplicateRequest);
   if (packet.op == wire::RcOp::kReadRequest) return replay_read(packet, now);
   if (wire::is_atomic(packet.op)) return replay_atomic(packet, now);
-  acknowledge_soon(now);
+  acknowledge_copy(now);
   drop(DropReason::kDuplicate, packet, now);
 }
 

@@ -125,6 +125,9 @@ bool Responder::only_deferrable(Instant now) const {
 void Responder::acknowledge_now() {
   if (impl_->ack.pending) impl_->ack.forced = true;
 }
+bool Responder::piggyback_acknowledgement(TransmitBatch& batch, Instant now) {
+  return impl_->piggyback_acknowledgement(batch, now);
+}
 Responder::Snapshot Responder::snapshot() const {
   const Impl& me = *impl_;
   return {.next = me.base(),

@@ -47,6 +47,8 @@ class Responder {
   [[nodiscard]] bool only_deferrable(Instant now) const;
   // Data is leaving for the peer anyway: an acknowledgement that waits for its delay becomes due now.
   void acknowledge_now();
+  // One that is due goes into the batch's last data packet where it can; else poll_acknowledgement() has it.
+  bool piggyback_acknowledgement(TransmitBatch& batch, Instant now);
 
   // What this side can take now: its share of the socket (stated in CAPS and BitmapAck).
   [[nodiscard]] PeerCredit own_credit() const;

@@ -120,7 +120,11 @@ struct Responder::Impl {
   // acknowledge.cc
   void note_for_acknowledgement(const wire::Packet& packet, Instant now);
   void acknowledge_soon(Instant now);
+  void acknowledge_copy(Instant now);
   bool poll_acknowledgement(TransmitBatch& batch, Instant now);
+  bool piggyback_acknowledgement(TransmitBatch& batch, Instant now);
+  void acknowledged(std::uint8_t syndrome, Instant now);
+  [[nodiscard]] std::uint32_t echo_delay(Instant now) const;
   bool send_acknowledgement(TransmitBatch& batch, const wire::Aeth& aeth, Psn psn, bool bitmap, Instant now);
   [[nodiscard]] Instant acknowledgement_deadline() const {
     return ack.since + (ack.requested ? recovery.ack_hold_max : recovery.ack_delay);

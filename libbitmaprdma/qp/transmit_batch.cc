@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::byte kPadMask{0x30};  // BTH byte 1, bits 5..4
 constexpr std::size_t kPadMax = 3;
+constexpr std::size_t kTrailerMax = kPadMax + wire::kIcrcSize;
 
 std::size_t pad_of(std::size_t payload_bytes) { return (0 - payload_bytes) & kPadMax; }
 
@@ -35,7 +36,7 @@ void TransmitBatch::begin(const Destination& destination) {
 
 bool TransmitBatch::fits(std::size_t packet_bytes, std::size_t payload_slices, bool bitmap) const {
   const std::size_t copied = payload_slices == 0 ? packet_bytes : kHeaderBytesMax;
-  if (header_used_ + copied > buffer_.headers.size()) return false;
+  if (header_used_ + kTrailerMax + copied > buffer_.headers.size()) return false;
   if (slices_ + payload_slices + 2 > kSlicesMax) return false;
   if (segments_ == 0) return true;
   if (closed_ || packet_bytes > segment_bytes_) return false;
@@ -44,35 +45,49 @@ bool TransmitBatch::fits(std::size_t packet_bytes, std::size_t payload_slices, b
 }
 
 void TransmitBatch::add(const wire::Packet& packet, std::span<const Slice> payload, std::size_t payload_bytes) {
+  seal();
   std::byte* const headers = buffer_.headers.data() + header_used_;
-  const std::size_t headers_size = wire::emit_headers(packet, headers);
-  const std::size_t pad = pad_of(payload_bytes);
-  headers[1] = (headers[1] & ~kPadMask) | std::byte(pad << 4);
-  header_used_ += headers_size;
-
   const bool exact = ignores_identification(packet.bth.opcode);
-  icrc_path_.ip_id = exact || !v4_ ? std::uint16_t{0} : static_cast<std::uint16_t>(segments_);
+  open_.any = true;
+  open_.bitmap = exact;
+  open_.ip_id = exact || !v4_ ? std::uint16_t{0} : static_cast<std::uint16_t>(segments_);
+  open_.headers_at = header_used_;
+  open_.headers_size = wire::emit_headers(packet, headers);
+  open_.payload_bytes = payload_bytes;
+  open_.pad = pad_of(payload_bytes);
+  headers[1] = (headers[1] & ~kPadMask) | std::byte(open_.pad << 4);
   standard_ = standard_ || !exact;
-  const std::size_t size = headers_size + payload_bytes + pad + wire::kIcrcSize;
-  wire::Icrc icrc(icrc_path_, size, ConstBytes{headers, headers_size});
+  header_used_ += open_.headers_size;
   if (payload_bytes > 0) {
     close_header_slice();
-    for (const Slice& slice : payload) {
-      icrc.update(ConstBytes{static_cast<const std::byte*>(slice.data), slice.size});
-      append_slice(slice.data, slice.size);
-    }
+    open_.first_slice = slices_;
+    for (const Slice& slice : payload) append_slice(slice.data, slice.size);
     header_slice_start_ = header_used_;
   }
-  std::byte* const trailer = buffer_.headers.data() + header_used_;
-  if (pad > 0) {
-    std::memset(trailer, 0, pad);
-    icrc.update(ConstBytes{trailer, pad});
+  count_packet(open_.bytes());
+}
+
+// Pad and ICRC of the open packet.
+void TransmitBatch::seal() {
+  if (!open_.any) return;
+  open_.any = false;
+  icrc_path_.ip_id = open_.ip_id;
+  wire::Icrc icrc(icrc_path_, open_.bytes(), ConstBytes{buffer_.headers.data() + open_.headers_at, open_.headers_size});
+  if (open_.payload_bytes > 0) {
+    for (std::size_t i = open_.first_slice; i < slices_; ++i) {
+      icrc.update(ConstBytes{static_cast<const std::byte*>(buffer_.slices[i].data), buffer_.slices[i].size});
+    }
   }
-  append_trailer(pad, icrc.finish());
-  count_packet(size);
+  if (open_.pad > 0) {
+    std::byte* const trailer = buffer_.headers.data() + header_used_;
+    std::memset(trailer, 0, open_.pad);
+    icrc.update(ConstBytes{trailer, open_.pad});
+  }
+  append_trailer(open_.pad, icrc.finish());
 }
 
 void TransmitBatch::add_control(const wire::Bth& bth, ConstBytes body) {
+  seal();
   std::byte* const packet = buffer_.headers.data() + header_used_;
   wire::emit_bth(bth, packet);
   std::memcpy(packet + wire::kBthSize, body.data(), body.size());
@@ -84,12 +99,37 @@ void TransmitBatch::add_control(const wire::Bth& bth, ConstBytes body) {
   count_packet(covered + wire::kIcrcSize);
 }
 
+bool TransmitBatch::piggyback(const wire::Piggyback& acknowledgement, std::size_t packet_bytes_max) {
+  if (!open_.any || !open_.bitmap) return false;
+  const std::size_t longer = open_.bytes() + wire::kPiggybackSize;
+  if (longer > packet_bytes_max || (segments_ > 1 && longer > segment_bytes_)) return false;
+  if (bytes_ + wire::kPiggybackSize > config_.batch_bytes_max) return false;
+  if (header_used_ + wire::kPiggybackSize + kTrailerMax > buffer_.headers.size()) return false;
+  // Nothing lies behind the open packet's headers yet: they make room.
+  constexpr std::size_t kPlace = wire::kBthSize + wire::kBxthSize;
+  std::byte* const headers = buffer_.headers.data() + open_.headers_at;
+  headers[wire::kBthSize] |= std::byte{wire::kBxthPiggyback};
+  std::memmove(headers + kPlace + wire::kPiggybackSize, headers + kPlace, open_.headers_size - kPlace);
+  wire::emit_piggyback(acknowledgement, headers + kPlace);
+  open_.headers_size += wire::kPiggybackSize;
+  header_used_ += wire::kPiggybackSize;
+  if (open_.payload_bytes > 0) {
+    buffer_.slices[open_.first_slice - 1].size += wire::kPiggybackSize;
+    header_slice_start_ = header_used_;
+  }
+  bytes_ += wire::kPiggybackSize;
+  if (segments_ == 1) segment_bytes_ = longer;
+  closed_ = longer < segment_bytes_;
+  return true;
+}
+
 std::size_t TransmitBatch::packet_bytes(const wire::Packet& packet, std::size_t payload_bytes) {
   return wire::headers_size(packet) + payload_bytes + pad_of(payload_bytes) + wire::kIcrcSize;
 }
 
 bool TransmitBatch::finish(Transmit& out) {
   if (segments_ == 0) return false;
+  seal();
   close_header_slice();
   out.source = destination_.source;
   out.destination = destination_.destination;

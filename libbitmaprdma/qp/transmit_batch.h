@@ -1,6 +1,9 @@
 // qp/transmit_batch.h - packets of one queue pair on their way into one Transmit (a GSO message).
 // All segments but the last have the same size. The ICRC and pad of a packet lie next to the headers of the following
 // one in the header buffer, so a packet costs two slices: one for trailer-and-headers, one (or more) for its payload.
+//
+// The packet added last stays open, without pad and ICRC, until the next one is added or the batch is finished: until
+// then an acknowledgement may be put into it (piggyback()).
 #pragma once
 
 #include <cstddef>
@@ -37,11 +40,14 @@ class TransmitBatch {
   // packets would mix in a way that the IP identification forbids, or when the buffer, the segments or the bytes run
   // out. An empty batch takes any packet that the path MTU allows.
   [[nodiscard]] bool fits(std::size_t packet_bytes, std::size_t payload_slices, bool bitmap) const;
-  // Adds a packet; precondition fits(). Its pad is computed here from the payload. Computes the ICRC: reads the
-  // payload.
+  // Adds a packet; precondition fits(). Its pad is computed here from the payload. The payload is read once more, for
+  // the ICRC, before finish() returns.
   void add(const wire::Packet& packet, std::span<const Slice> payload, std::size_t payload_bytes);
   // A control packet: `body` is copied.
   void add_control(const wire::Bth& bth, ConstBytes body);
+  // Puts the acknowledgement into the packet added last. False, and nothing done: that is no bitmap-mode data packet,
+  // or it would become longer than the first segment or than `packet_bytes_max`.
+  bool piggyback(const wire::Piggyback& acknowledgement, std::size_t packet_bytes_max);
 
   static std::size_t packet_bytes(const wire::Packet& packet,
                                   std::size_t payload_bytes);  // headers + payload + pad + ICRC
@@ -53,6 +59,7 @@ class TransmitBatch {
   void close_header_slice();
   void append_slice(const void* data, std::size_t size);
   void append_trailer(std::size_t pad, std::uint32_t icrc);
+  void seal();
   void count_packet(std::size_t bytes);
 
   TransmitBuffer& buffer_;
@@ -66,6 +73,17 @@ class TransmitBatch {
   std::size_t segments_max_, kept_segments_ = 0;
   std::size_t segments_ = 0, segment_bytes_ = 0, bytes_ = 0, slices_ = 0;
   std::size_t header_used_ = 0, header_slice_start_ = 0;
+  // The open packet: where its headers lie, its payload's slices, and what its ICRC and trailer need.
+  struct Open {
+    bool any = false;
+    bool bitmap = false;
+    std::uint16_t ip_id = 0;
+    std::size_t headers_at = 0, headers_size = 0;
+    std::size_t first_slice = 0;  // of the payload
+    std::size_t payload_bytes = 0, pad = 0;
+    [[nodiscard]] std::size_t bytes() const { return headers_size + payload_bytes + pad + wire::kIcrcSize; }
+  };
+  Open open_;
 };
 
 }  // namespace brdma::qp

@@ -39,7 +39,9 @@ namespace brdma {
   X(kReadRequests, rx_read_requests)                                                                      \
   X(kAtomicRequests, rx_atomic_requests)                                                                  \
   X(kAcksSent, acks_sent)                                                                                 \
+  X(kAcksPiggybacked, acks_piggybacked) /* of acks_sent: inside a data packet */                          \
   X(kAcksReceived, acks_received)                                                                         \
+  X(kStalePiggybacks, stale_piggybacks) /* acknowledgements inside data packets that told nothing new */  \
   X(kCapsSent, caps_sent)                                                                                 \
   X(kCapsReceived, caps_received)                                                                         \
   X(kBitmapQps, bitmap_qps) /* queue pairs that have agreed on bitmap mode */                             \

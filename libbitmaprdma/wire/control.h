@@ -17,19 +17,20 @@ namespace brdma::wire {
 struct Caps {
   bool reply = false;
   std::uint32_t source_qpn = 0;
-  std::uint32_t capabilities = 0;  // bit 0: bitmap mode; the rest reserved, sent 0, ignored
+  std::uint32_t capabilities = 0;  // bit 0: bitmap mode, 1: reads piggybacked acknowledgements; the rest reserved
   std::uint8_t version_min = 1, version_max = 1;
   std::uint8_t path_mtu_code = 3;  // enum ibv_mtu; differing sides stay in standard mode
   std::uint8_t paths = 1;
   std::uint32_t window_packets = 0;  // the receive window
   std::uint32_t credit_packets = 0, credit_bytes = 0;
 };
-inline constexpr std::uint32_t kCapabilityBitmap = 1;
+inline constexpr std::uint32_t kCapabilityBitmap = 1, kCapabilityPiggyback = 2;
 inline constexpr std::size_t kCapsSize = 32;
 
 // Bitmap acknowledgement (0xE1). BTH.psn is `base`: all before it has arrived. Body 44 bytes + bitmap, 4-byte multiple.
 struct BitmapAck {
-  bool responses = false;  // acknowledges READ responses (sent by the requester of the READ), else requests
+  bool piggybacked = false;  // came inside a data packet; nothing on the wire
+  bool responses = false;    // acknowledges READ responses (sent by the requester of the READ), else requests
   std::uint32_t source_qpn = 0;
   std::uint8_t path = 0;                 // of the packet whose timestamp is echoed
   std::uint32_t msn = 0;                 // 24 bits: messages completed by the responder
@@ -47,6 +48,24 @@ struct BitmapAck {
 };
 inline constexpr std::size_t kBitmapAckSize = 44;
 inline constexpr std::uint16_t kAckBitsMax = 4096;
+// The same said by an acknowledgement that came inside a data packet.
+[[nodiscard]] inline BitmapAck bitmap_ack_of(const Bxth& bxth, const Piggyback& piggyback) {
+  BitmapAck ack;
+  ack.piggybacked = true;
+  ack.source_qpn = bxth.source_qpn;
+  ack.path = piggyback.path;
+  ack.msn = piggyback.msn;
+  ack.syndrome = piggyback.syndrome;
+  ack.base = piggyback.base;
+  ack.highest = piggyback.base - 1;
+  ack.credit_packets = piggyback.credit_packets;
+  ack.credit_bytes = piggyback.credit_bytes;
+  ack.echo_valid = piggyback.echo_valid;
+  ack.ts_echo = piggyback.ts_echo;
+  ack.tr = piggyback.tr;
+  ack.ack_delay_ns = piggyback.ack_delay_ns;
+  return ack;
+}
 // Bytes of the bitmap behind a BitmapAck's fixed part.
 [[nodiscard]] constexpr std::size_t bitmap_bytes(std::uint16_t bit_count) {
   return (std::size_t{bit_count} + 31) / 32 * 4;

@@ -14,8 +14,9 @@
 
 namespace brdma::wire {
 
-inline constexpr std::size_t kBthSize = 12, kBxthSize = 24, kRethSize = 16, kAethSize = 4, kAtomicEthSize = 28,
-                             kAtomicAckSize = 8, kImmediateSize = 4, kInvalidateSize = 4, kIcrcSize = 4;
+inline constexpr std::size_t kBthSize = 12, kBxthSize = 24, kPiggybackSize = 40, kRethSize = 16, kAethSize = 4,
+                             kAtomicEthSize = 28, kAtomicAckSize = 8, kImmediateSize = 4, kInvalidateSize = 4,
+                             kIcrcSize = 4;
 inline constexpr std::size_t kIpv4Size = 20, kIpv6Size = 40, kUdpSize = 8;
 inline constexpr std::uint16_t kDefaultPkey = 0xFFFF;
 
@@ -24,6 +25,10 @@ inline constexpr std::uint16_t kDefaultPkey = 0xFFFF;
 inline constexpr std::size_t kOverheadMax =
     kIpv6Size + kUdpSize + kBthSize + kBxthSize + kRethSize + kImmediateSize + kIcrcSize;
 static_assert(kOverheadMax == 108);
+// The largest UDP payload (BTH .. ICRC) at a path MTU: what a packet may grow to that carries an acknowledgement along.
+[[nodiscard]] constexpr std::size_t packet_bytes_max(std::size_t path_mtu) {
+  return path_mtu + kOverheadMax - kIpv6Size - kUdpSize;
+}
 
 template <std::size_t kSize>
 using Field = std::span<const std::byte, kSize>;
@@ -73,10 +78,11 @@ inline void emit_bth(const Bth& bth, std::byte* out) {
 }
 
 // Bitmap mode's extension header: each packet says by itself what it is part of, so that it can be placed alone.
-//   0 version (4 bits), 3 reserved, retransmitted | 1 source QPN | 4 path | 5 MSN | 8 reserved | 9 RSN | 12 reserved |
-//   13 packet index | 16 timestamp
+//   0 version (4 bits), 2 reserved, piggyback, retransmitted | 1 source QPN | 4 path | 5 MSN | 8 reserved | 9 RSN |
+//   12 reserved | 13 packet index | 16 timestamp
 struct Bxth {
   bool retransmitted = false;
+  bool piggyback = false;  // an acknowledgement (Piggyback) follows
   std::uint8_t path = 0;
   std::uint32_t source_qpn = 0;
   std::uint32_t msn = 0;  // 24 bits: messages before this one since the QP's first PSN (requests of any kind)
@@ -88,11 +94,15 @@ struct Bxth {
 // Of BXTH and of every control packet's body: the high four bits of its first byte.
 inline constexpr std::uint8_t kBitmapVersion = 1;
 [[nodiscard]] inline std::uint8_t bitmap_version(const std::byte* p) { return load_u8(p) >> 4; }
+// Flags of BXTH's first byte.
+inline constexpr std::uint8_t kBxthRetransmitted = 1, kBxthPiggyback = 2;
 
 [[nodiscard]] inline Bxth parse_bxth(Field<kBxthSize> bytes) {
   const std::byte* p = bytes.data();
   Bxth bxth;
-  bxth.retransmitted = (load_u8(p) & 1) != 0;
+  const std::uint8_t flags = load_u8(p);
+  bxth.retransmitted = (flags & kBxthRetransmitted) != 0;
+  bxth.piggyback = (flags & kBxthPiggyback) != 0;
   bxth.source_qpn = load_be32(p) & 0xFF'FFFF;
   bxth.path = load_u8(p + 4);
   bxth.msn = load_be32(p + 4) & 0xFF'FFFF;
@@ -103,12 +113,52 @@ inline constexpr std::uint8_t kBitmapVersion = 1;
 }
 
 inline void emit_bxth(const Bxth& bxth, std::byte* out) {
-  const std::uint32_t first = (std::uint32_t{kBitmapVersion} << 28) | (bxth.retransmitted ? 1u << 24 : 0);
-  store_be32(out, first | (bxth.source_qpn & 0xFF'FFFF));
+  const unsigned flags = (bxth.retransmitted ? kBxthRetransmitted : 0u) | (bxth.piggyback ? kBxthPiggyback : 0u);
+  store_be32(out, (std::uint32_t{kBitmapVersion} << 28) | (flags << 24) | (bxth.source_qpn & 0xFF'FFFF));
   store_be32(out + 4, (std::uint32_t{bxth.path} << 24) | (bxth.msn & 0xFF'FFFF));
   store_be32(out + 8, bxth.rsn & 0xFF'FFFF);
   store_be32(out + 12, bxth.packet_index & 0xFF'FFFF);
   store_be64(out + 16, bxth.timestamp);
+}
+
+// An acknowledgement that travels inside a data packet, right behind BXTH: what a BitmapAck says where all before its
+// base has arrived and nothing beyond it.
+//   0 path | 1 MSN | 4 syndrome | 5 base | 8 credit: packets | 12 credit: bytes | 16 echo | 24 Tr | 32 delay |
+//   36 31 reserved, echo valid
+struct Piggyback {
+  std::uint8_t path = 0;         // of the packet whose timestamp is echoed
+  std::uint32_t msn = 0;         // 24 bits: messages completed by the responder
+  std::uint8_t syndrome = 0x1F;  // 00..1f: nothing but an acknowledgement
+  Psn base;                      // all before it has arrived
+  std::uint32_t credit_packets = 0, credit_bytes = 0;
+  bool echo_valid = false;
+  std::uint64_t ts_echo = 0, tr = 0;
+  std::uint32_t ack_delay_ns = 0;
+};
+
+[[nodiscard]] inline Piggyback parse_piggyback(Field<kPiggybackSize> bytes) {
+  const std::byte* p = bytes.data();
+  return Piggyback{.path = load_u8(p),
+                   .msn = load_be32(p) & 0xFF'FFFF,
+                   .syndrome = load_u8(p + 4),
+                   .base = Psn{load_be32(p + 4)},
+                   .credit_packets = load_be32(p + 8),
+                   .credit_bytes = load_be32(p + 12),
+                   .echo_valid = (load_u8(p + 39) & 1) != 0,
+                   .ts_echo = load_be64(p + 16),
+                   .tr = load_be64(p + 24),
+                   .ack_delay_ns = load_be32(p + 32)};
+}
+
+inline void emit_piggyback(const Piggyback& ack, std::byte* out) {
+  store_be32(out, (std::uint32_t{ack.path} << 24) | (ack.msn & 0xFF'FFFF));
+  store_be32(out + 4, (std::uint32_t{ack.syndrome} << 24) | ack.base.value());
+  store_be32(out + 8, ack.credit_packets);
+  store_be32(out + 12, ack.credit_bytes);
+  store_be64(out + 16, ack.ts_echo);
+  store_be64(out + 24, ack.tr);
+  store_be32(out + 32, ack.ack_delay_ns);
+  store_be32(out + 36, ack.echo_valid ? 1 : 0);
 }
 
 // RDMA extended transport header (IBTA 9.3.3).  0 virtual address | 8 R_Key | 12 DMA length

@@ -23,9 +23,8 @@ class Reader {
   const std::byte* at_;
 };
 
-// The order of the ifs is the order on the wire.
+// What follows BXTH. The order of the ifs is the order on the wire.
 void parse_extensions(const Shape& shape, Reader& reader, Packet& packet) {
-  if (shape.has(Shape::kBxth)) packet.bxth = parse_bxth(reader.take<kBxthSize>());
   if (shape.has(Shape::kReth)) packet.reth = parse_reth(reader.take<kRethSize>());
   if (shape.has(Shape::kAtomicEth)) packet.atomic = parse_atomic_eth(reader.take<kAtomicEthSize>());
   if (shape.has(Shape::kAeth)) packet.aeth = parse_aeth(reader.take<kAethSize>());
@@ -58,9 +57,19 @@ std::optional<DropReason> parse_packet_into(ConstBytes udp_payload, Packet& pack
     return DropReason::kBadVersion;
   }
   packet.op = packet.control ? RcOp{} : static_cast<RcOp>(packet.bth.opcode & 0x1F);
+  std::size_t headers_size = shape.headers_size;
+  if (packet.bitmap) {
+    packet.bxth = parse_bxth(reader.take<kBxthSize>());
+    if (packet.bxth.piggyback) {
+      headers_size += kPiggybackSize;
+      if (size < headers_size + kIcrcSize) return DropReason::kTruncated;
+      packet.piggyback = parse_piggyback(reader.take<kPiggybackSize>());
+      if ((packet.piggyback.syndrome & kSyndromeKindMask) != 0) return DropReason::kBadControl;
+    }
+  }
   parse_extensions(shape, reader, packet);
 
-  const std::size_t padded = size - shape.headers_size - kIcrcSize;
+  const std::size_t padded = size - headers_size - kIcrcSize;
   const std::size_t pad = packet.bth.pad;
   if (padded % 4 != 0 || pad > padded) return DropReason::kBadLength;
   if (!shape.has(Shape::kPayload | Shape::kControl) && padded != 0) return DropReason::kBadLength;
@@ -83,6 +92,10 @@ std::size_t emit_headers(const Packet& packet, std::byte* out) {
   if (shape.has(Shape::kBxth)) {
     emit_bxth(packet.bxth, at);
     at += kBxthSize;
+    if (packet.bxth.piggyback) {
+      emit_piggyback(packet.piggyback, at);
+      at += kPiggybackSize;
+    }
   }
   if (shape.has(Shape::kReth)) {
     emit_reth(packet.reth, at);

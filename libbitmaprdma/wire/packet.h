@@ -1,10 +1,12 @@
 // wire/packet.h - one RoCEv2 packet (a UDP payload) as a value, and back to bytes.
 // parse_packet() checks everything that needs no queue pair: sizes, versions, P_Key, opcode, pad. It does not check the
 // ICRC (wire/icrc.h), which needs addresses. Errors are the peer's: a DropReason, never an assertion. In this order:
-//   kTruncated      shorter than BTH + ICRC, or than the headers of its opcode; a control packet without a first word
+//   kTruncated      shorter than BTH + ICRC, or than the headers of its opcode; a control packet without a first word;
+//                   after the version: shorter than with the acknowledgement that BXTH announces
 //   kBadVersion     BTH's version is not 0; BXTH's or a control packet's is not ours
 //   kUnknownOpcode  not RC, bitmap mode or a control packet that we know (UC and UD too, in this version)
 //   kBadPkey        the low 15 bits of the P_Key are not the default partition's
+//   kBadControl     an acknowledgement behind BXTH whose syndrome is no acknowledgement
 //   kBadLength      not a multiple of four bytes, more pad than payload, payload or pad where the opcode has none
 // What must agree with the path MTU, the message or the region is the queue pair's to judge: those get a NAK.
 #pragma once
@@ -29,8 +31,9 @@ struct Packet {
   bool control = false;  // opcode 0xE0..: payload is the control packet's body, to be parsed by wire/control.h
   RcOp op{};             // RC and bitmap packets: low five bits
   Bxth bxth;
-  Reth reth;  // READ request; WRITE first/only; bitmap mode: every WRITE packet
-  Aeth aeth;  // acknowledgements, READ responses (standard: not the middle ones)
+  Piggyback piggyback;  // where bxth.piggyback says so
+  Reth reth;            // READ request; WRITE first/only; bitmap mode: every WRITE packet
+  Aeth aeth;            // acknowledgements, READ responses (standard: not the middle ones)
   AtomicEth atomic;
   std::uint64_t atomic_original = 0;  // atomic acknowledge
   std::uint32_t immediate_be = 0;
@@ -45,11 +48,12 @@ struct Packet {
 // Writes the headers that bth.opcode has (BTH, BXTH, RETH, ...; `bitmap`, `control` and `op` are not looked at), not
 // payload, pad or ICRC; answers their size. bth.pad must be right already. `out` holds at least kPacketHeadersMax
 // bytes.
-inline constexpr std::size_t kPacketHeadersMax = 72;
+inline constexpr std::size_t kPacketHeadersMax = 104;
 std::size_t emit_headers(const Packet& packet, std::byte* out);
 // The size that emit_headers will write.
 [[nodiscard]] inline std::size_t headers_size(const Packet& packet) {
-  return opcode_shape(packet.bth.opcode).headers_size;
+  const OpcodeShape& shape = opcode_shape(packet.bth.opcode);
+  return shape.headers_size + (shape.has(OpcodeShape::kBxth) && packet.bxth.piggyback ? kPiggybackSize : 0);
 }
 
 namespace internal {

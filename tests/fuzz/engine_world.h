@@ -79,6 +79,7 @@ class EngineWorld {
   void send_message();
   void send_scattered();
   void send_request();
+  void send_piggyback();
   void send_response();
   void send_acknowledgement();
   void acknowledge_in_turn();

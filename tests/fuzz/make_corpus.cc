@@ -145,6 +145,15 @@ int main(int argc, char** argv) {
     const Bytes payload = shape.has(wire::OpcodeShape::kPayload) ? test::filled(16, 0x5A) : Bytes{};
     write(packets / ("made-" + hex_byte(op)), bytes_of(sample(op), payload));
   }
+  // With an acknowledgement inside: WRITE, SEND with immediate, READ response, atomic.
+  constexpr std::uint8_t kCarriers[] = {0xCA, 0xC5, 0xD0, 0xD3};
+  for (const std::uint8_t op : kCarriers) {
+    wire::Packet packet = sample(op);
+    packet.bxth.piggyback = true;
+    packet.piggyback = {.msn = 5, .base = Psn{0x3F0}, .credit_packets = 256, .credit_bytes = 1u << 20, .tr = 1};
+    const bool data = wire::opcode_shape(op).has(wire::OpcodeShape::kPayload);
+    write(packets / ("made-" + hex_byte(op) + "-piggyback"), bytes_of(packet, data ? test::filled(16, 0x5A) : Bytes{}));
+  }
   for (const auto& [name, body] : control_bodies()) {
     const auto kind = static_cast<std::uint8_t>(name[0] == 'c' ? 0 : name[0] == 'a' ? 1 : 2);
     write(packets / ("made-" + name), bytes_of(sample(static_cast<std::uint8_t>(0xE0 + kind)), body));

@@ -69,7 +69,8 @@ void EngineWorld::send_packet(wire::Packet packet, std::size_t payload_bytes) {
   const auto& shape = wire::opcode_shape(packet.bth.opcode);
   if (!shape.has(wire::OpcodeShape::kPayload)) payload_bytes = 0;
   packet.bth.pad = static_cast<std::uint8_t>((0 - payload_bytes) & 3);
-  std::vector<std::byte> bytes(shape.headers_size + payload_bytes + packet.bth.pad + wire::kIcrcSize, std::byte{0xA5});
+  std::vector<std::byte> bytes(wire::headers_size(packet) + payload_bytes + packet.bth.pad + wire::kIcrcSize,
+                               std::byte{0xA5});
   wire::emit_headers(packet, bytes.data());
   seal_and_deliver(bytes);
 }
@@ -173,6 +174,35 @@ void EngineWorld::send_request() {
   send_packet(packet, payload);
 }
 
+// A small WRITE, in order or not, that carries an acknowledgement of what the engine has sent: believable or not.
+void EngineWorld::send_piggyback() {
+  Connection& connection = pick();
+  wire::Packet packet;
+  packet.bth.opcode = wire::opcode_of(RcOp::kWriteOnly, true);
+  address_to(connection, packet);
+  const std::uint32_t payload = 1 + input_.below(64);
+  fill_target(packet, payload);
+  packet.bth.psn = around(packet.bth.psn);
+  packet.bth.ack_request = input_.coin();
+  packet.bxth.piggyback = true;
+  if (input_.u8() >= 0xF8) packet.bxth.source_qpn ^= 1;
+  const std::uint8_t syndrome = input_.u8();
+  packet.piggyback = {.msn = input_.u8(),
+                      .syndrome = syndrome < 0xF0 ? wire::kSyndromeAck : syndrome,
+                      .base = around(connection.own_next - input_.below(8)),
+                      .credit_packets = input_.u8(),
+                      .credit_bytes = input_.u16(),
+                      .echo_valid = input_.coin(),
+                      .ts_echo = static_cast<std::uint64_t>(now_.ns()) - input_.u16(),
+                      .tr = 1,
+                      .ack_delay_ns = input_.u16()};
+  if (packet.bth.psn == connection.next_request && packet.bxth.source_qpn == connection.peer_qpn) {
+    connection.next_request = connection.next_request + 1;
+    ++connection.msn;
+  }
+  send_packet(packet, payload);
+}
+
 void EngineWorld::send_response() {
   const Connection& connection = pick();
   wire::Packet packet;
@@ -231,7 +261,9 @@ void EngineWorld::send_caps(const Connection& connection) {
   wire::Caps caps;
   caps.reply = input_.coin();
   caps.source_qpn = connection.peer_qpn;
-  caps.capabilities = input_.u8() < 0xF0 ? wire::kCapabilityBitmap : 0;
+  const std::uint8_t capabilities = input_.u8();
+  caps.capabilities = capabilities < 0xF0 ? wire::kCapabilityBitmap : 0;
+  if ((capabilities & 1) != 0) caps.capabilities |= wire::kCapabilityPiggyback;
   caps.path_mtu_code = static_cast<std::uint8_t>(mtu_);
   if (input_.u8() >= 0xF0) caps.path_mtu_code = input_.u8();
   caps.window_packets = 1u << (input_.u8() % 24);

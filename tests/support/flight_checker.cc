@@ -91,6 +91,7 @@ void FlightChecker::received(const sim::Host& by, const sim::Packet& bytes, Inst
   const auto packet = believable(bytes);
   if (!packet || packet->bth.dest_qpn != connection_.requester_qpn) return;
   if (packet->control) return handle_control(*packet);
+  if (packet->bitmap && packet->bxth.piggyback) handle_ack(wire::bitmap_ack_of(packet->bxth, packet->piggyback));
   const std::int64_t sequence = sequence_of(packet->bth.psn);
   if (wire::is_request(packet->op) || sequence >= next_ || sequence < base_) return;
   const std::uint8_t kind = packet->aeth.syndrome & wire::kSyndromeKindMask;
@@ -116,18 +117,22 @@ void FlightChecker::handle_control(const wire::Packet& packet) {
       break;
     case wire::Control::kBitmapAck: {
       const auto ack = wire::parse_bitmap_ack(packet.payload, packet.bth.psn);
-      const std::int64_t base = ack ? sequence_of(ack->base) : 0;
-      if (!ack || base > next_) break;
-      acknowledge_before(base);
-      for (std::uint32_t i = 0; i < ack->bit_count; ++i) {
-        if (((load_u8(&ack->bits[i / 8]) >> (7 - i % 8)) & 1) != 0) acknowledge(base + i);
-      }
-      note_credit(ack->credit_packets, ack->credit_bytes);
+      if (ack) handle_ack(*ack);
       break;
     }
     case wire::Control::kFfm:
       break;
   }
+}
+
+void FlightChecker::handle_ack(const wire::BitmapAck& ack) {
+  const std::int64_t base = sequence_of(ack.base);
+  if (base > next_) return;
+  acknowledge_before(base);
+  for (std::uint32_t i = 0; i < ack.bit_count; ++i) {
+    if (((load_u8(&ack.bits[i / 8]) >> (7 - i % 8)) & 1) != 0) acknowledge(base + i);
+  }
+  note_credit(ack.credit_packets, ack.credit_bytes);
 }
 
 void FlightChecker::note_credit(std::uint32_t packets, std::uint64_t bytes) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sim/host.h"
+#include "wire/control.h"
 #include "wire/packet.h"
 
 namespace brdma::test {
@@ -34,6 +35,7 @@ class FlightChecker : public sim::Observer {
   void handle_request(const wire::Packet& packet, Instant now);
   void check_limits(std::int64_t end, Instant now);
   void handle_control(const wire::Packet& packet);
+  void handle_ack(const wire::BitmapAck& ack);
   void note_credit(std::uint32_t packets, std::uint64_t bytes);
   void acknowledge_before(std::int64_t sequence);
   void acknowledge(std::int64_t sequence);

@@ -1,6 +1,7 @@
 // Objects of an engine: limits, who is in use, numbers of queue pairs; deadlines and turns.
 #include <gmock/gmock.h>
 
+#include <array>
 #include <cerrno>
 #include <set>
 
@@ -113,6 +114,46 @@ TEST(Objects, AnOverrunCompletionQueueIsToldAndEndsTheQueuePair) {
   std::size_t told = 0;
   for (const Notification& n : pair.side[0].notifications) told += n.kind == Notification::Kind::kCqError ? 1 : 0;
   EXPECT_EQ(told, 1u);
+}
+
+TEST(Objects, AnOverrunCompletionQueueTakesNothingMore) {
+  CompletionQueue cq{2, nullptr};
+  Completion completion;
+  const auto push = [&](std::uint64_t number) {
+    completion.wr_id = number;
+    return cq.push(completion, false);
+  };
+  EXPECT_EQ(push(1), CompletionQueue::Push::kQuiet);
+  EXPECT_EQ(push(2), CompletionQueue::Push::kQuiet);
+  EXPECT_EQ(push(3), CompletionQueue::Push::kOverrun);
+  std::array<Completion, 4> out;
+  ASSERT_EQ(cq.poll(std::span{out}.first(1)), 1u);
+  EXPECT_EQ(push(4), CompletionQueue::Push::kQuiet) << "there is room, but 3 is missing";
+  ASSERT_EQ(cq.poll(out), 1u);
+  EXPECT_EQ(out[0].wr_id, 2u);
+}
+
+TEST(Objects, AQueuePairInErrorHasOutputWhileItsNakWaits) {
+  TwoEngines pair;
+  pair.paused[1] = true;  // what arrives there is handed in below, and nothing leaves
+  auto request = pair.write(0, 0, 100, 1);
+  request.rkey ^= 1;
+  ASSERT_TRUE(pair.post(0, request).ok());
+  pair.round();
+  auto& side = pair.side[1];
+  EXPECT_FALSE(side.qp->has_output(pair.now));
+  const Datagram datagram{.source = pair.side[0].address,
+                          .destination = side.address,
+                          .source_port = pair.wire.back().source_port,
+                          .ip_id_known = true,
+                          .bytes = pair.wire.back().bytes};
+  side.engine->handle_datagram(datagram, pair.now);
+  ASSERT_EQ(pair.state(1), QpState::kErr);
+  EXPECT_TRUE(side.qp->has_output(pair.now));
+  pair.paused[1] = false;
+  ASSERT_TRUE(pair.run_until_idle());
+  EXPECT_FALSE(side.qp->has_output(pair.now));
+  EXPECT_EQ(pair.poll(0).at(0).status, CompletionStatus::kRemoteAccessError);
 }
 
 TEST(Objects, QueuePairsSendInTurn) {

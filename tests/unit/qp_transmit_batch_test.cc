@@ -167,6 +167,85 @@ TEST_F(TransmitBatchTest, TheLastSegmentCanBeKeptForAControlPacket) {
   EXPECT_EQ(wire::stored_icrc(last), right_icrc(last, 0));
 }
 
+constexpr std::size_t kRoomy = 4096 + 60;
+
+TEST_F(TransmitBatchTest, AnAcknowledgementTravelsInsideASmallPacket) {
+  for (const std::size_t bytes : {0u, 5u, 64u}) {
+    for (const std::size_t pieces : {1u, 2u}) {
+      TransmitBatch b = batch();
+      wire::Packet p = packet(wire::RcOp::kWriteOnly, true, 7);
+      p.reth = {.address = 0x1000, .rkey = 0x55, .length = static_cast<std::uint32_t>(bytes)};
+      ASSERT_TRUE(add(b, p, bytes, pieces));
+      ASSERT_TRUE(b.piggyback({.msn = 5, .base = Psn{77}, .tr = 9}, kRoomy));
+      // What is as long may still follow, and what is shorter closes the batch.
+      ASSERT_TRUE(add(b, packet(wire::RcOp::kSendOnly, true, 8), 4));
+      Transmit out;
+      ASSERT_TRUE(b.finish(out));
+      const auto each = segments(out);
+      ASSERT_EQ(each.size(), 2u);
+      EXPECT_EQ(out.segment_bytes, TransmitBatch::packet_bytes(p, bytes) + wire::kPiggybackSize);
+      EXPECT_EQ(wire::stored_icrc(each[0]), right_icrc(each[0], 0));
+      EXPECT_EQ(wire::stored_icrc(each[1]), right_icrc(each[1], 0));
+      const auto parsed = wire::parse_packet(each[0]);
+      ASSERT_TRUE(parsed.ok());
+      EXPECT_TRUE(parsed.value().bxth.piggyback);
+      EXPECT_EQ(parsed.value().piggyback.base, Psn{77});
+      EXPECT_EQ(parsed.value().piggyback.msn, 5u);
+      EXPECT_EQ(parsed.value().piggyback.tr, 9u);
+      EXPECT_EQ(parsed.value().reth.address, 0x1000u);
+      EXPECT_EQ(parsed.value().payload.size(), bytes);
+      EXPECT_FALSE(wire::parse_packet(each[1]).value().bxth.piggyback);
+    }
+  }
+}
+
+TEST_F(TransmitBatchTest, AnAcknowledgementGoesOnlyWhereThereIsRoom) {
+  const wire::Piggyback said;
+  {
+    TransmitBatch b = batch();
+    EXPECT_FALSE(b.piggyback(said, kRoomy)) << "no packet";
+    ASSERT_TRUE(add(b, packet(wire::RcOp::kSendOnly, true, 0), 64));  // 104 bytes
+    EXPECT_FALSE(b.piggyback(said, 143));
+    ASSERT_TRUE(add(b, packet(wire::RcOp::kSendOnly, true, 1), 64));
+    EXPECT_FALSE(b.piggyback(said, kRoomy)) << "a later segment longer than the first";
+    ASSERT_TRUE(add(b, packet(wire::RcOp::kSendOnly, true, 2), 24));
+    EXPECT_TRUE(b.piggyback(said, kRoomy)) << "now as long";
+    ASSERT_TRUE(add(b, packet(wire::RcOp::kSendOnly, true, 3), 20));
+    EXPECT_TRUE(b.piggyback(said, kRoomy)) << "shorter: the last";
+    EXPECT_FALSE(b.fits(44, 0, true));
+    Transmit out;
+    ASSERT_TRUE(b.finish(out));
+    const auto each = segments(out);
+    ASSERT_EQ(each.size(), 4u);
+    for (const auto& bytes : each) EXPECT_EQ(wire::stored_icrc(bytes), right_icrc(bytes, 0));
+    EXPECT_EQ(each[3].size(), 100u);
+  }
+  {
+    TransmitBatch b = batch();
+    ASSERT_TRUE(add(b, packet(wire::RcOp::kSendOnly, true, 0), 64));
+    EXPECT_TRUE(b.piggyback(said, 144)) << "both sides of the limit";
+  }
+  {
+    TransmitBatch b = batch();
+    ASSERT_TRUE(add(b, packet(wire::RcOp::kSendOnly, false, 0), 64));
+    EXPECT_FALSE(b.piggyback(said, kRoomy)) << "a standard packet";
+  }
+  {
+    TransmitBatch b = batch();
+    ASSERT_TRUE(add(b, packet(wire::RcOp::kSendOnly, true, 0), 64));
+    wire::Bth bth;
+    bth.opcode = static_cast<std::uint8_t>(wire::Control::kBitmapAck);
+    b.add_control(bth, std::vector<std::byte>(44));
+    EXPECT_FALSE(b.piggyback(said, kRoomy)) << "the last is a control packet";
+  }
+  {
+    config.batch_bytes_max = 143;
+    TransmitBatch b = batch();
+    ASSERT_TRUE(add(b, packet(wire::RcOp::kSendOnly, true, 0), 64));
+    EXPECT_FALSE(b.piggyback(said, kRoomy)) << "the batch's own limit";
+  }
+}
+
 TEST_F(TransmitBatchTest, NothingAddedIsNothingToSend) {
   TransmitBatch b = batch();
   Transmit out;

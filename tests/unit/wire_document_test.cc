@@ -55,6 +55,40 @@ TEST(WireDocument, WriteMiddle) {
   EXPECT_EQ(packet_icrc(path, bytes), stored_icrc(bytes));
 }
 
+TEST(WireDocument, WriteWithAPiggybackedAcknowledgement) {
+  const Bytes headers = documented("ca 00 ffff 00 002203 80 fffffe") +
+                        documented("12 001102 00 000000 00 000000 00 000000") + hex("00000000000f4240") +
+                        documented("00 000005 1f 0003f0 00000100 00100000") +
+                        documented("00000000001e8480 00000000000f404c 000001f4 00000001") +
+                        documented("00007f0000001000 000055aa 00000008");
+  const Bytes bytes = headers + documented("5a5a5a5a5a5a5a5a") + documented("3a67bf3f");
+  const auto parsed = parse_packet(bytes);
+  ASSERT_TRUE(parsed.ok());
+  const Packet& packet = parsed.value();
+  EXPECT_EQ(packet.op, RcOp::kWriteOnly);
+  EXPECT_EQ(packet.reth.length, 8u);
+  EXPECT_EQ(packet.payload.size(), 8u);
+  ASSERT_TRUE(packet.bxth.piggyback);
+  const BitmapAck ack = bitmap_ack_of(packet.bxth, packet.piggyback);
+  EXPECT_EQ(ack.source_qpn, 0x1102u);
+  EXPECT_EQ(ack.base, Psn{1008});
+  EXPECT_EQ(ack.highest, Psn{1007});
+  EXPECT_EQ(ack.msn, 5u);
+  EXPECT_EQ(ack.credit_packets, 256u);
+  EXPECT_EQ(ack.credit_bytes, 1u << 20);
+  EXPECT_TRUE(ack.echo_valid);
+  EXPECT_EQ(ack.ts_echo, 2'000'000u);
+  EXPECT_EQ(ack.tr, 999'500u);
+  EXPECT_EQ(ack.ack_delay_ns, 500u);
+  EXPECT_EQ(ack.bit_count, 0u);
+  const IcrcPath path{.source = IpAddress::v4(10, 77, 0, 1),
+                      .destination = IpAddress::v4(10, 77, 0, 2),
+                      .source_port = 0xC000,
+                      .destination_port = 4791,
+                      .ip_id = 0};
+  EXPECT_EQ(packet_icrc(path, bytes), stored_icrc(bytes));
+}
+
 TEST(WireDocument, BitmapAcknowledgement) {
   Bytes bits = documented("7fc00000");
   for (std::uint32_t i = 0; i < 32; ++i) {

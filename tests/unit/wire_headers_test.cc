@@ -101,9 +101,9 @@ TEST(Bxth, FieldsStandWhereTheWireDocumentPutsThem) {
 }
 
 TEST(Bxth, ReservedBitsAreIgnoredAndSentAsZero) {
-  const Bytes bytes = hex("1e 000001  00 000002  ff 000003  ff 000004  0000000000000005");
+  const Bytes bytes = hex("1c 000001  00 000002  ff 000003  ff 000004  0000000000000005");
   const Bxth bxth = parse_bxth(field<kBxthSize>(bytes));
-  EXPECT_FALSE(bxth.retransmitted);
+  EXPECT_FALSE(bxth.retransmitted || bxth.piggyback);
   EXPECT_EQ(bxth.rsn, 3u);
   EXPECT_EQ(bxth.packet_index, 4u);
   EXPECT_EQ((emitted<kBxthSize>(&emit_bxth, bxth)),

@@ -117,6 +117,76 @@ TEST(Packet, EveryOpcodeOfTheTableComesBackAsItsBytes) {
   }
 }
 
+// path, MSN; syndrome, base; credit; echo; Tr; delay; flags
+const char* const kPiggybackText =
+    "03 000005 1f 0003f0 00000100 00100000 00000000001e8480 00000000000f404c 000001f4 00000001";
+
+// A bitmap-mode packet with an acknowledgement between BXTH and what follows.
+Bytes with_piggyback(std::uint8_t opcode) {
+  Bytes headers = headers_of(opcode);
+  headers[kBthSize] |= std::byte{2};
+  const Bytes text = hex(kPiggybackText);
+  headers.insert(headers.begin() + kBthSize + kBxthSize, text.begin(), text.end());
+  return headers;
+}
+
+TEST(Packet, EveryBitmapPacketMayCarryAnAcknowledgement) {
+  for (const auto& [opcode, layout] : layouts()) {
+    if (opcode < kTransportBitmap) continue;
+    SCOPED_TRACE(testing::Message() << "opcode " << std::hex << unsigned{opcode});
+    const Bytes headers = with_piggyback(opcode);
+    const Bytes data = layout.data ? filled(64, 0x5A) : Bytes{};
+    const Bytes bytes = headers + data + kIcrc;
+    const auto parsed = parse_packet(bytes);
+    ASSERT_TRUE(parsed.ok()) << kDropReasonNames[static_cast<std::size_t>(parsed.reason())];
+    const Packet& packet = parsed.value();
+    EXPECT_TRUE(packet.bxth.piggyback);
+    EXPECT_TRUE(packet.bxth.retransmitted);
+    EXPECT_EQ(packet.piggyback.path, 3);
+    EXPECT_EQ(packet.piggyback.msn, 5u);
+    EXPECT_EQ(packet.piggyback.syndrome, kSyndromeAck);
+    EXPECT_EQ(packet.piggyback.base, Psn{0x3F0});
+    EXPECT_EQ(packet.piggyback.credit_packets, 256u);
+    EXPECT_EQ(packet.piggyback.credit_bytes, 1u << 20);
+    EXPECT_EQ(packet.piggyback.ts_echo, 2'000'000u);
+    EXPECT_EQ(packet.piggyback.tr, 999'500u);
+    EXPECT_EQ(packet.piggyback.ack_delay_ns, 500u);
+    EXPECT_TRUE(packet.piggyback.echo_valid);
+    EXPECT_EQ(to_hex(packet.payload), to_hex(data));
+    EXPECT_EQ(headers_size(packet), headers.size());
+    ASSERT_LE(headers.size(), kPacketHeadersMax);
+    Bytes out = filled(kPacketHeadersMax, 0xEE);
+    ASSERT_EQ(emit_headers(packet, out.data()), headers.size());
+    out.resize(headers.size());
+    EXPECT_EQ(to_hex(out), to_hex(headers));
+    // One byte less than announced; and the room for it, without the announcement, is no header.
+    Bytes cut = headers + kIcrc;
+    EXPECT_EQ(verdict(cut), std::nullopt);
+    cut.pop_back();
+    EXPECT_EQ(verdict(cut), DropReason::kTruncated);
+    EXPECT_EQ(verdict(headers_of(opcode) + kIcrc), std::nullopt);
+  }
+}
+
+TEST(Packet, APiggybackIsAnAcknowledgementAndNothingElse) {
+  for (unsigned syndrome = 0; syndrome < 256; ++syndrome) {
+    Bytes packet = with_piggyback(0xC4) + kIcrc;
+    packet[kBthSize + kBxthSize + 4] = static_cast<std::byte>(syndrome);
+    EXPECT_EQ(verdict(packet), syndrome < 0x20 ? std::nullopt : std::optional{DropReason::kBadControl}) << syndrome;
+  }
+  Bytes packet = with_piggyback(0xC4) + kIcrc;
+  for (std::size_t i = 36; i < 40; ++i) packet[kBthSize + kBxthSize + i] = std::byte{0xFE};  // reserved flags: ignored
+  const auto parsed = parse_packet(packet);
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_FALSE(parsed.value().piggyback.echo_valid);
+  // Another version's flags mean something else: the version is looked at first.
+  packet = headers_of(0xC4) + kIcrc;
+  packet[kBthSize] = std::byte{0x22};
+  EXPECT_EQ(verdict(packet), DropReason::kBadVersion);
+  packet[kBthSize] = std::byte{0x12};
+  EXPECT_EQ(verdict(packet), DropReason::kTruncated);
+}
+
 TEST(Packet, FieldsReachTheirMembers) {
   const auto write = parse_packet(headers_of(0xCB) + filled(4, 1) + kIcrc);  // bitmap-mode WRITE Only with immediate
   ASSERT_TRUE(write.ok());
@@ -148,7 +218,7 @@ TEST(Packet, NoHeadersAreLongerThanTheStatedMaximum) {
   std::size_t longest = 0;
   for (const auto& [opcode, layout] : layouts()) longest = std::max(longest, headers_of(opcode).size());
   EXPECT_EQ(longest, 64u);  // a bitmap-mode atomic
-  EXPECT_LE(longest, kPacketHeadersMax);
+  EXPECT_EQ(longest + kPiggybackSize, kPacketHeadersMax);
 }
 
 TEST(Packet, OneByteLessThanTheHeadersIsTruncated) {

@@ -1,0 +1,231 @@
+// Acknowledgements inside data packets (docs/wire.md#acknowledgement-inside-a-data-packet): when one travels there,
+// when it keeps its own packet, and what the receiver makes of it.
+#include <gmock/gmock.h>
+
+#include "support/two_engines.h"
+
+namespace brdma::test {
+namespace {
+
+class Piggyback : public testing::Test {
+ protected:
+  static bool is_ack(const Sent& sent) { return sent.control(wire::Control::kBitmapAck); }
+  static bool carries(const Sent& sent) { return !sent.packet().control && sent.packet().bxth.piggyback; }
+  std::size_t carried_by(int i) const { return pair.sent_by(i, carries); }
+  std::size_t acks_by(int i) const { return pair.sent_by(i, is_ack); }
+  // Side 0 sends, and side 1 posts in the instant in which that arrives.
+  void ping_pong(const SendRequest& ping, const SendRequest& pong) {
+    ASSERT_TRUE(pair.post(0, ping).ok());
+    pair.round();
+    pair.now = pair.now + pair.options.one_way_delay;
+    ASSERT_TRUE(pair.post(1, pong).ok());
+    pair.round();
+  }
+  // A WRITE of eight bytes to offset 0 that carries an acknowledgement, as side 0 might send it next.
+  wire::Packet write_with(Psn base) {
+    wire::Packet p;
+    p.op = wire::RcOp::kWriteOnly;
+    p.bitmap = true;
+    p.bth.opcode = wire::opcode_of(p.op, true);
+    p.bth.dest_qpn = pair.side[1].engine->qp_num(pair.side[1].qp);
+    p.bth.psn = Psn{1000};
+    p.bxth.source_qpn = pair.side[0].engine->qp_num(pair.side[0].qp);
+    p.bxth.piggyback = true;
+    p.piggyback.base = base;
+    p.piggyback.credit_packets = 77;
+    p.reth = {pair.side[1].at(0), pair.side[1].key, 8};
+    return p;
+  }
+  void expect_all_counted() {
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(pair.accepted_and_dropped(i), pair.side[i].count(Counter::kReceivedPackets));
+    }
+  }
+
+  TwoEngines pair;
+  const std::vector<std::byte> payload = std::vector<std::byte>(8, std::byte{0xEE});
+};
+
+TEST_F(Piggyback, AReplyCarriesTheAcknowledgement) {
+  pair.fill(0, 1);
+  const std::uint64_t before = pair.side[1].count(Counter::kAcksSent);
+  ping_pong(pair.write(0, 0, 8, 1), pair.write(1, 4096, 8, 2));
+  EXPECT_EQ(pair.sent_by(1, [](const Sent&) { return true; }), 1u) << "one packet says both";
+  EXPECT_EQ(carried_by(1), 1u);
+  EXPECT_EQ(pair.wire.back().bytes.size(), 12u + 24 + 40 + 16 + 8 + 4);
+  EXPECT_EQ(pair.wire.back().packet().piggyback.base, Psn{1001});
+  EXPECT_EQ(pair.wire.back().packet().piggyback.msn, 1u);
+  EXPECT_TRUE(pair.wire.back().packet().piggyback.echo_valid);
+  EXPECT_EQ(pair.side[1].count(Counter::kAcksSent), before + 1);
+  EXPECT_EQ(pair.side[1].count(Counter::kAcksPiggybacked), 1u);
+  ASSERT_TRUE(pair.run_until_idle());
+  EXPECT_EQ(pair.poll(0).at(0).status, CompletionStatus::kSuccess);
+  EXPECT_EQ(pair.poll(1).at(0).status, CompletionStatus::kSuccess);
+  EXPECT_EQ(pair.side[0].count(Counter::kAcksReceived), 1u);
+  EXPECT_EQ(acks_by(1), 0u) << "said once";
+  EXPECT_EQ(pair.side[0].count(Counter::kStalePiggybacks), 0u);
+  EXPECT_NE(pair.story({"ack_sent"}).find("1 ack_sent"), std::string::npos);
+  EXPECT_NE(pair.story({"ack_received"}).find("0 ack_received"), std::string::npos);
+  EXPECT_TRUE(pair.same(0, 8));
+  expect_all_counted();
+}
+
+TEST_F(Piggyback, ResponsesCarryItToo) {
+  ASSERT_TRUE(pair.post(0, pair.write(0, 0, 8, 1)).ok());
+  ASSERT_TRUE(pair.post(0, pair.request(0, WorkOpcode::kRdmaRead, 4096, 16, 2)).ok());
+  ASSERT_TRUE(pair.run_until_idle());
+  EXPECT_EQ(carried_by(1), 1u);
+  EXPECT_EQ(acks_by(1), 0u);
+  EXPECT_EQ(pair.poll(0).size(), 2u);
+  expect_all_counted();
+}
+
+TEST_F(Piggyback, AFullBatchIsFollowedByItsOwnPacket) {
+  ASSERT_TRUE(pair.post(0, pair.write(0, 0, 8, 1)).ok());
+  pair.round();
+  pair.now = pair.now + pair.options.one_way_delay;
+  for (std::uint64_t n = 0; n < 4; ++n) ASSERT_TRUE(pair.post(1, pair.write(1, 4096 * n, 64, n)).ok());
+  pair.round();
+  EXPECT_EQ(carried_by(1), 0u) << "no segment may be longer than the first";
+  EXPECT_EQ(acks_by(1), 1u);
+  EXPECT_EQ(pair.wire.back().batch, pair.wire[pair.wire.size() - 5].batch) << "the shorter last segment of their batch";
+  ASSERT_TRUE(pair.run_until_idle());
+}
+
+TEST_F(Piggyback, AShorterLastPacketCarriesIt) {
+  ping_pong(pair.write(0, 0, 8, 1), pair.write(1, 4096, 1024 + 100, 2));
+  EXPECT_EQ(carried_by(1), 1u);
+  EXPECT_TRUE(carries(pair.wire.back()));
+  EXPECT_EQ(acks_by(1), 0u);
+  ASSERT_TRUE(pair.run_until_idle());
+  EXPECT_EQ(pair.poll(0).size(), 1u);
+}
+
+TEST_F(Piggyback, TheLargestPacketOfThePathMtuHasNoRoom) {
+  ping_pong(pair.write(0, 0, 8, 1), pair.write(1, 4096, 1024, 2));
+  EXPECT_EQ(carried_by(1), 0u);
+  EXPECT_EQ(acks_by(1), 1u);
+  ASSERT_TRUE(pair.run_until_idle());
+}
+
+TEST_F(Piggyback, BitsBeyondTheBaseNeedTheirOwnPacket) {
+  pair.drop = [](const Sent& sent) { return sent.from == 0 && sent.data() && sent.psn() == 1000 && sent.copy == 1; };
+  ASSERT_TRUE(pair.post(0, pair.write(0, 0, 8, 1)).ok());
+  ping_pong(pair.write(0, 64, 8, 2), pair.write(1, 4096, 8, 3));
+  EXPECT_EQ(carried_by(1), 0u);
+  EXPECT_EQ(acks_by(1), 1u);
+  ASSERT_TRUE(pair.run_until_idle());
+  EXPECT_EQ(pair.poll(0).size(), 2u);
+  EXPECT_EQ(pair.poll(1).size(), 1u);
+}
+
+TEST_F(Piggyback, ALostCarrierIsRepaired) {
+  pair.drop = [](const Sent& sent) { return sent.from == 1 && carries(sent) && sent.copy == 1; };
+  ping_pong(pair.write(0, 0, 8, 1), pair.write(1, 4096, 8, 2));
+  ASSERT_TRUE(pair.run_until_idle());
+  EXPECT_EQ(pair.poll(0).at(0).status, CompletionStatus::kSuccess);
+  EXPECT_EQ(pair.poll(1).at(0).status, CompletionStatus::kSuccess);
+  expect_all_counted();
+}
+
+// The first reply is overtaken by the second: what its acknowledgement says is known, its data is not.
+TEST_F(Piggyback, AnOvertakenAcknowledgementIsCountedAndItsDataTaken) {
+  pair.fill(1, 5);
+  pair.extra_delay = [](const Sent& sent) { return sent.from == 1 && sent.psn() == 5000 ? 20_us : Duration{}; };
+  ping_pong(pair.write(0, 512 << 10, 8, 1), pair.write(1, 4096, 8, 2));
+  ping_pong(pair.write(0, 520 << 10, 8, 3), pair.write(1, 8192, 8, 4));
+  ASSERT_TRUE(pair.run_until_idle());
+  EXPECT_EQ(pair.side[0].count(Counter::kStalePiggybacks), 1u);
+  EXPECT_EQ(pair.side[0].count(DropReason::kStaleResponse), 0u);
+  EXPECT_TRUE(pair.same(4096, 8));
+  EXPECT_TRUE(pair.same(8192, 8));
+  EXPECT_EQ(pair.poll(0).size(), 2u);
+  EXPECT_EQ(pair.poll(1).size(), 2u);
+  expect_all_counted();
+}
+
+TEST_F(Piggyback, WhatCannotBeIsDroppedWithItsPacket) {
+  auto& side = pair.side[1];
+  std::uint64_t expected = 0;
+  auto unsent = write_with(Psn{5001});  // side 1 has sent nothing
+  pair.inject(1, pair.make(0, unsent, payload));
+  EXPECT_EQ(side.count(DropReason::kBadControl), ++expected);
+  auto stranger = write_with(Psn{5000});
+  stranger.bxth.source_qpn ^= 0x100;
+  pair.inject(1, pair.make(0, stranger, payload));
+  EXPECT_EQ(side.count(DropReason::kBadControl), ++expected);
+  auto nak = write_with(Psn{5000});
+  nak.piggyback.syndrome = wire::kSyndromeNakRemoteAccess;
+  pair.inject(1, pair.make(0, nak, payload));
+  EXPECT_EQ(side.count(DropReason::kBadControl), ++expected);
+  EXPECT_EQ(side.memory[0], std::byte{0});
+  EXPECT_EQ(pair.state(1), QpState::kRts);
+  pair.inject(1, pair.make(0, write_with(Psn{5000}), payload));
+  EXPECT_EQ(side.memory[0], std::byte{0xEE});
+  EXPECT_EQ(side.count(Counter::kAcksReceived), 1u);
+  expect_all_counted();
+}
+
+// An acknowledgement that waits for the program's reply goes on waiting when copies of the packet come: else it leaves
+// alone, and a peer that spins on its memory stops receiving with it.
+TEST_F(Piggyback, CopiesDoNotHurryAnAcknowledgementThatWaits) {
+  pair.paused[1] = true;
+  ASSERT_TRUE(pair.post(0, pair.write(0, 0, 8, 1)).ok());
+  pair.round();
+  auto& side = pair.side[1];
+  const Datagram datagram{.source = pair.side[0].address,
+                          .destination = side.address,
+                          .source_port = pair.wire.back().source_port,
+                          .ip_id_known = true,
+                          .bytes = pair.wire.back().bytes};
+  for (int copies = 0; copies < 3; ++copies) {
+    side.engine->handle_datagram(datagram, pair.now);
+    EXPECT_TRUE(side.engine->only_deferrable_output()) << copies;
+  }
+  Transmit out;
+  TransmitBuffer buffer;
+  ASSERT_TRUE(side.engine->poll_transmit(buffer, out, pair.now)) << "but it may leave at any time";
+  side.engine->handle_datagram(datagram, pair.now);
+  EXPECT_FALSE(side.engine->only_deferrable_output()) << "the acknowledgement was lost: at once";
+}
+
+// A peer whose CAPS say that it knows bitmap mode, but not this.
+TEST(PiggybackCapability, WithoutItAcknowledgementsKeepTheirOwnPacket) {
+  PairOptions options;
+  options.settle = false;
+  TwoEngines pair{options};
+  pair.drop = [](const Sent& sent) { return sent.from == 0 && sent.control(wire::Control::kCaps); };
+  pair.round();
+  wire::Caps caps;
+  caps.reply = true;
+  caps.source_qpn = pair.side[0].engine->qp_num(pair.side[0].qp);
+  caps.capabilities = wire::kCapabilityBitmap;
+  caps.path_mtu_code = static_cast<std::uint8_t>(options.mtu);
+  caps.window_packets = 4096;
+  caps.credit_packets = 256;
+  caps.credit_bytes = 1u << 20;
+  std::vector<std::byte> packet(wire::kBthSize + wire::kCapsSize + wire::kIcrcSize);
+  wire::Bth bth;
+  bth.opcode = static_cast<std::uint8_t>(wire::Control::kCaps);
+  bth.dest_qpn = pair.side[1].engine->qp_num(pair.side[1].qp);
+  wire::emit_bth(bth, packet.data());
+  wire::emit_caps(caps, packet.data() + wire::kBthSize);
+  pair.sign(0, packet);
+  pair.inject(1, packet);
+  pair.run_for(2_ms);
+  ASSERT_EQ(pair.side[1].count(Counter::kBitmapQps), 1u);
+  pair.wire.clear();
+  ASSERT_TRUE(pair.post(0, pair.write(0, 0, 8, 1)).ok());
+  pair.round();
+  pair.now = pair.now + options.one_way_delay;
+  ASSERT_TRUE(pair.post(1, pair.write(1, 4096, 8, 2)).ok());
+  pair.round();
+  EXPECT_EQ(pair.sent_by(1, [](const Sent& sent) { return sent.data() && sent.packet().bxth.piggyback; }), 0u);
+  EXPECT_EQ(pair.sent_by(1, [](const Sent& sent) { return sent.control(wire::Control::kBitmapAck); }), 1u);
+  EXPECT_EQ(pair.side[1].count(Counter::kAcksPiggybacked), 0u);
+  ASSERT_TRUE(pair.run_until_idle());
+  EXPECT_EQ(pair.poll(0).at(0).status, CompletionStatus::kSuccess);
+}
+
+}  // namespace
+}  // namespace brdma::test

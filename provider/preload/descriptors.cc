@@ -8,7 +8,7 @@ constinit DescriptorMarks uverbs_marks;
 
 void DescriptorMarks::set(int fd, std::uint8_t value) {
   if (static_cast<unsigned>(fd) >= kDescriptorsMax) return;
-  marks_[static_cast<std::size_t>(fd)].store(value, std::memory_order_relaxed);
+  __atomic_store_n(&marks_[static_cast<std::size_t>(fd)], value, __ATOMIC_RELAXED);
   int highest = highest_.load(std::memory_order_relaxed);
   while (value != 0 && highest < fd && !highest_.compare_exchange_weak(highest, fd, std::memory_order_relaxed)) {
   }

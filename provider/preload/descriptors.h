@@ -18,7 +18,7 @@ class DescriptorMarks {
 
   [[nodiscard]] bool is_marked(int fd) const {
     return static_cast<unsigned>(fd) < kDescriptorsMax &&
-           marks_[static_cast<std::size_t>(fd)].load(std::memory_order_relaxed) != 0;
+           __atomic_load_n(&marks_[static_cast<std::size_t>(fd)], __ATOMIC_RELAXED) != 0;
   }
   void mark(int fd) { set(fd, 1); }
   void clear(int fd) {
@@ -30,7 +30,8 @@ class DescriptorMarks {
 
  private:
   void set(int fd, std::uint8_t value);
-  std::array<std::atomic<std::uint8_t>, kDescriptorsMax> marks_{};
+  // Not std::atomic: constructing a million of them at compile time is more than clang does.
+  std::array<std::uint8_t, kDescriptorsMax> marks_{};
   std::atomic<int> highest_{-1};  // nothing is marked above
 };
 

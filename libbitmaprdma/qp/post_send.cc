@@ -2,6 +2,7 @@
 // an error, not a failed post).
 #include <cerrno>
 
+#include "qp/limits.h"
 #include "qp/requester_impl.h"
 
 namespace brdma::qp {
@@ -31,16 +32,18 @@ Status Requester::post_send(const SendRequest& request, Instant /*now*/) {
 Status Requester::Impl::check(const SendRequest& request, std::uint32_t& length) const {
   constexpr std::uint32_t kFlags = kSendFence | kSendSignaled | kSendSolicited | kSendInline;
   if (!known(request.opcode) || (request.flags & ~kFlags) != 0) return Status{EINVAL};
+  // The count before anything is read: a wild one leads out of the caller's list. Inline data is copied now, so there
+  // the number of entries matters for nothing else.
+  const bool inlined = (request.flags & kSendInline) != 0;
+  if (request.sges.size() > (inlined ? kSgesMax : id.capabilities.send_sge_max)) return Status{EINVAL};
   std::uint64_t sum = 0;
   for (const Sge& sge : request.sges) sum += sge.length;
   if (sum > kMessageBytesMax) return Status{EINVAL};
   length = static_cast<std::uint32_t>(sum);
 
-  if ((request.flags & kSendInline) != 0) {
-    // Inline data is copied now, so the number of entries does not matter; READs and atomics have nothing to copy.
+  if (inlined) {  // READs and atomics have nothing to copy
     return is_answered(request.opcode) || sum > id.capabilities.inline_bytes_max ? Status{EINVAL} : Status::success();
   }
-  if (request.sges.size() > id.capabilities.send_sge_max) return Status{EINVAL};
   if (is_answered(request.opcode) && id.attributes.max_rd_atomic == 0) return Status{EINVAL};
   if (is_atomic(request.opcode) && (request.sges.size() != 1 || length < kAtomicBytes)) return Status{EINVAL};
   if (is_atomic(request.opcode)) length = kAtomicBytes;

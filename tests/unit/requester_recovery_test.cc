@@ -1,6 +1,7 @@
 // The requester's recovery, one rule a test. Side 1 is a whole engine where its answers matter, and paused where the
 // test answers by hand.
 #include <gmock/gmock.h>
+#include <sys/mman.h>
 
 #include <cerrno>
 
@@ -568,6 +569,14 @@ TEST(LocalFaults, PostingRefusesWhatCannotBe) {
   request = pair.write(0, 0, 100, 1);
   request.sges = huge;
   EXPECT_EQ(refused(request), EINVAL);
+  // A count that leads out of the list is refused before the list is read: its page may not be there.
+  Sge* const nowhere = static_cast<Sge*>(mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(nowhere, MAP_FAILED);
+  request.sges = {nowhere, std::size_t{1} << 31};
+  EXPECT_EQ(refused(request), EINVAL);
+  request.flags |= kSendInline;
+  EXPECT_EQ(refused(request), EINVAL);
+  munmap(nowhere, 4096);
   ASSERT_TRUE(pair.run_until_idle());
   pair.poll(0);
   for (std::uint32_t n = 0; n < pair.options.capabilities.send_wr_max; ++n) {

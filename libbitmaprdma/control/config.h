@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "device/config.h"
+#include "base/config.h"
 
 namespace brdma::control {
 

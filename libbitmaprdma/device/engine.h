@@ -13,11 +13,11 @@
 #include <optional>
 #include <span>
 
+#include "base/config.h"
+#include "base/datagram.h"
 #include "base/result.h"
 #include "base/units.h"
 #include "bitmaprdma/types.h"
-#include "device/config.h"
-#include "device/datagram.h"
 #include "trace/counters.h"
 
 namespace brdma {

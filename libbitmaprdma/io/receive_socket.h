@@ -10,7 +10,7 @@
 #include <memory>
 #include <optional>
 
-#include "device/datagram.h"
+#include "base/datagram.h"
 
 namespace brdma::io {
 

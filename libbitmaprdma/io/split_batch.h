@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-#include "device/datagram.h"
+#include "base/datagram.h"
 
 namespace brdma::io {
 

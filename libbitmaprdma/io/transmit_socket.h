@@ -13,9 +13,9 @@
 #include <memory>
 #include <vector>
 
+#include "base/datagram.h"
 #include "base/result.h"
 #include "bitmaprdma/context.h"
-#include "device/datagram.h"
 #include "io/split_batch.h"
 
 namespace brdma::io {

@@ -20,7 +20,7 @@
 #include <optional>
 #include <utility>
 
-#include "device/datagram.h"
+#include "base/datagram.h"
 #include "io/daemon_client.h"
 #include "private_network.h"
 

@@ -14,8 +14,8 @@
 #include <cstring>
 #include <set>
 
+#include "base/datagram.h"
 #include "daemon_fixture.h"
-#include "device/datagram.h"
 #include "io/daemon_client.h"
 #include "io/daemon_connection.h"
 #include "io/lease_protocol.h"

@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "device/datagram.h"
+#include "base/datagram.h"
 
 namespace brdma::test {
 namespace {

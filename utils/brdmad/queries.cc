@@ -7,8 +7,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/datagram.h"
 #include "control/statistics.h"
-#include "device/datagram.h"
 #include "io/daemon_connection.h"
 
 namespace brdma::daemon {

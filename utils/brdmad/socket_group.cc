@@ -13,7 +13,7 @@
 #include <cstring>
 #include <string>
 
-#include "device/datagram.h"
+#include "base/datagram.h"
 #include "io/lease_protocol.h"
 #include "port_owner.h"
 

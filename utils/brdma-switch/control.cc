@@ -4,7 +4,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <boost/asio.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/write.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>

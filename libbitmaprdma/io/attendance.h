@@ -34,7 +34,15 @@ class Attendance {
     bump(calls_);
     core_.store(sched_getcpu(), std::memory_order_relaxed);
   }
-  void polled_in_vain() { bump(empty_polls_); }
+  void polled_in_vain() {
+    bump(empty_polls_);
+    ++vain_in_a_row_;
+  }
+  void polled_well() { vain_in_a_row_ = 0; }
+  // The application has polled in vain for some 100 us: whoever it waits for may be waiting for its core.
+  [[nodiscard]] bool should_yield() const {
+    return vain_in_a_row_ >= kVainBeforeYield && vain_in_a_row_ % kVainPerYield == 0;
+  }
   // The application may go to sleep now, it has armed a completion queue: the thread must be in charge.
   void request_charge();
   void notified() { armed_.store(false, std::memory_order_relaxed); }
@@ -71,6 +79,7 @@ class Attendance {
 
  private:
   static constexpr std::uint64_t kVainPolls = 8;
+  static constexpr std::uint64_t kVainBeforeYield = 256, kVainPerYield = 16;
   // One writer at a time (the lock's holder): no locked instruction needed.
   static void bump(std::atomic<std::uint64_t>& counter) {
     counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -82,6 +91,7 @@ class Attendance {
   std::atomic<bool> armed_{false};        // a completion queue was, since the last notification
   std::optional<Instant> blocked_until_;  // guarded by the shard's lock; none: no deadline
   bool wake_requested_ = false;           // likewise
+  std::uint64_t vain_in_a_row_ = 0;       // polls; likewise
   int wake_fd_, timer_fd_;
 };
 

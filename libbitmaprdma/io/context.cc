@@ -4,6 +4,7 @@
 // packets as the parent's. It must not use the context; destroying it there touches nothing.
 #include "bitmaprdma/context.h"
 
+#include <sched.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -165,8 +166,16 @@ Context::Session::~Session() {
 Engine& Context::Session::engine() { return context_.impl_->shard.engine(); }
 
 std::size_t Context::poll_cq(CompletionQueue* cq, std::span<Completion> out) {
-  const Call call{impl_->shard};
-  return impl_->shard.poll_cq(cq, out);
+  std::size_t count = 0;
+  bool yield = false;
+  {
+    const Call call{impl_->shard};
+    count = impl_->shard.poll_cq(cq, out);
+    yield = count == 0 && impl_->shard.attendance().should_yield();
+  }
+  if (yield) [[unlikely]]
+    sched_yield();
+  return count;
 }
 
 Status Context::post_send(QueuePair* qp, std::span<const SendRequest> requests, std::size_t& posted) {

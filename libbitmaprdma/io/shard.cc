@@ -50,6 +50,7 @@ Shard::Shard(const EngineConfig& config, ReceiveSocket receive_socket, std::vect
 std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out) {
   attendance_.called();
   std::size_t count = engine_.poll_cq(cq, out);
+  if (count > 0) attendance_.polled_well();
   if (count > 0 || engine_.queue_pairs() == 0) return count;
   Instant now = monotonic_now();
   ReceivedMessage message;
@@ -70,7 +71,11 @@ std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out) {
   handle_due_timeouts(now);
   drain(now);
   if (count < out.size()) count += engine_.poll_cq(cq, out.subspan(count));  // of timeouts
-  if (count == 0) attendance_.polled_in_vain();
+  if (count == 0) {
+    attendance_.polled_in_vain();
+  } else {
+    attendance_.polled_well();
+  }
   end_call();
   return count;
 }

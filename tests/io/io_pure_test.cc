@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "io/ack_deferral.h"
+#include "io/attendance.h"
 #include "io/receive_budget.h"
 #include "io/split_batch.h"
 
@@ -132,6 +133,26 @@ TEST(AckDeferral, JoiningOtherOutputIsNoLoss) {
 TEST(AckDeferral, ZeroTurnsItOff) {
   AckDeferral deferral{Duration{}};
   for (int i = 0; i < 100; ++i) reply(deferral, i * 10, false);
+}
+
+// How many of the next `polls` vain polls give the core away.
+int yields_of(Attendance& attendance, int polls) {
+  int yields = 0;
+  for (int i = 0; i < polls; ++i) {
+    attendance.polled_in_vain();
+    if (attendance.should_yield()) ++yields;
+  }
+  return yields;
+}
+
+TEST(Attendance, WhoPollsInVainForLongGivesItsCoreAwayNowAndThen) {
+  Attendance attendance;
+  EXPECT_EQ(yields_of(attendance, 255), 0);
+  EXPECT_EQ(yields_of(attendance, 16), 1);
+  EXPECT_EQ(yields_of(attendance, 160), 10);
+  attendance.polled_well();
+  EXPECT_FALSE(attendance.should_yield());
+  EXPECT_EQ(yields_of(attendance, 255), 0);
 }
 
 }  // namespace

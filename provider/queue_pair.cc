@@ -73,6 +73,10 @@ int destroy_qp(ibv_qp* ibv) {
   QueuePairObject& qp = object_of(ibv);
   {
     Context::Session session(*qp.context);
+    session.engine().take_leave(qp.engine);
+  }
+  {
+    Context::Session session(*qp.context);
     if (const Status status = session.engine().destroy_qp(qp.engine); !status.ok()) return status.error();
   }
   {

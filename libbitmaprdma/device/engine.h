@@ -86,6 +86,11 @@ class Engine {
   // Writes back in `request.capabilities` what was granted (at least what was asked).
   Result<QueuePair*, Status> create_qp(QpCreate& request);
   Status destroy_qp(QueuePair* qp);
+  // Before a queue pair is destroyed, or the program ends with some: poll_transmit() gives out their acknowledgements
+  // several times. Nobody will be here to answer a peer that missed the last one; it would resend until its retries
+  // run out.
+  void take_leave(QueuePair* qp);
+  void take_leave();  // of all
   [[nodiscard]] std::uint32_t qp_num(const QueuePair* qp) const;
   [[nodiscard]] std::size_t queue_pairs() const;  // that exist: without one, no packet is for us
   // Checks move and mask as IBTA table 92 does: EINVAL and nothing changed where they do not fit.

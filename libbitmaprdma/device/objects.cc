@@ -94,6 +94,15 @@ Status Engine::destroy_qp(QueuePair* qp) {
   return Status::success();
 }
 
+void Engine::take_leave(QueuePair* qp) {
+  qp->take_leave();
+  impl_->touched(qp);
+}
+
+void Engine::take_leave() {
+  impl_->queue_pairs.for_each([this](QueuePair* qp) { take_leave(qp); });
+}
+
 std::size_t Engine::queue_pairs() const { return impl_->queue_pairs.size(); }
 
 std::uint32_t Engine::qp_num(const QueuePair* qp) const { return qp->identity().qpn; }

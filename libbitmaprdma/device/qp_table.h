@@ -29,6 +29,12 @@ class QpTable {
     QueuePair* qp = places_[(qpn >> slot_bits_) & mask_].get();
     return qp != nullptr && qp->identity().qpn == qpn ? qp : nullptr;
   }
+  template <class Function>
+  void for_each(Function&& function) const {
+    for (const auto& qp : places_) {
+      if (qp != nullptr) function(qp.get());
+    }
+  }
   [[nodiscard]] std::size_t size() const { return count_; }
   [[nodiscard]] std::size_t queue_pairs_max() const { return (std::size_t{1} << index_bits_) / 2; }
 

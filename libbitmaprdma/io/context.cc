@@ -199,6 +199,7 @@ void Context::leave() {
   io::Shard& shard = impl_->shard;
   for (int i = 0; i < kTriesMax; ++i) {
     if (shard.lock().try_lock()) {
+      shard.engine().take_leave();
       shard.before();
       shard.lock().unlock();
       return;

@@ -173,6 +173,10 @@ bool QueuePair::poll_control(qp::TransmitBatch& batch, Instant now) {
   return responder_.poll_acknowledgement(batch, now) || added;
 }
 
+void QueuePair::take_leave() {
+  if (identity_.can_receive()) responder_.take_leave();
+}
+
 bool QueuePair::has_output(Instant now) const {
   if (identity_.state == QpState::kErr) return responder_.has_output(now);
   return identity_.can_receive() &&

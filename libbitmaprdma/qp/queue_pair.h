@@ -42,6 +42,7 @@ class QueuePair {
   void handle_timeout(Instant now);
   [[nodiscard]] std::optional<Instant> next_timeout() const;
   bool poll_transmit(qp::TransmitBatch& batch, Instant now);
+  void take_leave();  // Engine::take_leave
   [[nodiscard]] bool has_output(Instant now) const;
   [[nodiscard]] bool only_deferrable(Instant now) const;
   // enum ibv_event_type values raised since the last call, one at a time, -1 = none.

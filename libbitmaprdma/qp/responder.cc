@@ -128,6 +128,7 @@ void Responder::acknowledge_now() {
 bool Responder::piggyback_acknowledgement(TransmitBatch& batch, Instant now) {
   return impl_->piggyback_acknowledgement(batch, now);
 }
+void Responder::take_leave() { impl_->take_leave(); }
 Responder::Snapshot Responder::snapshot() const {
   const Impl& me = *impl_;
   return {.next = me.base(),

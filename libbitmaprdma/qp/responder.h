@@ -45,6 +45,7 @@ class Responder {
   [[nodiscard]] bool has_output(Instant now) const;
   // Nothing but an acknowledgement whose delay has not run out: it may wait for data to travel behind.
   [[nodiscard]] bool only_deferrable(Instant now) const;
+  void take_leave();  // acknowledges several times
   // Data is leaving for the peer anyway: an acknowledgement that waits for its delay becomes due now.
   void acknowledge_now();
   // One that is due goes into the batch's last data packet where it can; else poll_acknowledgement() has it.

@@ -56,6 +56,8 @@ struct Responder::Impl {
     bool forced = false;        // due now
     std::uint32_t packets = 0;  // since the last one
     Instant since;              // of the first of them
+    std::uint32_t copies = 0;   // to send behind the next one
+    std::uint32_t repeats = 0;  // data batches that are still to say it once more
     bool echo_valid = false;    // the newest bitmap packet's timestamp
     std::uint8_t echo_path = 0;
     std::uint64_t echo = 0;
@@ -121,6 +123,7 @@ struct Responder::Impl {
   void note_for_acknowledgement(const wire::Packet& packet, Instant now);
   void acknowledge_soon(Instant now);
   void acknowledge_copy(Instant now);
+  void take_leave();
   bool poll_acknowledgement(TransmitBatch& batch, Instant now);
   bool piggyback_acknowledgement(TransmitBatch& batch, Instant now);
   void acknowledged(std::uint8_t syndrome, Instant now);

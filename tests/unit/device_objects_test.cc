@@ -90,6 +90,54 @@ TEST(Objects, CompletionsOfADestroyedQueuePairAreGone) {
   EXPECT_TRUE(pair.poll(0).empty());
 }
 
+// A program ends when all that it waited for has come; its peer must not be left without an acknowledgement that was
+// lost.
+TEST(Objects, WhoTakesLeaveAcknowledgesSeveralTimes) {
+  TwoEngines pair;
+  int acknowledgements = 0;
+  pair.drop = [&](const Sent& sent) {
+    return sent.from == 1 && sent.control(wire::Control::kBitmapAck) && ++acknowledgements <= 4;
+  };
+  ASSERT_TRUE(pair.post(0, pair.write(0, 0, 100, 1)).ok());
+  pair.run_for(20_us);
+  EXPECT_EQ(acknowledgements, 1);
+  pair.side[1].engine->take_leave();
+  pair.round();
+  EXPECT_EQ(acknowledgements, 5);
+  ASSERT_TRUE(pair.side[1].engine->destroy_qp(pair.side[1].qp).ok());
+  pair.run_for(20_us);
+  const auto completions = pair.poll(0);
+  ASSERT_EQ(completions.size(), 1u);
+  EXPECT_EQ(completions[0].status, CompletionStatus::kSuccess);
+}
+
+// A reply tells what it replies to, if only it comes: the completion of a send is there before that of its reply.
+TEST(Objects, AReplyRepeatsAnAcknowledgementThatWasLost) {
+  for (const unsigned replies_lost : {0u, 1u}) {
+    TwoEngines pair;
+    pair.drop = [&](const Sent& sent) {
+      return sent.from == 1 && (sent.control(wire::Control::kBitmapAck) || (sent.data() && sent.copy <= replies_lost));
+    };
+    ASSERT_TRUE(pair.post_receive(0, 0, 100, 7).ok());
+    ASSERT_TRUE(pair.post(0, pair.write(0, 0, 100, 1)).ok());
+    pair.run_for(20_us);
+    EXPECT_TRUE(pair.poll(0).empty());
+    ASSERT_TRUE(pair.post(1, pair.request(1, WorkOpcode::kSend, 0, 100, 2)).ok());
+    for (int i = 0; i < 1000 && pair.poll_receives(0).empty(); ++i) {
+      EXPECT_TRUE(pair.poll(0).empty());
+      pair.run_for(1_us);
+    }
+    EXPECT_EQ(pair.poll(0).size(), 1u) << replies_lost;
+  }
+}
+
+TEST(Objects, WhoHasReceivedNothingTakesLeaveInSilence) {
+  TwoEngines pair;
+  pair.side[0].engine->take_leave();
+  pair.round();
+  EXPECT_TRUE(pair.wire.empty());
+}
+
 TEST(Objects, NotificationsComeOnceAnArm) {
   TwoEngines pair;
   auto& side = pair.side[0];

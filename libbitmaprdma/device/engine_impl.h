@@ -37,7 +37,7 @@ struct Engine::Impl {
   void note_changes(QueuePair* qp);  // deadline and events only
   void refresh_timers();
   void collect_notices();
-  [[nodiscard]] bool icrc_holds(const Datagram& datagram, const wire::Packet& packet);
+  [[nodiscard]] bool icrc_holds(const Datagram& datagram, const wire::Packet& packet, wire::IcrcFlow& flow);
   void drop(const Datagram& datagram, DropReason reason);
 };
 

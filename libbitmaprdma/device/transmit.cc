@@ -11,8 +11,8 @@ bool Engine::poll_transmit(TransmitBuffer& buffer, Transmit& out, Instant now) {
     qp::TransmitBatch batch(buffer, me.config);
     me.ready.remove(qp);
     const bool added = qp->poll_transmit(batch, now);
-    // One that sent comes again until it has nothing more; one that did not waits for the next event.
-    if (added) me.ready.push_back(qp);
+    // One that sent comes again while it has more; one that did not waits for the next event.
+    if (added && qp->has_output(now)) me.ready.push_back(qp);
     me.note_changes(qp);
     if (!batch.finish(out)) continue;
     me.environment.count(Counter::kSentPackets, out.segments);

@@ -243,6 +243,8 @@ bool Shard::send_batch(const Transmit& transmit) {
   const SendReport report = transmit_sockets_[transmit.path].send(transmit);
   if (report.refused > 0) [[unlikely]]
     statistics_.add(Counter::kSendFailed, report.refused);
+  if (report.unreachable) [[unlikely]]
+    statistics_.add(Counter::kPeerUnreachable);
   if (report.blocked) [[unlikely]] {
     statistics_.add(Counter::kSendBlocked);
     pending_ = transmit;

@@ -121,7 +121,8 @@ TransmitSocket::TransmitSocket(TransmitSocket&& other) noexcept
       port_(other.port_),
       packets_done_(other.packets_done_),
       gso_refusals_(other.gso_refusals_),
-      scratch_(std::move(other.scratch_)) {}
+      scratch_(std::move(other.scratch_)),
+      peers_(std::move(other.peers_)) {}
 
 TransmitSocket::~TransmitSocket() {
   if (fd_ >= 0) close(fd_);
@@ -133,6 +134,12 @@ Result<TransmitSocket, ContextError> TransmitSocket::open(const TransmitSocketOp
     return ContextError{error, std::string{"no UDP socket to send from can be opened: "} + std::strerror(error) +
                                    "; see the limits on open files (ulimit -n) and on ports in use"};
   socket.gso_ = options.gso && socket.probe_gso();
+  if (options.connect) {
+    socket.peers_ = std::make_unique<PeerSockets>(PeerSockets::Options{.source_port = socket.port_,
+                                                                       .destination_port = options.destination_port,
+                                                                       .ifindex = options.ifindex,
+                                                                       .send_buffer_bytes = options.send_buffer_bytes});
+  }
   return socket;
 }
 
@@ -155,6 +162,8 @@ int TransmitSocket::open_socket() {
   const sock_fprog program{1, &nothing};
   setsockopt(fd_, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
   bind_port();
+  // Only now: the sockets connected to peers may share the port, other contexts may not.
+  if (options_.connect) set_option(fd_, SOL_SOCKET, SO_REUSEPORT, 1);
   return port_ != 0 ? 0 : (errno != 0 ? errno : EADDRINUSE);
 }
 
@@ -205,15 +214,18 @@ bool TransmitSocket::probe_gso() {
 SendReport TransmitSocket::send(const Transmit& transmit) {
   SendReport report;
   bool singly = packets_done_ > 0 || (transmit.segments > 1 && !gso_);
+  if (!singly && peers_ != nullptr && send_connected(transmit, report)) return report;
+  const bool unreachable = report.unreachable;
   if (!singly) {
     report = send_whole(transmit, singly);
+    report.unreachable = unreachable;
     if (!singly) {
       if (transmit.segments > 1) gso_refusals_ = 0;
       return report;
     }
     ++gso_refusals_;
   }
-  report = SendReport{};
+  report = SendReport{.unreachable = unreachable};
   send_singly(transmit, report);
   // Refused either way: the packets are at fault, not GSO.
   if (report.refused > 0) gso_refusals_ = 0;
@@ -223,6 +235,28 @@ SendReport TransmitSocket::send(const Transmit& transmit) {
 
 std::uint32_t TransmitSocket::give_up(const Transmit& transmit) {
   return transmit.segments - std::exchange(packets_done_, 0u);
+}
+
+// False: not sent. Then the unconnected socket tells whether it is the batch, the route or only an error of the past.
+bool TransmitSocket::send_connected(const Transmit& transmit, SendReport& report) {
+  const int fd = peers_->find(transmit);
+  if (fd < 0) return false;
+  Control control;
+  if (transmit.segments > 1) control.add(SOL_UDP, UDP_SEGMENT, transmit.segment_bytes);
+  msghdr message{};
+  control.attach(message);
+  message.msg_iov = reinterpret_cast<iovec*>(const_cast<Slice*>(transmit.slices.data()));
+  message.msg_iovlen = transmit.slices.size();
+  ssize_t sent;
+  do {
+    sent = syscall(SYS_sendmsg, fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  } while (sent < 0 && errno == EINTR);
+  if (sent >= 0) [[likely]]
+    return true;
+  const int error = errno;
+  report.unreachable = error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH;
+  peers_->failed(fd, error);
+  return false;
 }
 
 SendReport TransmitSocket::send_whole(const Transmit& transmit, bool& retry_singly) {

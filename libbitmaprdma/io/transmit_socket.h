@@ -3,8 +3,9 @@
 // A batch leaves as one GSO message where the kernel and the route can, else packet by packet; the packets are the
 // same. Unconnected and with "don't fragment", because then Linux writes identification 0, 1, 2, ... into a batch's
 // IPv4 headers, which the ICRC of standard packets covers. One AF_INET6 socket serves both families: a second one for
-// IPv4 would need the same port number and be no faster (sending to ::ffff:a.b.c.d was measured equal). It receives
-// nothing: a filter drops whatever arrives. One thread at a time.
+// IPv4 would need the same port number and be no faster (sending to ::ffff:a.b.c.d was measured equal). Batches of
+// bitmap mode go by a socket connected to their peer where that has one. It receives nothing: a filter drops whatever
+// arrives. One thread at a time.
 #pragma once
 
 #include <array>
@@ -16,12 +17,14 @@
 #include "base/datagram.h"
 #include "base/result.h"
 #include "bitmaprdma/context.h"
+#include "io/peer_sockets.h"
 #include "io/split_batch.h"
 
 namespace brdma::io {
 
 struct TransmitSocketOptions {
   bool gso = true;            // false: never try (tests, or a kernel known to be bad)
+  bool connect = true;        // to the peers sent to most (io/peer_sockets.h)
   std::uint32_t ifindex = 0;  // interface of link-local addresses
   int send_buffer_bytes = 1 << 20;
   std::uint16_t destination_port = kRoceUdpPort;
@@ -32,6 +35,7 @@ struct SendReport {
   bool blocked = false;       // no room: call send() again with the same Transmit, its memory unchanged
   std::uint32_t refused = 0;  // packets that the system refused for good: lost, to be counted
   int error = 0;              // why (errno), of the last refused one
+  bool unreachable = false;   // the system told of an ICMP error of earlier packets; these left all the same
 };
 
 class TransmitSocket {
@@ -49,6 +53,8 @@ class TransmitSocket {
   [[nodiscard]] std::uint16_t port() const { return port_; }
   // False: batches leave packet by packet.
   [[nodiscard]] bool gso() const { return gso_; }
+  // Peers that have a connected socket.
+  [[nodiscard]] std::size_t connected() const { return peers_ == nullptr ? 0 : peers_->connected(); }
 
  private:
   struct Address;
@@ -58,6 +64,7 @@ class TransmitSocket {
   void bind_port();
   [[nodiscard]] bool probe_gso();
   [[nodiscard]] SendReport send_whole(const Transmit& transmit, bool& retry_singly);
+  [[nodiscard]] bool send_connected(const Transmit& transmit, SendReport& report);
   void send_singly(const Transmit& transmit, SendReport& report);
   void correct_icrc(const Transmit& transmit, std::span<iovec> pieces, PacketPieces& packet, std::byte* copy) const;
 
@@ -69,6 +76,7 @@ class TransmitSocket {
   std::uint32_t packets_done_ = 0;    // of the batch that was blocked half-way
   std::uint32_t gso_refusals_ = 0;    // in a row, of batches whose packets went singly
   std::unique_ptr<Scratch> scratch_;  // for sending singly
+  std::unique_ptr<PeerSockets> peers_;
 };
 
 }  // namespace brdma::io

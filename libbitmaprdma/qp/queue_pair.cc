@@ -136,7 +136,8 @@ bool QueuePair::poll_transmit(qp::TransmitBatch& batch, Instant now) {
                  .destination = identity_.attributes.peer_address,
                  .path = 0,
                  .traffic_class = identity_.attributes.traffic_class,
-                 .hop_limit = identity_.attributes.hop_limit});
+                 .hop_limit = identity_.attributes.hop_limit},
+                sent_flow_);
   }
   if (identity_.state == QpState::kErr) return responder_.poll_responses(batch, now);
   bool added = false;

@@ -55,6 +55,7 @@ class QueuePair {
   bool in_ready_list = false;
   bool timer_is_stale = false;  // listed among those whose deadline is to be asked again
   std::size_t timer_slot = static_cast<std::size_t>(-1);
+  wire::IcrcFlow received_flow;  // of the packets that came last
 
  private:
   // --- modify.cc ---
@@ -87,6 +88,7 @@ class QueuePair {
   qp::Requester requester_;
   qp::Responder responder_;
   Negotiation negotiation_;
+  wire::IcrcFlow sent_flow_;
   std::uint32_t async_events_ = 0;  // bit n: enum ibv_event_type n was raised
   bool drain_wanted_ = false;       // SQD: tell when the send queue is drained
   bool requests_first_ = false;     // the last batch was full before our requests had their turn

@@ -22,16 +22,18 @@ bool ignores_identification(std::uint8_t opcode) { return opcode >= wire::kTrans
 TransmitBatch::TransmitBatch(TransmitBuffer& buffer, const EngineConfig& config)
     : buffer_(buffer), config_(config), segments_max_(std::clamp<std::size_t>(config.segments_max, 1, kSegmentsMax)) {}
 
-void TransmitBatch::begin(const Destination& destination) {
+void TransmitBatch::begin(const Destination& destination, wire::IcrcFlow& flow) {
   BRDMA_CHECK(segments_ == 0);
   destination_ = destination;
   begun_ = true;
   v4_ = destination.source.is_v4();
-  icrc_path_ = wire::IcrcPath{.source = destination.source,
-                              .destination = destination.destination,
-                              .source_port = config_.source_ports[destination.path],
-                              .destination_port = kRoceUdpPort,
-                              .ip_id = 0};
+  const wire::IcrcPath path{.source = destination.source,
+                            .destination = destination.destination,
+                            .source_port = config_.source_ports[destination.path],
+                            .destination_port = kRoceUdpPort,
+                            .ip_id = 0};
+  if (!flow.is(path)) flow = wire::IcrcFlow{path};
+  flow_ = &flow;
 }
 
 bool TransmitBatch::fits(std::size_t packet_bytes, std::size_t payload_slices, bool bitmap) const {
@@ -71,8 +73,8 @@ void TransmitBatch::add(const wire::Packet& packet, std::span<const Slice> paylo
 void TransmitBatch::seal() {
   if (!open_.any) return;
   open_.any = false;
-  icrc_path_.ip_id = open_.ip_id;
-  wire::Icrc icrc(icrc_path_, open_.bytes(), ConstBytes{buffer_.headers.data() + open_.headers_at, open_.headers_size});
+  const MutableBytes headers{buffer_.headers.data() + open_.headers_at, open_.headers_size};
+  wire::Icrc icrc(*flow_, open_.ip_id, open_.bytes(), headers);
   if (open_.payload_bytes > 0) {
     for (std::size_t i = open_.first_slice; i < slices_; ++i) {
       icrc.update(ConstBytes{static_cast<const std::byte*>(buffer_.slices[i].data), buffer_.slices[i].size});
@@ -93,8 +95,7 @@ void TransmitBatch::add_control(const wire::Bth& bth, ConstBytes body) {
   std::memcpy(packet + wire::kBthSize, body.data(), body.size());
   const std::size_t covered = wire::kBthSize + body.size();
   header_used_ += covered;
-  icrc_path_.ip_id = 0;
-  const wire::Icrc icrc(icrc_path_, covered + wire::kIcrcSize, ConstBytes{packet, covered});
+  const wire::Icrc icrc(*flow_, 0, covered + wire::kIcrcSize, MutableBytes{packet, covered});
   append_trailer(0, icrc.finish());
   count_packet(covered + wire::kIcrcSize);
 }

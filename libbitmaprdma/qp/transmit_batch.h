@@ -28,7 +28,9 @@ class TransmitBatch {
     IpAddress source, destination;
     std::uint8_t path = 0, traffic_class = 0, hop_limit = 64;
   };
-  void begin(const Destination& destination);
+  void begin(const Destination& destination) { begin(destination, own_flow_); }
+  // `flow`: kept by the caller for all batches to this address; made anew where it is another's.
+  void begin(const Destination& destination, wire::IcrcFlow& flow);
   [[nodiscard]] bool begun() const { return begun_; }
   [[nodiscard]] std::size_t packets() const { return segments_; }
   [[nodiscard]] std::uint8_t path() const { return destination_.path; }
@@ -65,7 +67,8 @@ class TransmitBatch {
   TransmitBuffer& buffer_;
   const EngineConfig& config_;
   Destination destination_;
-  wire::IcrcPath icrc_path_;
+  wire::IcrcFlow* flow_ = nullptr;
+  wire::IcrcFlow own_flow_;
   bool v4_ = false;
   bool begun_ = false;
   bool standard_ = false;

@@ -21,11 +21,33 @@ struct IcrcPath {
   std::uint16_t ip_id = 0;  // IPv4 only
 };
 
+// What lies before BTH, for all packets of one flow: the CRC over it is computed once, and the sizes and the
+// identification of a packet are then worked in by look-ups (CRC is linear). Keep one where a flow's packets pass.
+class IcrcFlow {
+ public:
+  IcrcFlow() = default;
+  explicit IcrcFlow(const IcrcPath& path);  // ip_id is not looked at
+  [[nodiscard]] bool is(const IcrcPath& path) const {
+    return path.source_port == source_port_ && path.destination_port == destination_port_ && path.source == source_ &&
+           path.destination == destination_;
+  }
+  // The CRC over everything before BTH. `udp_payload_size` counts BTH up to and including the ICRC.
+  [[nodiscard]] std::uint32_t before_bth(std::size_t udp_payload_size, std::uint16_t ip_id) const;
+
+ private:
+  IpAddress source_, destination_;
+  std::uint16_t source_port_ = 0, destination_port_ = 0;
+  bool v4_ = false;
+  std::uint32_t without_sizes_ = 0;
+};
+
 // A CRC in progress: update() over payload pieces and the pad in order, then finish().
 class Icrc {
  public:
   // `udp_payload_size` counts BTH up to and including the ICRC. `headers`: BTH and what follows it up to the payload.
   Icrc(const IcrcPath& path, std::size_t udp_payload_size, ConstBytes headers);
+  // The same where the flow is known. The headers are masked in place while this reads them, and are as before after.
+  Icrc(const IcrcFlow& flow, std::uint16_t ip_id, std::size_t udp_payload_size, MutableBytes headers);
   void update(ConstBytes bytes);
   [[nodiscard]] std::uint32_t finish() const { return state_; }  // store with store_le32 at the packet's end
 
@@ -35,6 +57,7 @@ class Icrc {
 
 // ICRC of a whole UDP payload (at least BTH and ICRC), its last four bytes excluded; and the one it carries.
 [[nodiscard]] std::uint32_t packet_icrc(const IcrcPath& path, ConstBytes udp_payload);
+[[nodiscard]] std::uint32_t packet_icrc(const IcrcFlow& flow, std::uint16_t ip_id, ConstBytes udp_payload);
 [[nodiscard]] std::uint32_t stored_icrc(ConstBytes udp_payload);
 
 // Standard packets over IPv4 through a UDP socket: the identification is unknown, and the ICRC covers it. CRC is

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <numeric>
@@ -14,6 +15,7 @@
 
 #include "io/receive_budget.h"
 #include "io/receive_socket.h"
+#include "io/socket_address.h"
 #include "io/transmit_socket.h"
 #include "private_network.h"
 #include "test_lease.h"
@@ -305,6 +307,97 @@ TEST(Sockets, OverflowIsCounted) {
   EXPECT_EQ(receive_all(receiver).size(), 1u);
   EXPECT_EQ(receiver.take_overflow(), kSent - first);
   EXPECT_EQ(receiver.take_overflow(), 0u);
+}
+
+// The peers sent to most have a connected socket of their own: the same packets, from the same port.
+TEST(Sockets, PeersSentToMostAreConnected) {
+  for (const bool v4 : {true, false}) {
+    const IpAddress loopback = v4 ? kLoopback4 : kLoopback6;
+    auto leases = make_leases(1);
+    ReceiveSocket receiver{leases[0].socket_fd, true};
+    TransmitSocket sender = open_or_die();
+    Batch batch{loopback, loopback, 100, 3};
+    Batch single{loopback, loopback, 100, 1};
+    batch.transmit.traffic_class = single.transmit.traffic_class = 0x28;
+    for (unsigned i = 0; i < 2 * PeerSockets::kBatchesToConnect; ++i) {
+      EXPECT_EQ(sender.connected(), i < PeerSockets::kBatchesToConnect ? 0u : 1u) << i;
+      EXPECT_EQ(sender.send(i % 2 == 0 ? batch.transmit : single.transmit).refused, 0u);
+      const auto packets = receive_all(receiver);
+      expect_numbered(packets, i % 2 == 0 ? 3 : 1, 100);
+      EXPECT_EQ(packets[0].about.source_port, sender.port());
+      EXPECT_EQ(packets[0].about.source, loopback);
+      EXPECT_EQ(packets[0].about.destination, loopback);
+      EXPECT_EQ(packets[0].about.traffic_class, 0x28);
+    }
+    // Nobody else has the port; and nothing gets into the connected socket either.
+    TransmitSocket other = open_or_die();
+    EXPECT_NE(other.port(), sender.port());
+  }
+}
+
+// Their ICRC covers the identification, which a connected socket counts up.
+TEST(Sockets, StandardPacketsGoByTheUnconnectedSocket) {
+  auto leases = make_leases(1);
+  ReceiveSocket receiver{leases[0].socket_fd, true};
+  TransmitSocket sender = open_or_die();
+  Batch batch{kLoopback4, kLoopback4, 100, 1};
+  batch.transmit.standard = true;
+  for (unsigned i = 0; i < 2 * PeerSockets::kBatchesToConnect; ++i) EXPECT_EQ(sender.send(batch.transmit).refused, 0u);
+  EXPECT_EQ(sender.connected(), 0u);
+  EXPECT_EQ(receive_all(receiver).size(), 2 * PeerSockets::kBatchesToConnect);
+}
+
+TEST(Sockets, MorePeersThanPlacesGiveWay) {
+  TransmitSocket sender = open_or_die();
+  for (std::uint8_t peer = 1; peer <= 2 * PeerSockets::kPeersMax; ++peer) {
+    Batch batch{kLoopback4, IpAddress::v4(127, 0, 1, peer), 100, 1};
+    for (unsigned i = 0; i < PeerSockets::kBatchesToConnect; ++i) EXPECT_EQ(sender.send(batch.transmit).refused, 0u);
+    EXPECT_EQ(sender.connected(), std::min<std::size_t>(peer, PeerSockets::kPeersMax));
+  }
+  // In turn, none often enough in a row: they leave all the same, by the unconnected one.
+  for (unsigned i = 0; i < 4 * PeerSockets::kBatchesToConnect; ++i) {
+    Batch batch{kLoopback4, IpAddress::v4(127, 0, 2, static_cast<std::uint8_t>(1 + i % 2)), 100, 1};
+    EXPECT_EQ(sender.send(batch.transmit).refused, 0u);
+  }
+  EXPECT_EQ(sender.connected(), PeerSockets::kPeersMax);
+}
+
+// A port unreachable comes back as the error of the next send on a connected socket, which then has not sent.
+TEST(Sockets, APeerThatDoesNotListenIsToldAndNothingIsLost) {
+  const int listener = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  ASSERT_GE(listener, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr = to_in_addr(kLoopback4);
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(bind(listener, reinterpret_cast<const sockaddr*>(&address), size), 0);
+  ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  TransmitSocket sender = open_or_die({.destination_port = ntohs(address.sin_port)});
+  Batch batch{kLoopback4, kLoopback4, 100, 1};
+  const auto send_some = [&] {
+    unsigned unreachable = 0;
+    for (unsigned i = 0; i < 2 * PeerSockets::kBatchesToConnect; ++i) {
+      const SendReport report = sender.send(batch.transmit);
+      EXPECT_EQ(report.refused, 0u);
+      unreachable += report.unreachable ? 1 : 0;
+    }
+    return unreachable;
+  };
+  EXPECT_EQ(send_some(), 0u);
+  EXPECT_EQ(sender.connected(), 1u);
+  std::array<std::byte, 200> ignored;
+  unsigned arrived = 0;
+  while (recv(listener, ignored.data(), ignored.size(), MSG_DONTWAIT) > 0) ++arrived;
+  EXPECT_EQ(arrived, 2 * PeerSockets::kBatchesToConnect);
+  close(listener);
+  EXPECT_GT(send_some(), 0u);
+  EXPECT_EQ(sender.connected(), 1u) << "as good as before";
+  const int again = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(bind(again, reinterpret_cast<const sockaddr*>(&address), size), 0);
+  EXPECT_LE(send_some(), 1u) << "the last one's error";
+  for (arrived = 0; recv(again, ignored.data(), ignored.size(), MSG_DONTWAIT) > 0;) ++arrived;
+  EXPECT_EQ(arrived, 2 * PeerSockets::kBatchesToConnect);
+  close(again);
 }
 
 // Nobody empties a sending socket's receive buffer, so nothing may get into it.

@@ -166,5 +166,52 @@ TEST(Icrc, LeavesNoUpperHalvesOfVectorRegistersInUse) {
 
 TEST(Icrc, IsStoredLittleEndian) { EXPECT_EQ(stored_icrc(hex("00000000 11223344")), 0x44332211u); }
 
+// One flow, worked in by look-ups: the same as from the bytes, for each size and identification.
+TEST(IcrcFlow, GivesWhatThePathGives) {
+  IcrcPath v6 = kPathV4;
+  v6.source.bytes[0] = v6.destination.bytes[0] = 0xFD;
+  Random random(7, "icrc flow");
+  for (IcrcPath path : {kPathV4, v6}) {
+    const IcrcFlow flow{path};
+    EXPECT_TRUE(flow.is(path));
+    for (std::size_t size = kBthSize + kIcrcSize; size <= 9000; size += size < 400 ? 1 : 509) {
+      Bytes packet(size);
+      for (std::byte& byte : packet) byte = static_cast<std::byte>(random.next());
+      path.ip_id = static_cast<std::uint16_t>(random.next());
+      const std::uint32_t expected = packet_icrc(path, packet);
+      ASSERT_EQ(packet_icrc(flow, path.ip_id, packet), expected) << size;
+      // In pieces, headers first; they are left as they were.
+      const Bytes before = packet;
+      const std::size_t headers = kBthSize + random.below(size - kIcrcSize - kBthSize + 1);
+      Icrc icrc{flow, path.ip_id, size, MutableBytes{packet}.first(headers)};
+      icrc.update(ConstBytes{packet}.subspan(headers, size - kIcrcSize - headers));
+      ASSERT_EQ(icrc.finish(), expected) << size << " " << headers;
+      ASSERT_EQ(packet, before);
+    }
+  }
+}
+
+TEST(IcrcFlow, IsOfItsPathAlone) {
+  const IcrcFlow flow{kPathV4};
+  IcrcPath path = kPathV4;
+  path.ip_id ^= 1;
+  EXPECT_TRUE(flow.is(path)) << "not part of the flow";
+  for (std::size_t i = 0; i < 16; ++i) {
+    path = kPathV4;
+    path.source.bytes[i] ^= 1;
+    EXPECT_FALSE(flow.is(path)) << i;
+    path = kPathV4;
+    path.destination.bytes[i] ^= 0x80;
+    EXPECT_FALSE(flow.is(path)) << i;
+  }
+  path = kPathV4;
+  ++path.source_port;
+  EXPECT_FALSE(flow.is(path));
+  path = kPathV4;
+  ++path.destination_port;
+  EXPECT_FALSE(flow.is(path));
+  EXPECT_FALSE(IcrcFlow{}.is(kPathV4));
+}
+
 }  // namespace
 }  // namespace brdma::wire

@@ -90,19 +90,29 @@ class Cases:
         expect("/nonexistent/brdmad" in done.stderr and "BRDMA_DAEMON" in done.stderr, f"does not say what to do:\n{done.stderr}")
 
     def port_taken(self):
-        holder = "python3 -c 'import socket,time; s=socket.socket(socket.AF_INET6,socket.SOCK_DGRAM); s.bind((\"::\",4791)); print(1,flush=True); time.sleep(20)' > /tmp/taken.$$ & for i in $(seq 200); do [ -s /tmp/taken.$$ ] && break; sleep 0.05; done; rm -f /tmp/taken.$$;"
-        done = self.alone(f"bash -c '{self.brdma} run -- ibv_devinfo; r=$?; kill %1 2>/dev/null; exit $r'", setup=holder + " export BRDMA_LO=1;")
+        # The holder of the port runs the program, so that it ends with it.
+        holder = "import socket, subprocess, sys; s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); s.bind(('::', 4791)); sys.exit(subprocess.run(sys.argv[1:]).returncode)"
+        done = self.alone(f'python3 -c "{holder}" {self.brdma} run -- ibv_devinfo', environment={"BRDMA_LO": "1"})
         expect(done.returncode != 0, "it ended well")
-        expect("4791" in done.stderr, f"does not name the port:\n{done.stderr}")
+        expect("4791" in done.stderr and "python3" in done.stderr, f"does not name the port and its holder:\n{done.stderr}")
 
     def no_network(self):
         done = self.alone(f"{self.brdma} run -- ibv_devices", setup="ip link set lo down;")
         expect("no network interface is up" in done.stderr + done.stdout, f"does not say why there is no device:\n{done.stdout}{done.stderr}")
 
+    # Of the places for the device files: a file system without a free block, and ones without a free inode.
+    FULL_RUNTIME = "mount -t tmpfs -o nr_inodes=2 tmpfs /tmp; mkdir /tmp/run; mount -t tmpfs -o size=4k tmpfs /tmp/run; dd if=/dev/zero of=/tmp/run/fill bs=4k count=1 2>/dev/null; export XDG_RUNTIME_DIR=/tmp/run;"
+    FULL_SHM = "mount -t tmpfs -o nr_inodes=1 tmpfs /dev/shm;"
+
     def full_disk(self):
-        setup = "d=$(mktemp -d); mount -t tmpfs -o size=4k,nr_inodes=3 tmpfs $d; mount -t tmpfs -o size=4k,nr_inodes=2 tmpfs /tmp; export XDG_RUNTIME_DIR=$d BRDMA_LO=1; dd if=/dev/zero of=$d/fill bs=4k count=2 2>/dev/null || true;"
-        done = self.alone(f"{self.brdma} run -- ibv_devices", setup=setup)
-        expect("XDG_RUNTIME_DIR" in done.stderr, f"does not say what to do:\n{done.stdout}{done.stderr}")
+        done = self.alone(f"{self.brdma} run -- ibv_devices", setup=self.FULL_RUNTIME + self.FULL_SHM, environment={"BRDMA_LO": "1"})
+        for words in ("set XDG_RUNTIME_DIR", "/tmp/run/brdma", "/dev/shm/brdma", "No space left"):
+            expect(words in done.stderr, f"does not say what is full and what to do ({words}):\n{done.stdout}{done.stderr}")
+        expect("brdma_lo" not in done.stdout, f"shows a device whose files cannot be there:\n{done.stdout}")
+
+    def one_place_left(self):
+        done = self.alone(f"{self.brdma} run -- ibv_devices", setup=self.FULL_RUNTIME, environment={"BRDMA_LO": "1"})
+        expect(done.returncode == 0 and "brdma_lo" in done.stdout, f"does not use the place that is left:\n{done.stdout}{done.stderr}")
 
     def no_such_program(self):
         done = subprocess.run([self.brdma, "run", "--", "no-such-program-here"], capture_output=True, text=True, timeout=10)
@@ -121,10 +131,10 @@ def main():
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     cases = Cases(options.build)
-    names = ["no_such_program", "misuse", "no_daemon", "port_taken", "no_network", "full_disk", "peer_dies"]
+    names = ["no_such_program", "misuse", "no_daemon", "port_taken", "no_network", "full_disk", "one_place_left", "peer_dies"]
     passed = failed = 0
     for name in names:
-        if options.only not in name:
+        if options.only not in ("", name):
             continue
         try:
             getattr(cases, name)()

@@ -28,61 +28,79 @@ CERTAIN_PACKETS = 2000
 WITH_EVENTS = {"ib_send_bw", "ib_send_lat", "ib_read_bw", "ib_read_lat", "ib_atomic_bw", "ib_atomic_lat"}
 
 
+# Sizes to 8 MiB with perftest's default 1000 iterations and more would move tens of gigabytes: fewer where sizes are swept.
 def bandwidth(tool, impaired):
-    # Sizes to 8 MiB with perftest's default 5000 iterations would be 80 GB: fewer iterations where sizes are swept.
-    sweep = ["-n", "20"] if impaired else ["-n", "200"]
-    tail = ["-n", "5"] if impaired else ["-n", "20"]
     return [
         [tool],
-        [tool, "-a", *sweep],
+        [tool, "-a", "-n", "20" if impaired else "100"],
         [tool, "-b", "-n", "1000"],
         [tool, "-q", "4", "-n", "1000"],
         [tool, "-n", "20000", "-s", "64"],
         [tool, "-s", "2", "-n", "1000"],
-        [tool, "-s", "8388608", *tail],
+        [tool, "-s", "8388608", "-n", "5" if impaired else "20"],
     ] + ([[tool, "-e", "-n", "1000"]] if tool in WITH_EVENTS else [])
 
 
 def latency(tool, impaired):
-    sweep = ["-n", "20"] if impaired else ["-n", "200"]
-    cases = [
+    return [
         [tool],
-        [tool, "-a", *sweep],
-        [tool, "-n", "20000", "-s", "8"] if not impaired else [tool, "-n", "5000", "-s", "8"],
-        [tool, "-s", "8388608", "-n", "10" if not impaired else "5"],
+        [tool, "-a", "-n", "20"],
+        [tool, "-n", "20000", "-s", "8"],
+        [tool, "-s", "8388608", "-n", "5" if impaired else "10"],
+    ] + ([[tool, "-e", "-n", "500"]] if tool in WITH_EVENTS else [])
+
+
+# The default lane: a taste of what the matrix does at length.
+def short_bandwidth(tool, impaired):
+    if impaired:
+        return [[tool, "-n", "500"]]
+    return [[tool], [tool, "-a", "-n", "5"]] + ([[tool, "-e", "-n", "200"]] if tool in WITH_EVENTS else [])
+
+
+def short_latency(tool, impaired):
+    return [[tool]] + ([[tool, "-e", "-n", "200"]] if tool in WITH_EVENTS else [])
+
+
+def atomic(impaired):
+    cases = []
+    for tool in ("ib_atomic_bw", "ib_atomic_lat"):
+        for kind in ("FETCH_AND_ADD", "CMP_AND_SWAP"):
+            cases.append([tool, "-A", kind])
+        cases.append([tool, "-e", "-n", "500"])
+    return cases + [["ib_atomic_bw", "-b", "-n", "1000"], ["ib_atomic_bw", "-q", "4", "-n", "1000"], ["ib_atomic_bw", "-n", "20000"], ["ib_atomic_lat", "-n", "20000"]]
+
+
+def pingpong(impaired):
+    count = "200" if impaired else "1000"
+    return [["ibv_rc_pingpong"], ["ibv_rc_pingpong", "-e"], ["ibv_rc_pingpong", "-g", "1"], ["ibv_rc_pingpong", "-g", "1", "-e", "-n", count]] + [
+        ["ibv_rc_pingpong", "-g", "1", "-s", size, "-n", count] for size in ("1", "4096", "65536", "1048576")
     ]
-    return cases + ([[tool, "-e", "-n", "500"]] if tool in WITH_EVENTS else [])
 
 
-def cases_of(group, network, build):
+def integrity(own, impaired):
+    rounds = "16" if impaired else "24"
+    polling = [[own, "-s", str(seed), "-n", rounds] for seed in (1, 2, 3, 4)]
+    events = [[own, "-s", str(seed), "-n", rounds, "-e"] for seed in (5, 6)]
+    return polling + events + [[own, "-s", "7", "-n", "4", "-S", "900000"]]
+
+
+def cases_of(group, network, build, short):
     impaired = network != "clean"
     own = os.path.join(build, "bin", "verbs_integrity")
     if group == "devices":
         return [["ibv_devices"], ["ibv_devinfo", "-v"]]
     if group == "pingpong":
-        count = "200" if impaired else "1000"
-        sizes = ["1", "4096", "65536", "1048576"]
-        return (
-            [["ibv_rc_pingpong"], ["ibv_rc_pingpong", "-e"], ["ibv_rc_pingpong", "-g", "1"], ["ibv_rc_pingpong", "-g", "1", "-e", "-n", count]]
-            + [["ibv_rc_pingpong", "-g", "1", "-s", size, "-n", count] for size in sizes]
-        )
+        return [["ibv_rc_pingpong", "-g", "1"], ["ibv_rc_pingpong", "-g", "1", "-e", "-n", "200"]] if short else pingpong(impaired)
     if group == "atomic":
-        cases = []
-        for tool in ("ib_atomic_bw", "ib_atomic_lat"):
-            for kind in ("FETCH_AND_ADD", "CMP_AND_SWAP"):
-                cases.append([tool, "-A", kind])
-            cases.append([tool, "-e", "-n", "500"])
-        cases += [["ib_atomic_bw", "-b", "-n", "1000"], ["ib_atomic_bw", "-q", "4", "-n", "1000"], ["ib_atomic_bw", "-n", "20000"]]
-        return cases
+        return [["ib_atomic_bw"], ["ib_atomic_lat"]] if short else atomic(impaired)
     if group == "integrity":
-        rounds = "16" if impaired else "24"
-        polling = [[own, "-s", str(seed), "-n", rounds] for seed in (1, 2, 3, 4)]
-        events = [[own, "-s", str(seed), "-n", rounds, "-e"] for seed in (5, 6)]
-        return polling + events + [[own, "-s", "7", "-n", "4", "-S", "900000"]]
+        return integrity(own, impaired)
     if group == "unprivileged":
         return [["ibv_rc_pingpong", "-g", "1"], ["ib_write_bw", "-n", "500"], ["ib_read_lat", "-n", "200"], [own, "-s", "9", "-n", "8"]]
     tool = "ib_" + group
-    return bandwidth(tool, impaired) if group.endswith("_bw") else latency(tool, impaired)
+    if group.endswith("_bw"):
+        return (short_bandwidth if short else bandwidth)(tool, impaired)
+    return (short_latency if short else latency)(tool, impaired)
 
 
 def single(program):
@@ -129,28 +147,40 @@ def judge(report, network):
     return None
 
 
+# Copies of what the cases run, where another user can reach them: a build directory may be anywhere.
+def for_nobody(build, home):
+    os.chmod(home, 0o755)
+    for name in ("bin/brdma", "bin/brdmad", "bin/brdma-switch", "bin/verbs_integrity", "lib/libbitmaprdma.so"):
+        os.makedirs(os.path.join(home, os.path.dirname(name)), exist_ok=True)
+        shutil.copy(os.path.join(build, name), os.path.join(home, name))
+    os.mkdir(os.path.join(home, "home"), 0o700)
+    shutil.chown(os.path.join(home, "home"), "nobody")
+    return home
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", required=True)
     parser.add_argument("--network", choices=NETWORKS, required=True)
     parser.add_argument("--group", required=True)
     parser.add_argument("--only", default="", help="run only the cases whose command line holds this text")
+    parser.add_argument("--short", action="store_true", help="each program once or twice, as in the default lane")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--as-nobody", action="store_true", help="when root: run as user nobody, in a user namespace")
     parser.add_argument("--seconds", type=int, default=120, help="limit of one case")
     options = parser.parse_args()
 
-    brdma = os.path.join(options.build, "bin", "brdma")
-    cases = [c for c in cases_of(options.group, options.network, options.build) if options.only in " ".join(c)]
+    build, prefix, home = options.build, [], None
+    if options.as_nobody and os.geteuid() == 0:
+        home = tempfile.TemporaryDirectory(prefix="brdma-nobody-")
+        build = for_nobody(options.build, home.name)
+        prefix = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", "env", "-u", "XDG_RUNTIME_DIR", f"HOME={home.name}/home"]
+    brdma = os.path.join(build, "bin", "brdma")
+    cases = [c for c in cases_of(options.group, options.network, build, options.short) if options.only in " ".join(c)]
     if options.list:
         for case in cases:
             print(" ".join(case))
         return 0
-    prefix = []
-    if options.as_nobody and os.geteuid() == 0:
-        home = tempfile.mkdtemp(prefix="brdma-nobody-")
-        shutil.chown(home, "nobody")
-        prefix = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", "env", f"HOME={home}", "-u", "XDG_RUNTIME_DIR"]
     passed = failed = 0
     for case in cases:
         began = time.monotonic()

@@ -19,7 +19,12 @@ class Host::Sink : public trace::Sink {
 };
 
 Host::Host(const HostConfig& config, PacketPool& pool, TraceRecorder& recorder, const std::vector<Observer*>& observers)
-    : config_(config), pool_(pool), observers_(observers), buffer_(std::make_unique<TransmitBuffer>()) {
+    : config_(config),
+      pool_(pool),
+      observers_(observers),
+      buffer_(std::make_unique<TransmitBuffer>()),
+      random_(config.engine.seed, "stalls") {
+  if (config_.stalls.every > Duration{}) draw_stall();
   const std::uint16_t number = recorder.add_host(config.name);
   if (config.traced) sink_ = std::make_unique<Sink>(recorder, number);
   engine_ = std::make_unique<Engine>(config_.engine, statistics_, sink_.get());
@@ -37,6 +42,25 @@ void Host::handle_arrival(PacketIndex packet) {
   socket_.push_back(packet);
   socket_used_ += bytes;
   socket_packets_most_ = std::max(socket_packets_most_, static_cast<std::uint32_t>(socket_.size()));
+}
+
+// The next stall: some time after this one.
+void Host::draw_stall() {
+  const auto up_to = [this](Duration most) {
+    return Duration::from_ns(static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(most.ns()) + 1)));
+  };
+  stall_from_ = stall_until_ + up_to(config_.stalls.every * 2);
+  stall_until_ = stall_from_ + up_to(config_.stalls.length_max) + kTick;
+}
+
+bool Host::is_away(Instant now) {
+  while (config_.stalls.every > Duration{} && now >= stall_from_) {
+    if (now < stall_until_) paused_until_ = std::max(paused_until_.value_or(stall_until_), stall_until_);
+    draw_stall();
+  }
+  if (paused_until_ && now < *paused_until_) return true;
+  paused_until_.reset();
+  return false;
 }
 
 std::optional<Instant> Host::next_wake(Instant now) const {

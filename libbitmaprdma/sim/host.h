@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/random.h"
 #include "base/ring.h"
 #include "base/units.h"
 #include "device/engine.h"
@@ -28,6 +29,12 @@ class Observer {
   virtual void received(const Host& by, const Packet& packet, Instant now) = 0;
 };
 
+// A busy machine: once in about `every` the process loses its core, for up to `length_max`.
+struct Stalls {
+  Duration every{};  // 0: never
+  Duration length_max{};
+};
+
 struct HostConfig {
   std::string name = "host";  // in stories
   IpAddress address;
@@ -37,6 +44,7 @@ struct HostConfig {
   bool sees_ip_id = false;               // as AF_XDP does
   bool defers_acknowledgements = false;  // puts off what may wait for the application's next call
   bool traced = false;
+  Stalls stalls{};
 };
 
 class Host {
@@ -70,6 +78,9 @@ class Host {
 
  private:
   class Sink;
+  // True: it has no core at `now`.
+  bool is_away(Instant now);
+  void draw_stall();
   void receive_all(Instant now);
   // Fills `out_` with the packets of the engine's next batch; false: it has nothing to send.
   bool poll_batch(Instant now);
@@ -89,6 +100,8 @@ class Host {
   std::vector<PacketIndex> out_;
   std::vector<Notification> notifications_;
   std::optional<Instant> paused_until_;
+  Random random_;
+  Instant stall_from_, stall_until_;  // the next one
   bool dead_ = false;
   bool touched_ = true;
 };
@@ -98,8 +111,7 @@ inline constexpr std::uint32_t kBatchesPerRunMax = 100'000;
 
 template <class Send>
 bool Host::run(Instant now, const Send& send) {
-  if (dead_ || (paused_until_ && now < *paused_until_)) return false;
-  paused_until_.reset();
+  if (dead_ || is_away(now)) return false;
   const auto due = engine_->next_timeout();
   const bool timed_out = due && *due <= now;
   if (!touched_ && !timed_out && socket_.empty()) return false;

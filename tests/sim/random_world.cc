@@ -199,6 +199,7 @@ class RandomWorld {
   WorldResult result() {
     WorldResult result;
     result.findings = findings_;
+    result.mode = settings_.mode();
     std::string states;
     for (auto& connection : connections_) {
       for (std::size_t side = 0; side < 2; ++side) {
@@ -214,9 +215,12 @@ class RandomWorld {
       const auto& link = world_.link_counters(*hosts_[side], *hosts_[1 - side]);
       result.packets += link.offered;
       result.lost += link.lost + link.burst_lost + link.queue_dropped + link.corrupted + hosts_[side]->socket_drops();
+      std::size_t cause = 0;
       for (const Counter c : {Counter::kRetransmittedFfm, Counter::kRetransmittedNak, Counter::kRetransmittedTimeout,
                               Counter::kRetransmittedProbe, Counter::kRetransmittedAck}) {
-        result.retransmitted += hosts_[side]->statistics().get(c);
+        const std::uint64_t count = hosts_[side]->statistics().get(c);
+        result.by_cause[cause++] += count;
+        result.retransmitted += count;
       }
     }
     result.virtual_ns = world_.now().ns();

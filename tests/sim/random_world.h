@@ -9,11 +9,16 @@
 
 namespace brdma::test {
 
+// How the two sides recover: both in bitmap mode; at least one goes back N; else as standard peers.
+enum class WorldMode : std::uint8_t { kBitmap, kStandard, kGoBackN };
+
 struct WorldResult {
   std::vector<std::string> findings;  // empty: all was as it must be
   std::string settings;               // the world in a few lines
   std::string trace;                  // if asked for
+  WorldMode mode = WorldMode::kBitmap;
   std::uint64_t packets = 0, lost = 0, retransmitted = 0, bytes = 0;
+  std::uint64_t by_cause[5] = {};  // of the retransmitted: FFM, NAK, timeout, probe, acknowledgement
   std::int64_t virtual_ns = 0;
 
   [[nodiscard]] bool ok() const { return findings.empty(); }

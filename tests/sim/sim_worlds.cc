@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -57,6 +58,37 @@ Options parse(char** argv) {
   return options;
 }
 
+using brdma::test::WorldMode;
+
+struct Totals {
+  std::uint64_t worlds = 0, packets = 0, lost = 0, retransmitted = 0, bytes = 0;
+  std::uint64_t by_cause[5] = {};
+
+  void add(const brdma::test::WorldResult& result) {
+    ++worlds;
+    packets += result.packets;
+    lost += result.lost;
+    retransmitted += result.retransmitted;
+    bytes += result.bytes;
+    for (std::size_t i = 0; i < std::size(by_cause); ++i) by_cause[i] += result.by_cause[i];
+  }
+  void print(WorldMode mode) const {
+    constexpr const char* kNames[] = {"bitmap", "standard", "go-back-N"};
+    std::printf("  %-9s %6llu worlds %9llu packets %7llu lost or spoilt %8llu retransmitted (%.2f each) %5llu MB\n",
+                kNames[static_cast<std::size_t>(mode)], static_cast<unsigned long long>(worlds),
+                static_cast<unsigned long long>(packets), static_cast<unsigned long long>(lost),
+                static_cast<unsigned long long>(retransmitted),
+                lost == 0 ? 0.0 : static_cast<double>(retransmitted) / static_cast<double>(lost),
+                static_cast<unsigned long long>(bytes >> 20));
+    constexpr const char* kCauses[] = {"FFM", "NAK and RNR NAK", "timeout", "probe", "acknowledgement"};
+    std::printf("            retransmitted after");
+    for (std::size_t i = 0; i < std::size(by_cause); ++i) {
+      std::printf("%s %s %llu", i == 0 ? "" : ",", kCauses[i], static_cast<unsigned long long>(by_cause[i]));
+    }
+    std::printf("\n");
+  }
+};
+
 brdma::test::WorldResult run(std::uint64_t seed, const Options& options) {
   try {
     return brdma::test::run_random_world(seed, {.traced = options.trace, .canary = options.canary});
@@ -76,14 +108,12 @@ int main(int, char** argv) {
                              std::to_string(where.line) + ")");
   });
   constexpr std::uint64_t kFailuresShown = 5;
-  std::uint64_t failed = 0, run_count = 0, packets = 0, lost = 0, retransmitted = 0, bytes = 0;
+  std::uint64_t failed = 0, run_count = 0;
+  Totals by_mode[3];
   const auto began = std::chrono::steady_clock::now();
   for (std::uint64_t seed = options.from; seed < options.from + options.seeds; ++seed, ++run_count) {
     const auto result = run(seed, options);
-    packets += result.packets;
-    lost += result.lost;
-    retransmitted += result.retransmitted;
-    bytes += result.bytes;
+    by_mode[static_cast<std::size_t>(result.mode)].add(result);
     if (options.trace) std::fputs((result.trace + result.settings).c_str(), stdout);
     if (result.ok()) continue;
     if (++failed > kFailuresShown && !options.keep_going) continue;
@@ -94,11 +124,10 @@ int main(int, char** argv) {
     std::fputs(result.settings.c_str(), stdout);
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-  std::printf(
-      "%llu seeds, %llu failed   (%.0f seeds/s; %llu packets, %llu lost or spoilt, %llu retransmitted, %llu MB)\n",
-      static_cast<unsigned long long>(run_count), static_cast<unsigned long long>(failed),
-      static_cast<double>(run_count) / took.count(), static_cast<unsigned long long>(packets),
-      static_cast<unsigned long long>(lost), static_cast<unsigned long long>(retransmitted),
-      static_cast<unsigned long long>(bytes >> 20));
+  std::printf("%llu seeds, %llu failed   (%.0f seeds/s)\n", static_cast<unsigned long long>(run_count),
+              static_cast<unsigned long long>(failed), static_cast<double>(run_count) / took.count());
+  for (const WorldMode mode : {WorldMode::kBitmap, WorldMode::kStandard, WorldMode::kGoBackN}) {
+    by_mode[static_cast<std::size_t>(mode)].print(mode);
+  }
   return failed == (options.canary ? run_count : 0) ? 0 : 1;
 }

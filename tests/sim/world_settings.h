@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fabric/link.h"
+#include "random_world.h"
 #include "support/endpoint.h"
 #include "support/traffic.h"
 
@@ -34,6 +35,11 @@ struct WorldSettings {
   // Both sides negotiate bitmap mode.
   [[nodiscard]] bool agree() const {
     return engines[0].recovery.mode == RecoveryMode::kBitmap && engines[1].recovery.mode == RecoveryMode::kBitmap;
+  }
+  [[nodiscard]] WorldMode mode() const {
+    if (agree()) return WorldMode::kBitmap;
+    const auto goes_back = [](const EngineConfig& engine) { return engine.recovery.mode == RecoveryMode::kGoBackN; };
+    return goes_back(engines[0]) || goes_back(engines[1]) ? WorldMode::kGoBackN : WorldMode::kStandard;
   }
   [[nodiscard]] bool corrupts() const {
     return faulty[0].impairments.corrupt_ppm != 0 || faulty[1].impairments.corrupt_ppm != 0;

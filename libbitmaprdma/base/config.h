@@ -26,7 +26,7 @@ struct RecoveryConfig {
   Duration probe_timeout_min = 250_us;   // tail loss probe: after max(this, 2 SRTT) of silence
   Duration retransmit_timeout_min = 1_ms;  // first RTO = max(this, SRTT + 4 RTTVAR), doubled up to the QP's own timeout
   std::uint32_t ack_packets = 64;          // acknowledge at the latest after so many packets ...
-  Duration ack_delay = 30_us;              // ... or after this time; the requester asks for it where it waits for it
+  Duration ack_delay = 100_us;             // ... or after this time; the requester asks for it where it waits for it
   // An acknowledgement that was asked for counts as deferrable for so long: a driver may keep it for the application's
   // next data (Engine::only_deferrable_output). Well below probe_timeout_min, or the peer probes.
   Duration ack_hold_max = 5_us;

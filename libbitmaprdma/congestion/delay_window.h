@@ -11,6 +11,18 @@
 // quarter, which the next good ones give back. Growth is released by acknowledgements, not as one burst.
 //
 // Target queueing: what scheduling alone makes of an RTT on a busy host; 122 KiB of queue at 10 Gbit/s, 12 at 1.
+//
+// Hosts that lose their core. A *silence* is a time longer than 5/4 round trips in which no acknowledgement comes
+// though the window is full: a process on the way is not scheduled (a tick lasts 4 ms), while nothing is lost and no
+// switch is full. Two answers, neither of which needs to know whose process it is:
+//   - The target grows to the longest silence of late (halving every 134 ms): a sender that is away leaves a queue
+//     behind that keeps the link busy. Never by more than silence_bytes_max, a quarter of the 256 KiB that a switch's
+//     port can be expected to have, nor silence_max; rounds in which an eighth is lost halve it.
+//   - From half a round trip of silence on, new packets go on leaving at the delivered rate (bridge_bytes()), for
+//     bridge_max and bridge_bytes_max at the most: where the receiver is away they wait in its socket, which it has
+//     given credit for, and being paced they fill no queue that was not full before.
+// A round with a silence in it says little of the rate: it can raise it only.
+//
 // Base RTT: the smallest of the last one to two base_rtt_periods (a path may become longer). Flows that start together
 // measure each other's queue, so every drain_period a flow in full use sends half of what the path holds for one
 // round; the periods begin when the clock is a multiple of them, so flows of one host drain at the same time.
@@ -18,7 +30,10 @@
 // Stands in until spec 1's rate control (TIMELY, DCQCN). Integers only; pure: no clock, told `now`.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "base/units.h"
 
@@ -29,6 +44,11 @@ struct DelayWindowConfig {
   std::uint64_t min_bytes = 16 * 1024;
   std::uint64_t max_bytes = 16u << 20;
   Duration target_queueing = 100_us;
+  std::uint64_t silence_bytes_max = 64 * 1024;
+  Duration silence_max = 2_ms;
+  Duration bridge_max = 4_ms;  // a scheduler's tick at 250 Hz
+  std::uint64_t bridge_bytes_max = 512 * 1024;
+  std::uint64_t bridge_step = 16 * 1024;  // at a time: four large packets
   std::uint64_t additive_bytes = 8 * 1024;
   Duration base_rtt_period = 1_s;
   Duration drain_period = Duration::from_ns(1 << 28);  // 268 ms; doubled until it is 64 base RTTs
@@ -42,9 +62,16 @@ class DelayWindow {
   // full.
   void on_acknowledgement(std::uint64_t acked_bytes, Duration rtt, bool limited, Instant now);
   // The retransmission timeout fired: everything in flight is in doubt. Halves.
-  void on_timeout(Instant now);
+  void on_timeout();
 
   [[nodiscard]] Duration base_rtt() const;  // 0: no sample yet
+  // What `bytes` take at the rate that was delivered of late; 0 where nothing is known of it.
+  [[nodiscard]] Duration time_for(std::uint64_t bytes) const;
+  [[nodiscard]] Duration queueing() const;  // the target now
+  // So many bytes beyond bytes() may leave now if the window is full and nothing has come.
+  [[nodiscard]] std::uint64_t bridge_bytes(Instant now) const;
+  // When it will be a step more than `bridged`; nothing at its end.
+  [[nodiscard]] std::optional<Instant> next_bridge(std::uint64_t bridged) const;
 
  private:
   enum class Phase : std::uint8_t {
@@ -54,9 +81,12 @@ class DelayWindow {
     kRefilling  // back to the window; these rounds say nothing of the path
   };
   void note_rtt(Duration rtt, Instant now);
-  void begin_round(Instant now);
-  void end_round(Instant now);
-  void adapt(Duration took);
+  void begin_round(Instant now, Duration rtt);
+  void end_round(Instant now, Duration rtt);
+  void note_silence(bool limited, Instant now);
+  void measure_rate(Instant now, Duration rtt);
+  void adapt();
+  [[nodiscard]] std::uint64_t best_rate() const;
   [[nodiscard]] bool drain_is_due(Instant now);
 
   DelayWindowConfig config_;
@@ -73,6 +103,15 @@ class DelayWindow {
   std::uint64_t round_bytes_ = 0;
   std::uint64_t round_flight_ = 0;  // allowed when the round began: what it can deliver if nothing is lost
   bool round_limited_ = false;
+  Instant round_sent_;                    // when the packet left whose acknowledgement began the round
+  Duration round_silence_{};              // longest
+  std::uint64_t rate_ = 0;                // delivered, bytes a second
+  std::array<std::uint64_t, 8> rates_{};  // of the last rounds
+  std::size_t rates_next_ = 0;
+  Duration rtt_{};        // of the last acknowledgement
+  Instant acknowledged_;  // last time
+  Duration silence_{};    // the longest of late, halved every kSilenceHalfLife
+  Instant silence_at_;
 };
 
 }  // namespace brdma::congestion

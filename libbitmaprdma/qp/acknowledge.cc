@@ -45,7 +45,7 @@ void Responder::Impl::take_leave() {
 }
 
 bool Responder::Impl::acknowledgement_due(Instant now) const {
-  return ack.pending && (ack.forced || ack.requested || now >= ack.since + recovery.ack_delay);
+  return ack.pending && (ack.forced || ack.requested || now >= ack.since + ack_delay());
 }
 
 bool Responder::Impl::poll_acknowledgement(TransmitBatch& batch, Instant now) {

@@ -20,6 +20,9 @@ constexpr std::uint8_t kRnrForever = 7;
 constexpr Duration kHoleAgeMin = 1_ms;
 constexpr std::int64_t kHoleAgeRtts = 4;
 
+// A receiver that has taken so many packets after it was not ready is ready.
+constexpr std::uint32_t kTrialPacketsMax = 64;
+
 constexpr Duration kRttMax = 30_s;  // an echo that claims more is not believed
 
 std::uint8_t kind_of(std::uint8_t syndrome) { return syndrome & wire::kSyndromeKindMask; }
@@ -33,8 +36,8 @@ void Requester::Impl::note_progress(Instant now) {
   patience.probed = false;
 }
 
-void Requester::Impl::sample_rtt(Duration measured) {
-  if (measured > Duration{} && measured < kRttMax) rtt.sample(measured);
+void Requester::Impl::sample_rtt(Duration measured, Instant now) {
+  if (measured > Duration{} && measured < kRttMax) rtt.sample(measured, now);
 }
 
 // True: newly acknowledged.
@@ -72,6 +75,11 @@ void Requester::Impl::acknowledge_requests_before(Sequence boundary, Instant now
     for (Sequence at = std::max({message.first, cumulative, base}); at < end; ++at) acknowledge(at, message, now);
   }
   cumulative = boundary;
+  if (trial && cumulative >= trial->end) {
+    trial->packets *= 2;
+    trial->end = cumulative + trial->packets;
+    if (trial->packets > kTrialPacketsMax) trial.reset();
+  }
   rnr_count = 0;
   note_progress(now);
   if (rnr_until) end_rnr_wait(now);  // what was refused has been taken: a receive was posted meanwhile
@@ -93,7 +101,7 @@ Outcome Requester::Impl::handle_aeth(const wire::Packet& packet, Instant now) {
   env.count(Counter::kAcksReceived);
   env.trace(now, id.qpn, trace::AckReceived{refusal ? packet.bth.psn : packet.bth.psn + 1, packet.bth.psn, syndrome});
   const bitmap::SendEntry& entry = window.entry(packet.bth.psn);
-  if (!refusal && entry.transmissions == 1) sample_rtt(now - window.sent_at(packet.bth.psn, now));
+  if (!refusal && entry.transmissions == 1) sample_rtt(now - window.sent_at(packet.bth.psn, now), now);
   patience.activity = now;
   acknowledge_requests_before(refusal ? *sequence : *sequence + 1, now);
   Outcome result;
@@ -154,10 +162,11 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, Instant now) {
   if (ack.echo_valid) {
     const Duration rtt =
         now - Instant::from_ns(static_cast<std::int64_t>(ack.ts_echo)) - Duration::from_ns(ack.ack_delay_ns);
-    me.sample_rtt(rtt);
+    me.sample_rtt(rtt, now);
     if (rtt > Duration{} && rtt < kRttMax) {
       me.congestion.on_acknowledgement(bytes_before - me.flight.bytes, rtt, me.congestion_limited, now);
       me.congestion_limited = false;
+      me.bridged = 0;
       me.note_evidence(Instant::from_ns(static_cast<std::int64_t>(ack.ts_echo)), now);
     }
   }
@@ -253,6 +262,7 @@ Outcome Requester::Impl::handle_rnr(std::uint8_t syndrome, Sequence at, Instant 
     env.count(Counter::kRnrRetryExceeded);
     return fail(message_of(at).wqe, CompletionStatus::kRnrRetryExceeded, now);
   }
+  if (id.bitmap_agreed) trial = Trial{at + 1, 1};
   note_progress(now);  // the peer lives, but its refusals go on counting
   rnr_until = now + 10_us * static_cast<std::int64_t>(kRnrTimer10us[syndrome & 0x1F]);
   return {};

@@ -14,7 +14,7 @@ using bitmap::GapRecord;
 using bitmap::GapState;
 
 // Asking again for what was asked for again: doubling, so that a slow responder is not flooded.
-constexpr Duration kReissueMin = 500_us, kReissueMax = 8_ms;
+constexpr Duration kReissueFirst = 500_us, kReissueMax = 8_ms;
 
 }  // namespace
 
@@ -97,7 +97,7 @@ Outcome Requester::Impl::take_answer(Sequence sequence, Message& message, Instan
 void Requester::Impl::measure_answer(Sequence sequence, const Message& message, Instant sent, Instant now) {
   answers.came += message.kind == MessageKind::kRead ? message.payload_at(sequence, id.mtu()) : 0;
   if (sequence != message.first || window.entry(psn_of(sequence)).transmissions != 1) return;
-  sample_rtt(now - sent);
+  sample_rtt(now - sent, now);
   answer_congestion.on_acknowledgement(answers.came, now - sent, answers.limited, now);
   answers.came = 0;
   answers.limited = false;
@@ -165,7 +165,7 @@ void Requester::Impl::record_answer(Sequence sequence, Instant sent, Instant now
 }
 
 Duration Requester::Impl::reissue_interval(std::uint16_t times) const {
-  Duration interval = std::max(kReissueMin, rtt.smoothed() * 2);
+  Duration interval = rtt.has_sample() ? rtt.probe_timeout(env.config.recovery.resend_interval_min * 2) : kReissueFirst;
   for (unsigned i = 1; i < times && interval < kReissueMax; ++i) interval = interval * 2;
   return std::min(interval, std::max(kReissueMax, rtt.smoothed() * 2));
 }

@@ -15,7 +15,7 @@ using recovery::LossCause;
 using recovery::Lost;
 using recovery::WaitUntil;
 
-// Until an FFM has been answered once, nothing is known of the round trip; then it is repeated after twice that.
+// Until an FFM has been answered once, nothing is known of the time that takes.
 constexpr Duration kRepeatFirst = 500_us;
 constexpr Duration kRepeatMax = 8_ms;
 
@@ -72,7 +72,7 @@ bool Responder::Impl::note_filled(const wire::Packet& packet, Instant now) {
     for (std::size_t g = 0; g < gaps.size() && distance(gaps[g].start, psn) <= 0; ++g) {
       // One FFM, then its answer: a round trip. After several, which one it answers is not known.
       if (gaps[g].feedbacks == 1 && distance(psn, gaps[g].start + gaps[g].length) < 0 && packet.bxth.retransmitted) {
-        feedback_rtt = now - gaps[g].last_feedback;
+        feedback_rtt.sample(now - gaps[g].last_feedback, now);
       }
     }
     const std::size_t records = gaps.size();
@@ -151,9 +151,14 @@ void Responder::Impl::promote(GapRecord& gap, LossCause cause, Instant now) {
   env.trace(now, identity.qpn, trace::GapPromoted{gap.start, gap.length, static_cast<std::uint8_t>(cause)});
 }
 
+// From an FFM until the packet that it asks for should be here, doubling: two round trips at least, and no less than
+// their variation of late asks for.
 Duration Responder::Impl::repeat_interval(const GapRecord& gap) const {
   const int doublings = std::min<int>(gap.feedbacks - 1, 4);
-  return std::max(feedback_rtt * 2, std::min(kRepeatFirst * (std::int64_t{1} << doublings), kRepeatMax));
+  const Duration two_trips = feedback_rtt.smoothed() * 2;
+  const Duration once =
+      feedback_rtt.has_sample() ? feedback_rtt.probe_timeout(recovery.resend_interval_min * 2) : kRepeatFirst;
+  return std::max(two_trips, std::min(once * (std::int64_t{1} << doublings), kRepeatMax));
 }
 
 // For a standard peer.

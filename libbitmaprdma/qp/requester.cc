@@ -38,7 +38,11 @@ bool Requester::poll_requests(TransmitBatch& batch, Instant now) {
 bool Requester::has_output(Instant /*now*/) const {
   Impl& me = *impl_;
   if (!me.id.can_send() || me.rnr_until) return false;
-  if (me.window.pending() > 0) return me.congestion_admits(me.id.mtu()) || me.patience.exempt > 0;
+  if (me.window.pending() > 0) {
+    const Psn next = me.window.next_pending(me.window.base());
+    const auto sequence = me.base + static_cast<Sequence>(distance(next, me.window.base()));
+    return me.may_leave(sequence) && (me.congestion_admits(me.id.mtu()) || me.patience.exempt > 0);
+  }
   return me.ready_to_send_new();
 }
 
@@ -88,6 +92,7 @@ void Requester::Impl::begin_from(Psn first) {
   patience = Patience{};
   ffm_serial.reset();
   credit_stalled = congestion_limited = completions_lost = false;
+  bridged = 0;
 }
 
 void Requester::Impl::forget_flight() {
@@ -101,6 +106,7 @@ void Requester::Impl::forget_flight() {
   packets_since_ack_request = 0;
   rnr_until.reset();
   rnr_count = 0;
+  trial.reset();
   broken_wqe.reset();
   credit_probe_at.reset();
   credit_override = false;

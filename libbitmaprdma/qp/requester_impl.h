@@ -46,6 +46,15 @@ struct Patience {
   unsigned exempt = 0;    // retransmissions that may pass the congestion window: what was sent before fills it still
   std::optional<Instant> in_doubt_before;  // a timeout fired then: what was sent before is resent once the peer is
                                            // heard to have got something sent after
+  std::uint32_t in_doubt_packets = 0;      // how many were not acknowledged then
+  unsigned doubts = 0;                     // timeouts since in_doubt_before was empty
+};
+
+// After an RNR NAK: what follows the refused packet may be refused as well, and all behind that thrown away once more.
+// So only packets before `end` leave; when those have been executed, twice as many.
+struct Trial {
+  Sequence end = 0;
+  std::uint32_t packets = 1;
 };
 
 struct Requester::Impl {
@@ -71,12 +80,15 @@ struct Requester::Impl {
 
   std::optional<Instant> rnr_until;  // receiver was not ready: nothing leaves before
   unsigned rnr_count = 0;
+  std::optional<Trial> trial;
   std::optional<std::uint32_t> ffm_serial;  // of the newest FFM
   std::uint32_t packets_since_ack_request = 0;
   bool credit_stalled = false;
   std::optional<Instant> credit_probe_at;  // nothing in flight and no credit: ask by a packet
   bool credit_override = false;
   bool congestion_limited = false;          // since the last acknowledgement
+  std::uint64_t bridged = 0;                // beyond the congestion window, while no acknowledgement comes
+  Instant bridge_from;                      // no more of that before
   Instant base_moved;                       // stall of the window, for the judgement of answer gaps
   std::optional<std::uint64_t> broken_wqe;  // local fault: fails when all before it are complete
   CompletionStatus broken_status = CompletionStatus::kLocalProtectionError;
@@ -126,8 +138,10 @@ struct Requester::Impl {
   // All that is not acknowledged in [from, to); how many. READ requests and atomics as a whole.
   std::uint32_t request_resend_range(Sequence from, Sequence to, Counter cause, Instant now);
   [[nodiscard]] bool congestion_admits(std::uint32_t payload) const {
-    return !id.bitmap_agreed || flight.pipe == 0 || flight.pipe + payload <= congestion.bytes();
+    return !id.bitmap_agreed || flight.pipe == 0 || flight.pipe + payload <= congestion.bytes() + bridged;
   }
+  [[nodiscard]] bool may_leave(Sequence sequence) const { return !trial || sequence < trial->end; }
+  [[nodiscard]] bool ends_trial(Sequence sequence) const { return trial && sequence + 1 == trial->end; }
   bool poll_resend(TransmitBatch& batch, Instant now);
   bool resend_data(Sequence sequence, const Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
   bool resend_request(Sequence sequence, Message& message, TransmitBatch& batch, Instant now);
@@ -146,7 +160,7 @@ struct Requester::Impl {
   Outcome handle_rnr(std::uint8_t syndrome, Sequence at, Instant now);
   Outcome handle_fatal_nak(std::uint8_t syndrome, Sequence at, Instant now);
   void note_progress(Instant now);
-  void sample_rtt(Duration measured);
+  void sample_rtt(Duration measured, Instant now);
 
   // --- handle_feedback.cc ---
   bool repair(const wire::FfmGap& gap, Instant now);
@@ -171,6 +185,10 @@ struct Requester::Impl {
   [[nodiscard]] bool may_be_dead() const;
   [[nodiscard]] Duration attribute_timeout() const;
   [[nodiscard]] Duration retransmit_timeout() const;
+  [[nodiscard]] Duration probe_timeout() const;
+  [[nodiscard]] Duration answer_expected() const;
+  [[nodiscard]] std::optional<Instant> bridge_deadline() const;
+  void extend_bridge(Instant now);
   [[nodiscard]] Sequence last_open(Instant now);
   void fire_retransmit_timeout(Instant now);
   void fire_probe(Instant now);

@@ -2,6 +2,7 @@
 // one batch whoever asked for them (spec 1: aggregated retransmission). Payload comes from the application's memory,
 // looked up anew: the region may be gone.
 #include <algorithm>
+#include <utility>
 
 #include "qp/requester_impl.h"
 
@@ -46,7 +47,7 @@ bool Requester::Impl::poll_resend(TransmitBatch& batch, Instant now) {
     if (!window.contains(psn)) break;
     const Sequence sequence = base + static_cast<Sequence>(distance(psn, window.base()));
     Message& message = message_of(sequence);
-    if (broken_wqe && message.wqe >= *broken_wqe) break;
+    if ((broken_wqe && message.wqe >= *broken_wqe) || !may_leave(sequence)) break;
     const bool sent = message.answered() ? resend_request(sequence, message, batch, now)
                                          : resend_data(sequence, message, cursor, batch, now);
     if (!sent) break;
@@ -74,7 +75,8 @@ bool Requester::Impl::resend_data(Sequence sequence, const Message& message, Pay
   build_data(packet, message, sequence, true, now);
   const std::size_t bytes = TransmitBatch::packet_bytes(packet, payload);
   if (!batch.fits(bytes, cursor.slices().size(), packet.bitmap)) return false;
-  packet.bth.ack_request = window.pending() == 1 || wants_ack(message, sequence + 1 == message.end());
+  packet.bth.ack_request =
+      window.pending() == 1 || ends_trial(sequence) || wants_ack(message, sequence + 1 == message.end());
   if (!congestion_admits(payload)) --patience.exempt;
   batch.add(packet, cursor.slices(), payload);
   window.retransmitted(psn_of(sequence), batch.path(), now);
@@ -107,15 +109,26 @@ bool Requester::Impl::resend_request(Sequence sequence, Message& message, Transm
 
 // After a timeout only the first and the last packet in doubt are sent again: with the peer merely slow, more would be
 // wasted. Once it is heard to have got one of those, all that was sent before the timeout and is still missing is lost.
+// Is it heard to have got something sent before, or is most of it there, then nothing happened but that it, or we, had
+// no core for a while: the congestion windows stay as they are (in the spirit of Eifel, RFC 4015).
 void Requester::Impl::note_evidence(Instant sent, Instant now) {
-  if (!patience.in_doubt_before || sent < *patience.in_doubt_before) return;
+  if (!patience.in_doubt_before) return;
   const Instant doubted = *patience.in_doubt_before;
+  const std::uint32_t packets = std::exchange(patience.in_doubt_packets, 0);
+  unsigned doubts = std::exchange(patience.doubts, 0);
   patience.in_doubt_before.reset();
+  if (sent < doubted) return;
+  std::uint32_t lost = 0;
   for (Sequence at = base; at < next_sequence(); ++at) {
     const EntryState state = window.entry(psn_of(at)).state;
-    if (state == EntryState::kAcked || state == EntryState::kRetransmitPending) continue;
-    if (window.sent_at(psn_of(at), now) >= doubted) continue;
+    if (state == EntryState::kAcked || window.sent_at(psn_of(at), now) >= doubted) continue;
     request_resend(at, message_of(at), Counter::kRetransmittedTimeout, now);
+    ++lost;
+  }
+  if (lost * 2 <= packets) return;
+  for (; doubts > 0; --doubts) {
+    congestion.on_timeout();
+    answer_congestion.on_timeout();
   }
 }
 

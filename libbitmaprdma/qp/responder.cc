@@ -35,7 +35,7 @@ void Responder::Impl::reset_connection() {
   ack = Acknowledgement{};
   watch = GapWatch{};
   ffm_serial = 0;
-  feedback_rtt = Duration{};
+  feedback_rtt = recovery::RttEstimator{};
   owed.reset();
 }
 

@@ -7,6 +7,7 @@
 //   poll_...       -> serve_read.cc (responses, atomics, NAKs), promote_gaps.cc (FFM), acknowledge.cc
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -17,9 +18,12 @@
 #include "qp/responder.h"
 #include "qp/responder_resources.h"
 #include "recovery/gap_judge.h"
+#include "recovery/rtt_estimator.h"
 #include "wire/control.h"
 
 namespace brdma::qp {
+
+inline constexpr Duration kAckDelayInDisorder = 5_us;
 
 // How the in-order execution of a packet ended.
 enum class Verdict : std::uint8_t {
@@ -130,7 +134,11 @@ struct Responder::Impl {
   [[nodiscard]] std::uint32_t echo_delay(Instant now) const;
   bool send_acknowledgement(TransmitBatch& batch, const wire::Aeth& aeth, Psn psn, bool bitmap, Instant now);
   [[nodiscard]] Instant acknowledgement_deadline() const {
-    return ack.since + (ack.requested ? recovery.ack_hold_max : recovery.ack_delay);
+    return ack.since + (ack.requested ? recovery.ack_hold_max : ack_delay());
+  }
+  // While packets are missing, the sender is told sooner what has arrived.
+  [[nodiscard]] Duration ack_delay() const {
+    return window.empty() ? recovery.ack_delay : std::min(recovery.ack_delay, kAckDelayInDisorder);
   }
   [[nodiscard]] bool acknowledgement_due(Instant now) const;
 
@@ -186,7 +194,7 @@ struct Responder::Impl {
   Acknowledgement ack;
   GapWatch watch;
   std::uint32_t ffm_serial = 0;
-  Duration feedback_rtt;  // from an FFM to the packet that it asked for; 0: none seen
+  recovery::RttEstimator feedback_rtt;  // from an FFM to the packet that it asked for
   Instant last_call;
   std::optional<Outcome> owed;  // found while sending; handed out by the next handle_timeout()
 };

@@ -1,8 +1,10 @@
 // Silence: the tail loss probe, the retransmission timeout, the peer's death, the end of an RNR wait, and the packet
 // that asks a peer without credit.
 //
-//   bitmap mode    probe after max(250 us, 2 SRTT) without anything; timeout after max(1 ms, SRTT + 4 RTTVAR) without
-//                  progress, doubling up to the queue pair's own timeout; death after 4 (retry_count + 1) of the latter
+//   bitmap mode    probe after max(250 us, 2 SRTT, 5/4 D) without anything; timeout after max(1 ms, SRTT + 4 RTTVAR,
+//                  2 D) without progress, doubling up to the queue pair's own timeout; death after
+//                  4 (retry_count + 1) of the latter. D: when the last of what is under way should be answered, by the
+//                  path's rate. Neither is shorter than the longest round trip of late, and some
 //   standard mode  timeout 4.096 us * 2^timeout without progress, go back to the oldest; death after retry_count of
 //   them
 #include <algorithm>
@@ -14,8 +16,9 @@ namespace {
 
 using bitmap::EntryState;
 
-// Before the first measurement nothing is known of the path; the probe asks sooner anyway.
-constexpr Duration kFirstTimeout = 10_ms;
+// Before the first measurement nothing is known of the path.
+constexpr Duration kFirstTimeout = 5_ms, kFirstProbe = 2_ms;
+constexpr std::uint64_t kBridgeBurstMax = 48 * 1024;
 constexpr Duration kTimeoutMax = 1_s;  // where the attribute says "never"
 // The standard lets a local ACK timeout last up to four times its value (IBTA 9.7.6.1.3). For giving a peer up we take
 // all of it: a process on a busy machine may well not run for half a second, and is not dead.
@@ -34,8 +37,18 @@ Duration Requester::Impl::attribute_timeout() const {
 Duration Requester::Impl::retransmit_timeout() const {
   const Duration ceiling = id.attributes.timeout == 0 ? kTimeoutMax : attribute_timeout();
   const Duration floor = rtt.has_sample() ? env.config.recovery.retransmit_timeout_min : kFirstTimeout;
-  return rtt.retransmit_timeout(floor, std::max(ceiling, env.config.recovery.retransmit_timeout_min),
-                                patience.timeouts);
+  return rtt.retransmit_timeout(std::max(floor, answer_expected() * 2),
+                                std::max(ceiling, env.config.recovery.retransmit_timeout_min), patience.timeouts);
+}
+
+Duration Requester::Impl::probe_timeout() const {
+  const Duration floor = rtt.has_sample() ? env.config.recovery.probe_timeout_min : kFirstProbe;
+  return std::max(rtt.probe_timeout(floor), answer_expected() * 5 / 4);
+}
+
+// What is under way leaves one packet behind the other at the path's rate: until the last of it is answered.
+Duration Requester::Impl::answer_expected() const {
+  return rtt.minimum() + congestion.time_for(flight.pipe) + answer_congestion.time_for(answers.bytes);
 }
 
 std::optional<Instant> Requester::Impl::retransmit_deadline() const {
@@ -51,7 +64,22 @@ std::optional<Instant> Requester::Impl::probe_deadline() const {
   if (!id.bitmap_agreed && (answers.packets == 0 || env.config.recovery.mode == RecoveryMode::kGoBackN)) {
     return std::nullopt;
   }
-  return patience.activity + rtt.probe_timeout(env.config.recovery.probe_timeout_min);
+  return patience.activity + probe_timeout();
+}
+
+// While the window is full and nothing comes, new packets go on leaving for a while at the rate of the path: a peer
+// that has lost its core finds them in its socket. Their acknowledgements being late is no loss yet.
+std::optional<Instant> Requester::Impl::bridge_deadline() const {
+  if (!id.bitmap_agreed || !congestion_limited || window.pending() > 0 || patience.in_doubt_before) return std::nullopt;
+  const auto next = congestion.next_bridge(bridged);
+  return next ? std::optional{std::max(*next, bridge_from)} : std::nullopt;
+}
+
+// One burst, and the next when the path has had the time for it: we may have been away ourselves.
+void Requester::Impl::extend_bridge(Instant now) {
+  const std::uint64_t before = bridged;
+  bridged = std::max(before, std::min(congestion.bridge_bytes(now), before + kBridgeBurstMax));
+  bridge_from = now + congestion.time_for(bridged - before);
 }
 
 std::optional<Instant> Requester::Impl::death() const {
@@ -72,6 +100,7 @@ std::optional<Instant> Requester::next_timeout() const {
   if (me.may_be_dead()) consider(first, me.death());
   consider(first, me.answer_gap_deadline());
   consider(first, me.credit_probe_at);
+  consider(first, me.bridge_deadline());
   return first;
 }
 
@@ -91,6 +120,7 @@ Outcome Requester::handle_timeout(Instant now) {
     me.fire_probe(now);
   }
   me.judge_answer_gaps(now);
+  if (const auto bridge = me.bridge_deadline(); bridge && now >= *bridge) me.extend_bridge(now);
   if (me.credit_probe_at && now >= *me.credit_probe_at) {
     me.credit_override = true;
     me.credit_probe_at = now + me.retransmit_timeout();
@@ -116,9 +146,9 @@ void Requester::Impl::fire_retransmit_timeout(Instant now) {
     request_resend_range(base, next_sequence(), Counter::kRetransmittedTimeout, now);
     return;
   }
-  congestion.on_timeout(now);
-  answer_congestion.on_timeout(now);
   patience.in_doubt_before = now;
+  patience.in_doubt_packets = std::max(patience.in_doubt_packets, window.unacked());
+  ++patience.doubts;
   patience.exempt = 2;
   const Sequence last = last_open(now);
   Sequence first = base;

@@ -53,6 +53,7 @@ bool Requester::Impl::admits(std::uint32_t psns, std::uint32_t payload, bool ans
 }
 
 bool Requester::Impl::ready_to_send_new() {
+  if (!may_leave(next_sequence())) return false;
   const std::uint32_t mtu = id.mtu();
   if (!all_begun_is_sent()) {
     const Message& message = messages.back();
@@ -211,8 +212,8 @@ bool Requester::Impl::wants_ack(const Message& message, bool last) {
   ++packets_since_ack_request;
   const std::uint32_t limit = id.bitmap_agreed ? id.peer_credit.packets : env.config.recovery.standard_window_packets;
   const bool pressing = nothing_behind || (waited_for && !id.bitmap_agreed);
-  const bool wanted =
-      (last && pressing) || packets_since_ack_request >= ack_request_interval() || flight.packets + 1 >= limit;
+  const bool wanted = (last && pressing) || ends_trial(next_sequence()) ||
+                      packets_since_ack_request >= ack_request_interval() || flight.packets + 1 >= limit;
   if (wanted) packets_since_ack_request = 0;
   return wanted;
 }

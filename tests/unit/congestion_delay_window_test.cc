@@ -13,7 +13,7 @@ namespace brdma::congestion {
 namespace {
 
 constexpr std::uint64_t kPacket = 4156;
-constexpr unsigned kPacketsPerAck = 8;
+constexpr std::uint64_t kPacketsPerAckMax = 16, kAcksPerWindow = 4;  // as the requester asks for them
 
 struct Path {
   Bandwidth rate;
@@ -108,7 +108,8 @@ class Bottleneck {
       flow.unreported += kPacket;
     }
     flow.in_flight -= kPacket;
-    if (++flow.packets_unreported == kPacketsPerAck) {
+    const std::uint64_t wanted = flow.window.bytes() / (kPacket * kAcksPerWindow);
+    if (++flow.packets_unreported >= std::clamp<std::uint64_t>(wanted, 2, kPacketsPerAckMax)) {
       flow.window.on_acknowledgement(flow.unreported, now_ - answer.sent, limited, now_);
       flow.unreported = 0;
       flow.packets_unreported = 0;
@@ -182,7 +183,8 @@ TEST(DelayWindow, AQueueShorterThanTheTargetIsNotFloodedWithoutBound) {
   link.run(20_ms);
   const Result steady = link.run(100_ms);
   EXPECT_GT(steady.utilisation, 0.95);
-  EXPECT_LE(link.window(0).bytes(), 10'000'000'000 / 8 * 220 / 1'000'000);  // rate * (base + target) and a little
+  EXPECT_LE(link.window(0).bytes(),
+            10'000'000'000 / 8 * 270 / 1'000'000);  // rate * (base + target), and a step of growth
 }
 
 TEST(DelayWindow, LearnsThatThePathHasBecomeLonger) {
@@ -208,10 +210,46 @@ TEST(DelayWindow, GrowsOnlyWhenItIsInUse) {
 TEST(DelayWindow, ATimeoutHalvesDownToTheMinimum) {
   DelayWindow window;
   const std::uint64_t before = window.bytes();
-  window.on_timeout(Instant{});
+  window.on_timeout();
   EXPECT_EQ(window.bytes(), before / 2);
-  for (int i = 0; i < 10; ++i) window.on_timeout(Instant{});
+  for (int i = 0; i < 10; ++i) window.on_timeout();
   EXPECT_EQ(window.bytes(), DelayWindowConfig{}.min_bytes);
+}
+
+// What the path is known to carry goes on leaving for a while.
+TEST(DelayWindow, ASilenceIsBridgedAtTheDeliveredRateWithinBounds) {
+  DelayWindow window;
+  Instant now = Instant::from_ns(1'000'000);
+  EXPECT_EQ(window.bridge_bytes(now + 1_ms), 0u) << "nothing is known of the path";
+  for (int i = 0; i < 2000; ++i) window.on_acknowledgement(1250, 100_us, true, now = now + 10_us);  // 1 Gbit/s
+  EXPECT_EQ(window.bridge_bytes(now + 50_us), 0u) << "half a round trip is no silence";
+  EXPECT_NEAR(static_cast<double>(window.bridge_bytes(now + 1050_us)), 125'000, 15'000);
+  const auto next = window.next_bridge(0);
+  ASSERT_TRUE(next.has_value());
+  EXPECT_GE(window.bridge_bytes(*next), DelayWindowConfig{}.bridge_step);
+  EXPECT_LE(window.bridge_bytes(now + 1_s), DelayWindowConfig{}.bridge_bytes_max);
+  EXPECT_EQ(window.next_bridge(window.bridge_bytes(now + 1_s)), std::nullopt);
+}
+
+TEST(DelayWindow, TheQueueCoversTheSilencesOfLateWithinBounds) {
+  DelayWindow window;
+  Instant now = Instant::from_ns(1'000'000);
+  const auto run = [&](Duration how_long) {
+    for (const Instant end = now + how_long; now < end;) {
+      window.on_acknowledgement(1250, 200_us, true, now = now + 10_us);
+    }
+  };
+  run(100_ms);
+  EXPECT_EQ(window.queueing(), DelayWindowConfig{}.target_queueing);
+  now = now + 400_us;  // and all that was acknowledged meanwhile comes at once
+  window.on_acknowledgement(50'000, 400_us, true, now);
+  EXPECT_GE(window.queueing(), 400_us);
+  now = now + 8_ms;
+  window.on_acknowledgement(100'000, 8_ms, true, now);
+  EXPECT_LE(window.queueing(), 700_us) << "64 KiB";
+  EXPECT_GT(window.queueing(), 400_us);
+  run(2_s);
+  EXPECT_EQ(window.queueing(), DelayWindowConfig{}.target_queueing) << "forgotten";
 }
 
 TEST(DelayWindow, ExtremeSamplesAreHarmless) {

@@ -242,7 +242,7 @@ TEST_F(ByHand, ThePeersCreditIsNeverExceededAndZeroIsProbed) {
 TEST_F(ByHand, TheProbeResendsTheTailAndAsksForAnAcknowledgement) {
   send(4);
   sent();
-  pair.run_for(249_us);
+  pair.run_for(1999_us);  // no round trip has been measured
   EXPECT_TRUE(pair.wire.empty());
   pair.run_for(2_us);
   ASSERT_EQ(pair.wire.size(), 1u);
@@ -270,6 +270,33 @@ TEST_F(ByHand, TheTimeoutDoublesUpToTheAttributeAndSilenceIsDeath) {
   EXPECT_EQ((pair.now - begun).ns(), limit.ns());
   EXPECT_EQ(count(Counter::kRetryExceeded), 1u);
   EXPECT_GE(count(Counter::kLocalAckTimeout), 8u);
+}
+
+// Only the two that the timeout sends at once, and a congestion window as large as before.
+TEST_F(ByHand, ATimeoutThatWasNotNeededHasNoConsequence) {
+  send(16);
+  const Instant sent_at = pair.now;
+  sent();
+  const auto window = pair.side[0].qp->requester().snapshot().congestion_bytes;
+  pair.run_for(6_ms);
+  EXPECT_EQ(count(Counter::kLocalAckTimeout), 1u);
+  EXPECT_THAT(sent(), ElementsAre(1015, 1000, 1015)) << "probe, timeout";
+  ack({.base = 1008, .echo = sent_at});  // caused by a packet that left before: it was late, no more
+  ack({.base = 1008, .arrived = {1015}, .echo = pair.now - 100_us});
+  EXPECT_TRUE(sent().empty()) << "the receiver will say what is missing";
+  EXPECT_EQ(pair.side[0].qp->requester().snapshot().congestion_bytes, window);
+}
+
+// Nothing of what was sent before it has arrived.
+TEST_F(ByHand, ATimeoutThatWasNeededHalvesTheCongestionWindow) {
+  send(16);
+  sent();
+  const auto window = pair.side[0].qp->requester().snapshot().congestion_bytes;
+  pair.run_for(6_ms);
+  sent();
+  ack({.base = 1001, .arrived = {1015}, .echo = pair.now - 100_us});  // what the timeout sent
+  EXPECT_EQ(sent().size(), 14u);
+  EXPECT_EQ(pair.side[0].qp->requester().snapshot().congestion_bytes, window / 2);
 }
 
 TEST_F(ByHand, NaksBecomeTheStatusOfTheirWorkRequest) {
@@ -358,7 +385,11 @@ TEST_F(ByHand, WhatAReceiverThatWasNotReadyThrewAwayIsSentAgain) {
        .syndrome = std::uint8_t{wire::kSyndromeRnr + 1}});  // of 1001, 1002 and 1004 no word
   EXPECT_TRUE(sent().empty());
   pair.run_for(11_us);
-  EXPECT_THAT(sent(), ElementsAre(1001, 1002, 1004));
+  EXPECT_THAT(sent(), ElementsAre(1001)) << "what was refused, and no more before it is taken";
+  ack({.base = 1002, .arrived = {1003}});
+  EXPECT_THAT(sent(), ElementsAre(1002)) << "of two";
+  ack({.base = 1004});
+  EXPECT_THAT(sent(), ElementsAre(1004));
 }
 
 // --- standard peers ---

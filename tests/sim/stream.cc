@@ -1,0 +1,140 @@
+#include "stream.h"
+
+#include <array>
+#include <memory>
+#include <string>
+
+#include "sim/world.h"
+#include "support/arena.h"
+#include "support/endpoint.h"
+
+namespace brdma::test {
+namespace {
+
+// One queue pair on each host, and how far its stream has got.
+struct Flow {
+  std::unique_ptr<Arena> arenas[2];
+  std::unique_ptr<Endpoint> ends[2];
+  std::uint64_t posted = 0, completed = 0;
+};
+
+class Streams {
+ public:
+  explicit Streams(const StreamConfig& config) : config_(config), world_(config.seed) {
+    for (std::uint8_t side = 0; side < 2; ++side) {
+      sim::HostConfig host;
+      host.name = side == 0 ? "tx" : "rx";
+      host.address = IpAddress::v4(10, 77, 0, static_cast<std::uint8_t>(side + 1));
+      host.engine.recovery.mode = config.mode;
+      host.engine.seed = config.seed + side;
+      host.engine.segments_max = 64;
+      host.engine.receive_packets = 4096;
+      host.engine.receive_bytes = 16u << 20;
+      host.stalls = side == 0 ? config.sender_stalls : config.receiver_stalls;
+      hosts_[side] = &world_.add_host(host);
+    }
+    fabric::LinkConfig link;
+    link.delay = config.delay;
+    link.rate = Bandwidth::from_bps(config.rate_bps);
+    link.queue_bytes = config.queue_bytes;
+    world_.join(*hosts_[0], *hosts_[1], link, link);
+    for (std::uint32_t i = 0; i < config.flows; ++i) add_flow(i);
+    BRDMA_CHECK(world_.run_until([&] { return agreed(); }, 100_ms));
+    link.impairments.loss_ppm = config.loss_ppm;
+    link.impairments.reorder_ppm = config.reorder_ppm;
+    link.impairments.reorder_depth = config.reorder_depth;
+    world_.configure_links(link);
+  }
+
+  StreamResult run() {
+    run_for(config_.warm_up);
+    std::vector<std::uint64_t> before;
+    for (const auto& flow : flows_) before.push_back(flow->completed);
+    run_for(config_.measured);
+    StreamResult result;
+    const double possible = static_cast<double>(config_.rate_bps) * static_cast<double>(config_.measured.ns()) / 8e9;
+    for (std::size_t i = 0; i < flows_.size(); ++i) {
+      const auto bytes = static_cast<double>((flows_[i]->completed - before[i]) * config_.request_bytes);
+      result.shares.push_back(bytes / possible);
+      result.share += result.shares.back();
+    }
+    const Statistics& tx = hosts_[0]->statistics();
+    const Statistics& data = config_.reads ? hosts_[1]->statistics() : tx;
+    result.packets = data.get(Counter::kSentDataPackets);
+    result.by_probe = tx.get(Counter::kRetransmittedProbe);
+    result.by_timeout = tx.get(Counter::kRetransmittedTimeout);
+    result.timeouts = tx.get(Counter::kLocalAckTimeout);
+    result.retransmitted = result.by_probe + result.by_timeout + tx.get(Counter::kRetransmittedFfm) +
+                           tx.get(Counter::kRetransmittedNak) + tx.get(Counter::kRetransmittedAck);
+    result.acknowledgements = hosts_[1]->statistics().get(Counter::kAcksSent);
+    const auto& link = world_.link_counters(*hosts_[config_.reads ? 1 : 0], *hosts_[config_.reads ? 0 : 1]);
+    result.lost = link.lost;
+    result.queue_dropped = link.queue_dropped;
+    return result;
+  }
+
+ private:
+  void add_flow(std::uint32_t number) {
+    Flow& flow = *flows_.emplace_back(std::make_unique<Flow>());
+    EndpointConfig endpoint;
+    endpoint.mtu = PathMtu::k4096;
+    endpoint.send_wr_max = config_.requests_posted;
+    endpoint.rd_atomic_max = 16;
+    for (std::size_t side = 0; side < 2; ++side) {
+      const std::string name = "arena " + std::to_string(number * 2 + side);
+      flow.arenas[side] = std::make_unique<Arena>((std::uint64_t{number} * 2 + side + 1) << 40, Random{1, name});
+      flow.arenas[side]->allocate(config_.request_bytes);
+      flow.arenas[side]->freeze();
+      endpoint.first_psn = Psn{1000 * (number + 1)};
+      flow.ends[side] = std::make_unique<Endpoint>(world_, *hosts_[side], endpoint, *flow.arenas[side]);
+      flow.ends[side]->start();
+    }
+    flow.ends[0]->connect(*flow.ends[1]);
+    flow.ends[1]->connect(*flow.ends[0]);
+  }
+
+  [[nodiscard]] bool agreed() const {
+    if (config_.mode != RecoveryMode::kBitmap) return true;
+    const auto count = [&](int side) { return hosts_[side]->statistics().get(Counter::kBitmapQps); };
+    return count(0) == config_.flows && count(1) == config_.flows;
+  }
+
+  void run_for(Duration how_long) {
+    world_.run_until(
+        [this] {
+          for (auto& flow : flows_) progress(*flow);
+          return false;
+        },
+        how_long);
+  }
+
+  void progress(Flow& flow) {
+    std::array<Completion, 64> taken;
+    Engine& engine = hosts_[0]->engine();
+    const std::size_t count = engine.poll_cq(flow.ends[0]->cq(), taken);
+    for (std::size_t i = 0; i < count; ++i) BRDMA_CHECK(taken[i].status == CompletionStatus::kSuccess);
+    flow.completed += count;
+    for (; flow.posted - flow.completed < config_.requests_posted; ++flow.posted) {
+      const Sge sge{flow.arenas[0]->iova() + Arena::kGuard, config_.request_bytes, flow.ends[0]->key()};
+      SendRequest request;
+      request.sges = {&sge, 1};
+      request.opcode = config_.reads ? WorkOpcode::kRdmaRead : WorkOpcode::kRdmaWrite;
+      request.flags = kSendSignaled;
+      request.remote_address = flow.arenas[1]->iova() + Arena::kGuard;
+      request.rkey = flow.ends[1]->key();
+      BRDMA_CHECK(engine.post_send(flow.ends[0]->qp(), request, world_.now()).ok());
+      hosts_[0]->touch();
+    }
+  }
+
+  StreamConfig config_;
+  sim::World world_;
+  sim::Host* hosts_[2] = {};
+  std::vector<std::unique_ptr<Flow>> flows_;
+};
+
+}  // namespace
+
+StreamResult run_stream(const StreamConfig& config) { return Streams{config}.run(); }
+
+}  // namespace brdma::test

@@ -1,0 +1,44 @@
+// sim/stream.h - goodput of streams between two hosts in a simulated world: a few queue pairs that keep a number of
+// equal requests posted, over one link each way.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/config.h"
+#include "base/units.h"
+#include "sim/host.h"
+
+namespace brdma::test {
+
+struct StreamConfig {
+  RecoveryMode mode = RecoveryMode::kBitmap;
+  std::uint64_t rate_bps = 10'000'000'000;
+  Duration delay = 50_us;  // one way
+  std::uint64_t queue_bytes = 256 * 1024;
+  std::uint32_t loss_ppm = 0;
+  std::uint32_t reorder_ppm = 0, reorder_depth = 0;
+  sim::Stalls sender_stalls{}, receiver_stalls{};
+  std::uint32_t flows = 1;
+  bool reads = false;  // else WRITEs
+  std::uint32_t request_bytes = 65536, requests_posted = 16;
+  Duration warm_up = 20_ms, measured = 200_ms;
+  std::uint64_t seed = 1;
+};
+
+struct StreamResult {
+  double share = 0;            // payload delivered, of what the link's rate could carry
+  std::vector<double> shares;  // the same by flow
+  std::uint64_t packets = 0;   // data packets, first transmissions
+  std::uint64_t retransmitted = 0, by_probe = 0, by_timeout = 0, timeouts = 0;
+  std::uint64_t acknowledgements = 0;
+  std::uint64_t lost = 0, queue_dropped = 0;  // on the way of the data
+  [[nodiscard]] double bits_per_second(const StreamConfig& config) const {
+    return share * static_cast<double>(config.rate_bps);
+  }
+};
+
+// All but the share are of the whole run.
+[[nodiscard]] StreamResult run_stream(const StreamConfig& config);
+
+}  // namespace brdma::test

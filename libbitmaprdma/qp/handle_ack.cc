@@ -75,14 +75,16 @@ void Requester::Impl::acknowledge_requests_before(Sequence boundary, Instant now
     for (Sequence at = std::max({message.first, cumulative, base}); at < end; ++at) acknowledge(at, message, now);
   }
   cumulative = boundary;
-  if (trial && cumulative >= trial->end) {
-    trial->packets *= 2;
-    trial->end = cumulative + trial->packets;
-    if (trial->packets > kTrialPacketsMax) trial.reset();
-  }
+  if (trial && cumulative >= trial->end) widen_trial();
   rnr_count = 0;
   note_progress(now);
   if (rnr_until) end_rnr_wait(now);  // what was refused has been taken: a receive was posted meanwhile
+}
+
+void Requester::Impl::widen_trial() {
+  trial->packets *= 2;
+  trial->end = std::max(trial->end, cumulative) + trial->packets;
+  if (trial->packets > kTrialPacketsMax) trial.reset();
 }
 
 // Standard acknowledgement: psn is the newest request executed, or the one that a NAK refuses.
@@ -101,9 +103,16 @@ Outcome Requester::Impl::handle_aeth(const wire::Packet& packet, Instant now) {
   env.count(Counter::kAcksReceived);
   env.trace(now, id.qpn, trace::AckReceived{refusal ? packet.bth.psn : packet.bth.psn + 1, packet.bth.psn, syndrome});
   const bitmap::SendEntry& entry = window.entry(packet.bth.psn);
-  if (!refusal && entry.transmissions == 1) sample_rtt(now - window.sent_at(packet.bth.psn, now), now);
+  const bool measures = !refusal && entry.transmissions == 1;
+  const Duration trip = now - window.sent_at(packet.bth.psn, now);
+  if (measures) sample_rtt(trip, now);
   patience.activity = now;
+  const std::uint64_t bytes_before = flight.bytes;
   acknowledge_requests_before(refusal ? *sequence : *sequence + 1, now);
+  if (measures && goes_back()) {
+    congestion.on_acknowledgement(bytes_before - flight.bytes, trip, congestion_limited, now);
+    congestion_limited = false;
+  }
   Outcome result;
   switch (kind_of(syndrome)) {
     case kKindAck:

@@ -29,6 +29,8 @@ Outcome Requester::handle_ffm(const wire::Ffm& ffm, Instant now) {
     return {};
   }
   me.ffm_serial = ffm.serial;
+  // It has taken what it was not ready for; its acknowledgement was lost.
+  if (me.trial && distance(ffm.base, me.psn_of(me.trial->end)) >= 0) me.trial.reset();
   for (std::size_t i = 0; i < ffm.gap_count; ++i) {
     if (!me.repair(ffm.gap(i), now)) me.env.count(Counter::kFfmSuppressed);
   }

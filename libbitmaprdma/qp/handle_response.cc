@@ -36,7 +36,7 @@ Outcome Requester::handle_response(const wire::Packet& packet, Instant now) {
     me.env.drop(DropReason::kDuplicate);
     return {};
   }
-  if (me.env.config.recovery.mode == RecoveryMode::kGoBackN && me.first_missing_answer() != *sequence) {
+  if (me.goes_back() && me.first_missing_answer() != *sequence) {
     me.env.drop(DropReason::kOutOfOrder);
     me.go_back_to_missing_answer(now);
     return {};

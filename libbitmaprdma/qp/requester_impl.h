@@ -113,6 +113,7 @@ struct Requester::Impl {
 
   // --- transmit_new.cc ---
   [[nodiscard]] bool admits(std::uint32_t psns, std::uint32_t payload, bool answered);
+  [[nodiscard]] std::uint32_t unstated_window() const;
   [[nodiscard]] bool ready_to_send_new();
   void begin_message();
   [[nodiscard]] std::uint32_t next_chunk_bytes() const;
@@ -137,8 +138,11 @@ struct Requester::Impl {
   bool request_resend(Sequence sequence, const Message& message, Counter cause, Instant now);
   // All that is not acknowledged in [from, to); how many. READ requests and atomics as a whole.
   std::uint32_t request_resend_range(Sequence from, Sequence to, Counter cause, Instant now);
+  [[nodiscard]] bool goes_back() const { return env.config.recovery.mode == RecoveryMode::kGoBackN; }
+  // A standard peer's window is small enough to need no other.
   [[nodiscard]] bool congestion_admits(std::uint32_t payload) const {
-    return !id.bitmap_agreed || flight.pipe == 0 || flight.pipe + payload <= congestion.bytes() + bridged;
+    if (!id.bitmap_agreed && !goes_back()) return true;
+    return flight.pipe == 0 || flight.pipe + payload <= congestion.bytes() + bridged;
   }
   [[nodiscard]] bool may_leave(Sequence sequence) const { return !trial || sequence < trial->end; }
   [[nodiscard]] bool ends_trial(Sequence sequence) const { return trial && sequence + 1 == trial->end; }
@@ -157,6 +161,7 @@ struct Requester::Impl {
   void take_back(const wire::BitmapAck& ack, Sequence from, Instant now);
   void reopen(Sequence sequence, const Message& message, Instant now);
   void resend_old_holes(Sequence from, Sequence to, std::optional<Instant> echo, Instant now);
+  void widen_trial();
   Outcome handle_rnr(std::uint8_t syndrome, Sequence at, Instant now);
   Outcome handle_fatal_nak(std::uint8_t syndrome, Sequence at, Instant now);
   void note_progress(Instant now);

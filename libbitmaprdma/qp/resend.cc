@@ -90,7 +90,7 @@ bool Requester::Impl::resend_data(Sequence sequence, const Message& message, Pay
 bool Requester::Impl::resend_request(Sequence sequence, Message& message, TransmitBatch& batch, Instant now) {
   Sequence end = sequence;
   while (end < message.end() && window.entry(psn_of(end)).state == EntryState::kRetransmitPending) ++end;
-  const bool to_end = env.config.recovery.mode == RecoveryMode::kGoBackN;
+  const bool to_end = goes_back();
   const Sequence asked_end = to_end ? message.end() : end;
   wire::Packet packet;
   build_request(packet, message, sequence, static_cast<std::uint32_t>(asked_end - sequence), true, now);

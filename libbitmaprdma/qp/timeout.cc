@@ -61,7 +61,7 @@ std::optional<Instant> Requester::Impl::retransmit_deadline() const {
 std::optional<Instant> Requester::Impl::probe_deadline() const {
   if (window.in_window() == 0 || window.pending() > 0 || rnr_until || patience.probed) return std::nullopt;
   // A standard peer says nothing to a packet that it has; but a READ can be asked again of anybody.
-  if (!id.bitmap_agreed && (answers.packets == 0 || env.config.recovery.mode == RecoveryMode::kGoBackN)) {
+  if (!id.bitmap_agreed && (answers.packets == 0 || goes_back())) {
     return std::nullopt;
   }
   return patience.activity + probe_timeout();
@@ -142,6 +142,7 @@ void Requester::Impl::fire_retransmit_timeout(Instant now) {
   env.trace(now, id.qpn, trace::TimeoutFired{false, window.base()});
   patience.timeout_from = patience.activity = now;
   ++patience.timeouts;
+  if (trial) widen_trial();  // what would have done so may have been lost
   if (!id.bitmap_agreed) {
     request_resend_range(base, next_sequence(), Counter::kRetransmittedTimeout, now);
     return;

@@ -36,7 +36,12 @@ std::uint32_t packets_of(std::uint32_t bytes, std::uint32_t mtu) { return bytes 
 // window; a standard peer states none of them.
 bool Requester::Impl::admits(std::uint32_t psns, std::uint32_t payload, bool answered) {
   if (window.room() < psns) return false;
-  if (!id.bitmap_agreed) return flight.packets < env.config.recovery.standard_window_packets;
+  if (!id.bitmap_agreed) {
+    if (flight.packets >= unstated_window()) return false;
+    if (answered || congestion_admits(payload)) return true;
+    congestion_limited = true;
+    return false;
+  }
   if (next_sequence() + psns - cumulative > id.peer_window) return false;
   const bool credit = flight.packets < id.peer_credit.packets &&
                       (flight.packets == 0 || flight.bytes + payload <= id.peer_credit.bytes);
@@ -50,6 +55,15 @@ bool Requester::Impl::admits(std::uint32_t psns, std::uint32_t payload, bool ans
     return false;
   }
   return true;
+}
+
+// Packets in flight towards a peer that states no credit. Going back N we are the yardstick of plain RoCE, between two
+// of ours: as many bytes at every path MTU as of the largest packets, which fills the path as a NIC would (the
+// congestion window keeps it off the queue).
+std::uint32_t Requester::Impl::unstated_window() const {
+  const std::uint32_t packets = env.config.recovery.standard_window_packets;
+  if (!goes_back()) return packets;
+  return std::max(packets, std::min(packets * (mtu_bytes(PathMtu::k4096) / id.mtu()), env.credit_share().packets));
 }
 
 bool Requester::Impl::ready_to_send_new() {
@@ -79,7 +93,7 @@ bool Requester::Impl::ready_to_send_new() {
 // the first keeps the socket from being drowned.
 PeerCredit Requester::Impl::answer_limit() const {
   PeerCredit limit = env.credit_share();
-  if (env.config.recovery.mode == RecoveryMode::kGoBackN) return limit;
+  if (goes_back()) return limit;
   limit.bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(limit.bytes, answer_congestion.bytes()));
   return limit;
 }
@@ -210,7 +224,7 @@ bool Requester::Impl::wants_ack(const Message& message, bool last) {
   const bool waited_for = id.signal_all || (queue[message.wqe].flags & kSendSignaled) != 0;
   const bool nothing_behind = queue.next() == queue.tail();
   ++packets_since_ack_request;
-  const std::uint32_t limit = id.bitmap_agreed ? id.peer_credit.packets : env.config.recovery.standard_window_packets;
+  const std::uint32_t limit = id.bitmap_agreed ? id.peer_credit.packets : unstated_window();
   const bool pressing = nothing_behind || (waited_for && !id.bitmap_agreed);
   const bool wanted = (last && pressing) || ends_trial(next_sequence()) ||
                       packets_since_ack_request >= ack_request_interval() || flight.packets + 1 >= limit;
@@ -219,11 +233,16 @@ bool Requester::Impl::wants_ack(const Message& message, bool last) {
 }
 
 std::uint32_t Requester::Impl::ack_request_interval() const {
-  if (!id.bitmap_agreed) return kPacketsPerAckRequest;
-  const std::uint64_t window_bytes = std::min<std::uint64_t>(congestion.bytes(), id.peer_credit.bytes);
-  const std::uint64_t share =
-      std::min<std::uint64_t>(window_bytes / id.mtu(), id.peer_credit.packets) / kAckRequestsPerWindow;
-  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(share, 1, kPacketsPerAckRequestBitmap));
+  const std::uint64_t window = congestion.bytes();
+  const auto share = [this](std::uint64_t bytes, std::uint32_t packets, std::uint32_t most) {
+    const std::uint64_t wanted = std::min<std::uint64_t>(bytes / id.mtu(), packets) / kAckRequestsPerWindow;
+    return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(wanted, 1, most));
+  };
+  if (id.bitmap_agreed) {
+    return share(std::min<std::uint64_t>(window, id.peer_credit.bytes), id.peer_credit.packets,
+                 kPacketsPerAckRequestBitmap);
+  }
+  return goes_back() ? share(window, unstated_window(), kPacketsPerAckRequest) : kPacketsPerAckRequest;
 }
 
 // The first packet after everything was acknowledged: patience begins anew.

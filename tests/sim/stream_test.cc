@@ -121,5 +121,16 @@ TEST(Stream, ReadsGoOnUnderLoss) {
   }
 }
 
+// The yardstick without loss is as fast as what it is to be compared with.
+TEST(Stream, GoBackNFillsALinkThatLosesNothing) {
+  for (const std::uint64_t mbit : {1000u, 10'000u}) {
+    StreamConfig config = at(mbit);
+    config.mode = RecoveryMode::kGoBackN;
+    const StreamResult result = run_stream(config);
+    SCOPED_TRACE(text(config, result));
+    EXPECT_GT(result.share, 0.9);
+  }
+}
+
 }  // namespace
 }  // namespace brdma::test

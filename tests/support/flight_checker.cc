@@ -72,7 +72,8 @@ void FlightChecker::check_limits(std::int64_t end, Instant now) {
     if (is > limit) find(std::to_string(is) + what + ", allowed are " + std::to_string(limit), now);
   };
   if (!bitmap_) {
-    too_many(" packets in flight before bitmap mode", flight_.size(), own.standard_window_packets);
+    const std::uint32_t more = own.mode == RecoveryMode::kGoBackN ? 4096 / connection_.mtu : 1;
+    too_many(" packets in flight before bitmap mode", flight_.size(), own.standard_window_packets * more);
     return;
   }
   too_many(" PSNs in the window", static_cast<std::uint64_t>(end - base_), std::min(own.window_packets, peer_window_));

@@ -392,6 +392,27 @@ TEST_F(ByHand, WhatAReceiverThatWasNotReadyThrewAwayIsSentAgain) {
   EXPECT_THAT(sent(), ElementsAre(1004));
 }
 
+// tests seed 5425 of sim_worlds: what was refused has been taken, but that acknowledgement was lost.
+TEST_F(ByHand, ATrialAfterARefusalEndsWithoutItsAcknowledgement) {
+  for (const bool feedback : {true, false}) {
+    HandPlayed hand;
+    for (std::uint64_t n = 0; n < 5; ++n) {
+      ASSERT_TRUE(hand.pair.post(0, hand.pair.request(0, WorkOpcode::kSend, 0, 100, n)).ok());
+    }
+    hand.pair.round();
+    hand.ack({.base = 1001, .syndrome = std::uint8_t{wire::kSyndromeRnr + 1}});
+    hand.sent();
+    hand.pair.run_for(11_us);
+    EXPECT_THAT(hand.sent(), ElementsAre(1001));
+    if (feedback) {
+      hand.ffm(0, 1003, 1004, {{1003, 1}});
+    } else {
+      hand.pair.run_for(20_ms);
+    }
+    EXPECT_THAT(hand.sent(), testing::Contains(1003));
+  }
+}
+
 // --- standard peers ---
 
 class Standard : public testing::Test, public HandPlayed {

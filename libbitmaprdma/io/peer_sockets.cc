@@ -45,19 +45,18 @@ PeerSockets::~PeerSockets() {
   }
 }
 
-int PeerSockets::consider(const Transmit& transmit) {
+void PeerSockets::consider(const Transmit& transmit) {
   if (candidate_batches_ == 0 || !candidate_.is(transmit)) {
     candidate_ = Peer{transmit.source, transmit.destination, transmit.traffic_class, transmit.hop_limit, -1};
     candidate_batches_ = 0;
   }
-  if (++candidate_batches_ < kBatchesToConnect || transmit.source.is_zero()) return -1;
+  if (++candidate_batches_ < kBatchesToConnect || transmit.source.is_zero()) return;
   candidate_batches_ = 0;
   candidate_.fd = connect_to(candidate_);
-  if (candidate_.fd < 0) return -1;  // tried again after as many batches
+  if (candidate_.fd < 0) return;  // tried again after as many batches
   Peer& place = peers_[next_place_++ % kPeersMax];
   if (place.fd >= 0) close(place.fd);
   place = candidate_;
-  return place.fd;
 }
 
 // -1: the system does not let us, and the unconnected socket does as well.
@@ -90,7 +89,7 @@ int PeerSockets::connect_to(const Peer& peer) const {
 }
 
 void PeerSockets::failed(int fd, int error) {
-  if (error == ECONNREFUSED || error == EAGAIN) return;
+  if (error == ECONNREFUSED) return;
   for (Peer& peer : peers_) {
     if (peer.fd != fd) continue;
     close(fd);

@@ -30,12 +30,16 @@ class PeerSockets {
   PeerSockets& operator=(const PeerSockets&) = delete;
 
   // The socket for this batch; -1: the unconnected one.
-  [[nodiscard]] int find(const Transmit& transmit) {
+  [[nodiscard]] int find(const Transmit& transmit) const {
     if (transmit.standard) return -1;
     for (const Peer& peer : peers_) {
       if (peer.fd >= 0 && peer.is(transmit)) return peer.fd;
     }
-    return consider(transmit);
+    return -1;
+  }
+  // The batch has left by the unconnected socket: its peer may be one for a socket of its own.
+  void sent_unconnected(const Transmit& transmit) {
+    if (!transmit.standard && find(transmit) < 0) consider(transmit);
   }
   // Sending on `fd` failed with `error`. Where the peer just does not listen the socket is as good as before.
   void failed(int fd, int error);
@@ -54,7 +58,7 @@ class PeerSockets {
              traffic_class == transmit.traffic_class && hop_limit == transmit.hop_limit;
     }
   };
-  int consider(const Transmit& transmit);
+  void consider(const Transmit& transmit);
   [[nodiscard]] int connect_to(const Peer& peer) const;
 
   Options options_;

@@ -277,6 +277,6 @@ void Shard::find_deadline() {
   if (deferred && (!deadline_ || *deferred < *deadline_)) deadline_ = deferred;
 }
 
-int Shard::blocked_fd() const { return pending_ ? transmit_sockets_[pending_->path].fd() : -1; }
+int Shard::blocked_fd() const { return pending_ ? transmit_sockets_[pending_->path].blocked_fd() : -1; }
 
 }  // namespace brdma::io

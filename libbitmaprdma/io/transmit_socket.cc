@@ -116,6 +116,7 @@ TransmitSocket::TransmitSocket(const TransmitSocketOptions& options) : options_(
 TransmitSocket::TransmitSocket(TransmitSocket&& other) noexcept
     : options_(other.options_),
       fd_(std::exchange(other.fd_, -1)),
+      blocked_fd_(other.blocked_fd_),
       dual_stack_(other.dual_stack_),
       gso_(other.gso_),
       port_(other.port_),
@@ -213,19 +214,27 @@ bool TransmitSocket::probe_gso() {
 
 SendReport TransmitSocket::send(const Transmit& transmit) {
   SendReport report;
-  bool singly = packets_done_ > 0 || (transmit.segments > 1 && !gso_);
-  if (!singly && peers_ != nullptr && send_connected(transmit, report)) return report;
+  const bool whole = packets_done_ == 0 && (transmit.segments == 1 || gso_);
+  blocked_fd_ = -1;
+  if (whole && peers_ != nullptr && send_connected(transmit, report)) return report;
   const bool unreachable = report.unreachable;
-  if (!singly) {
-    report = send_whole(transmit, singly);
-    report.unreachable = unreachable;
+  report = send_unconnected(transmit, whole);
+  report.unreachable = unreachable;
+  if (peers_ != nullptr && !report.blocked && report.refused == 0) peers_->sent_unconnected(transmit);
+  return report;
+}
+
+SendReport TransmitSocket::send_unconnected(const Transmit& transmit, bool whole) {
+  if (whole) {
+    bool singly = false;
+    const SendReport report = send_whole(transmit, singly);
     if (!singly) {
       if (transmit.segments > 1) gso_refusals_ = 0;
       return report;
     }
     ++gso_refusals_;
   }
-  report = SendReport{.unreachable = unreachable};
+  SendReport report;
   send_singly(transmit, report);
   // Refused either way: the packets are at fault, not GSO.
   if (report.refused > 0) gso_refusals_ = 0;
@@ -237,7 +246,8 @@ std::uint32_t TransmitSocket::give_up(const Transmit& transmit) {
   return transmit.segments - std::exchange(packets_done_, 0u);
 }
 
-// False: not sent. Then the unconnected socket tells whether it is the batch, the route or only an error of the past.
+// False: not sent, for another reason than room. Then the unconnected socket tells whether it is the batch, the route
+// or only an error of the past.
 bool TransmitSocket::send_connected(const Transmit& transmit, SendReport& report) {
   const int fd = peers_->find(transmit);
   if (fd < 0) return false;
@@ -254,6 +264,11 @@ bool TransmitSocket::send_connected(const Transmit& transmit, SendReport& report
   if (sent >= 0) [[likely]]
     return true;
   const int error = errno;
+  if (error == EAGAIN) {  // not the other socket: the two buffers together are more than was asked for
+    report.blocked = true;
+    blocked_fd_ = fd;
+    return true;
+  }
   report.unreachable = error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH;
   peers_->failed(fd, error);
   return false;

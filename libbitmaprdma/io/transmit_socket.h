@@ -50,6 +50,8 @@ class TransmitSocket {
   [[nodiscard]] std::uint32_t give_up(const Transmit& transmit);
 
   [[nodiscard]] int fd() const { return fd_; }
+  // Becomes writable when a blocked batch may be sent again.
+  [[nodiscard]] int blocked_fd() const { return blocked_fd_ >= 0 ? blocked_fd_ : fd_; }
   [[nodiscard]] std::uint16_t port() const { return port_; }
   // False: batches leave packet by packet.
   [[nodiscard]] bool gso() const { return gso_; }
@@ -64,12 +66,14 @@ class TransmitSocket {
   void bind_port();
   [[nodiscard]] bool probe_gso();
   [[nodiscard]] SendReport send_whole(const Transmit& transmit, bool& retry_singly);
+  [[nodiscard]] SendReport send_unconnected(const Transmit& transmit, bool whole);
   [[nodiscard]] bool send_connected(const Transmit& transmit, SendReport& report);
   void send_singly(const Transmit& transmit, SendReport& report);
   void correct_icrc(const Transmit& transmit, std::span<iovec> pieces, PacketPieces& packet, std::byte* copy) const;
 
   TransmitSocketOptions options_;
   int fd_ = -1;
+  int blocked_fd_ = -1;  // the connected socket that had no room
   bool dual_stack_ = true;
   bool gso_ = false;
   std::uint16_t port_ = 0;

@@ -238,7 +238,7 @@ TEST(Sockets, LinkLocalAddressesUseTheDevicesInterface) {
 
 // Packets to a neighbour whose link-layer address is not known yet wait in the kernel at the sending socket's cost: so
 // its buffer runs full. When the address is known they leave, and what was refused with EAGAIN can follow.
-void expect_resumes_after_full_buffer(bool gso) {
+void expect_resumes_after_full_buffer(bool gso, bool connected = false) {
   const SecondNetwork network;
   ASSERT_TRUE(network.ready());
   std::vector<Lease> leases;
@@ -250,6 +250,13 @@ void expect_resumes_after_full_buffer(bool gso) {
   ReceiveSocket receiver{leases[0].socket_fd, true, {.buffer_bytes = 4 << 20}};
   TransmitSocket sender = open_or_die({.gso = gso, .send_buffer_bytes = 20'000});
   Batch batch{kHere, kThere, 1044, 8};
+  if (connected) {
+    ASSERT_TRUE(ip("neighbour replace 10.9.0.2 lladdr 02:00:00:00:09:02 dev left nud permanent"));
+    for (unsigned i = 0; i < PeerSockets::kBatchesToConnect; ++i) ASSERT_FALSE(sender.send(batch.transmit).blocked);
+    ASSERT_EQ(sender.connected(), 1u);
+    ASSERT_EQ(receive_all(receiver).size(), PeerSockets::kBatchesToConnect * 8);
+    ASSERT_TRUE(ip("neighbour del 10.9.0.2 dev left"));
+  }
   unsigned sent = 0;
   SendReport report;
   while (!report.blocked && sent < 1000) {
@@ -260,7 +267,8 @@ void expect_resumes_after_full_buffer(bool gso) {
   ASSERT_TRUE(report.blocked);
   EXPECT_TRUE(sender.send(batch.transmit).blocked);  // still
   ASSERT_TRUE(ip("neighbour replace 10.9.0.2 lladdr 02:00:00:00:09:02 dev left nud permanent"));
-  pollfd writable{sender.fd(), POLLOUT, 0};
+  EXPECT_EQ(sender.blocked_fd() == sender.fd(), !connected);
+  pollfd writable{sender.blocked_fd(), POLLOUT, 0};
   ASSERT_EQ(poll(&writable, 1, 5000), 1);
   report = sender.send(batch.transmit);
   EXPECT_FALSE(report.blocked);
@@ -272,6 +280,7 @@ void expect_resumes_after_full_buffer(bool gso) {
 }
 TEST(Sockets, FullSendBufferBlocksAndResumes) { expect_resumes_after_full_buffer(true); }
 TEST(Sockets, FullSendBufferBlocksAndResumesWithoutGso) { expect_resumes_after_full_buffer(false); }
+TEST(Sockets, FullSendBufferOfAConnectedSocketBlocksAndResumes) { expect_resumes_after_full_buffer(true, true); }
 
 // The promise behind the credit: as many packets and bytes as receive_budget() states, singly and unread, all fit.
 TEST(Sockets, StatedCreditFitsTheBuffer) {

@@ -123,7 +123,7 @@ TEST(Objects, AReplyRepeatsAnAcknowledgementThatWasLost) {
     pair.run_for(20_us);
     EXPECT_TRUE(pair.poll(0).empty());
     ASSERT_TRUE(pair.post(1, pair.request(1, WorkOpcode::kSend, 0, 100, 2)).ok());
-    for (int i = 0; i < 1000 && pair.poll_receives(0).empty(); ++i) {
+    for (int i = 0; i < 10'000 && pair.poll_receives(0).empty(); ++i) {
       EXPECT_TRUE(pair.poll(0).empty());
       pair.run_for(1_us);
     }

@@ -85,7 +85,8 @@ std::uint64_t DelayWindow::bridge_bytes(Instant now) const {
 }
 
 std::optional<Instant> DelayWindow::next_bridge(std::uint64_t bridged) const {
-  const std::uint64_t wanted = bridged + config_.bridge_step;
+  const std::uint64_t step = scale(best_rate(), ns(config_.bridge_step), kNsPerSecond);
+  const std::uint64_t wanted = bridged + std::clamp(step, config_.bridge_step_min, config_.bridge_step_max);
   const Duration at = time_for(wanted);
   if (at == kNone || at > config_.bridge_max || wanted > config_.bridge_bytes_max) return std::nullopt;
   return acknowledged_ + rtt_ / 2 + at + kTick;

@@ -48,7 +48,8 @@ struct DelayWindowConfig {
   Duration silence_max = 2_ms;
   Duration bridge_max = 4_ms;  // a scheduler's tick at 250 Hz
   std::uint64_t bridge_bytes_max = 512 * 1024;
-  std::uint64_t bridge_step = 16 * 1024;  // at a time: four large packets
+  Duration bridge_step = 50_us;  // at a time so much of it, within
+  std::uint64_t bridge_step_min = 4 * 1024, bridge_step_max = 16 * 1024;
   std::uint64_t additive_bytes = 8 * 1024;
   Duration base_rtt_period = 1_s;
   Duration drain_period = Duration::from_ns(1 << 28);  // 268 ms; doubled until it is 64 base RTTs

@@ -226,7 +226,7 @@ TEST(DelayWindow, ASilenceIsBridgedAtTheDeliveredRateWithinBounds) {
   EXPECT_NEAR(static_cast<double>(window.bridge_bytes(now + 1050_us)), 125'000, 15'000);
   const auto next = window.next_bridge(0);
   ASSERT_TRUE(next.has_value());
-  EXPECT_GE(window.bridge_bytes(*next), DelayWindowConfig{}.bridge_step);
+  EXPECT_GE(window.bridge_bytes(*next), DelayWindowConfig{}.bridge_step_min);
   EXPECT_LE(window.bridge_bytes(now + 1_s), DelayWindowConfig{}.bridge_bytes_max);
   EXPECT_EQ(window.next_bridge(window.bridge_bytes(now + 1_s)), std::nullopt);
 }

@@ -11,7 +11,8 @@ namespace {
 // batch costs a receiver a third of its time.
 constexpr std::uint32_t kPacketsPerAckRequest = 16, kPacketsPerAckRequestBitmap = 64;
 constexpr std::uint32_t kAckRequestsPerWindow = 4;  // at least: a small window must not wait for its acknowledgement
-constexpr std::uint32_t kReadsInParallel = 4;
+// Each request is one more packet whose loss stops all that are behind it, for a responder answers in order.
+constexpr std::uint32_t kReadsInParallel = 3;
 
 MessageKind kind_of(WorkOpcode opcode) {
   switch (opcode) {

@@ -51,6 +51,18 @@ TEST(Stream, AReceiverThatLosesItsCoreIsNotWaitedFor) {
   }
 }
 
+// Also one that is never there for long: what it answers comes in lumps of a window.
+TEST(Stream, AReceiverThatIsOftenAwayIsNotWaitedFor) {
+  for (const std::uint64_t mbit : {1000u, 2000u, 10'000u}) {
+    StreamConfig config = at(mbit);
+    config.receiver_stalls = {100_us, 300_us};
+    const StreamResult result = run_stream(config);
+    SCOPED_TRACE(text(config, result));
+    EXPECT_GT(result.share, 0.95 * kPayloadShare);
+    EXPECT_LE(result.retransmitted, result.queue_dropped + result.packets / 1000);
+  }
+}
+
 // A sender away for a twentieth of the time and more than its queue holds cannot make up for it.
 TEST(Stream, HostsThatLoseTheirCoresRetransmitNothingForIt) {
   for (const std::uint64_t mbit : {100u, 1000u, 2000u, 10'000u}) {
@@ -109,7 +121,7 @@ TEST(Stream, ReorderingWithinTheToleranceIsNoLoss) {
 }
 
 TEST(Stream, ReadsGoOnUnderLoss) {
-  for (const std::uint64_t mbit : {1000u, 2000u}) {
+  for (const std::uint64_t mbit : {1000u, 2000u, 10'000u}) {
     StreamConfig config = at(mbit);
     config.reads = true;
     const double clean = run_stream(config).share;

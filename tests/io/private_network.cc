@@ -32,6 +32,22 @@ bool loopback_up() {
   return up;
 }
 
+// Until then the system throws away what is sent: it puts a new link into use from a work queue, which a busy machine
+// gets to late. It does so under the lock that any change of a link takes, so after one more change it is done.
+bool wait_until_running(const char* name) {
+  constexpr int kTriesMax = 10'000'000;
+  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  ifreq request{};
+  std::strcpy(request.ifr_name, name);
+  bool running = false;
+  for (int i = 0; i < kTriesMax && !running; ++i) {
+    running = ioctl(fd, SIOCGIFFLAGS, &request) == 0 && (request.ifr_flags & IFF_RUNNING) != 0;
+    if (!running) sched_yield();
+  }
+  close(fd);
+  return running && ip(std::string{"link set "} + name + " up");
+}
+
 int open_own_network() { return open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC); }
 
 }  // namespace
@@ -66,9 +82,9 @@ SecondNetwork::SecondNetwork(unsigned mtu) : home_(open_own_network()) {
   {
     const Visit visit{*this};
     done = done && ip("address add 10.9.0.2/24 dev right") && ip("address add fd09::2/64 dev right nodad") &&
-           ip("link set right up");
+           ip("link set right up") && wait_until_running("right");
   }
-  ready_ = done;
+  ready_ = done && wait_until_running("left");
 }
 
 SecondNetwork::~SecondNetwork() {

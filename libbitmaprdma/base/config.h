@@ -22,6 +22,9 @@ struct RecoveryConfig {
   std::uint32_t depth_max = 8;          // spec 1: tolerance limits
   Duration age_max = 50_us;
   Duration stall_max = 80_us;
+  bool adaptive = true;                // the limits above are where a receiver begins; it learns (recovery/tolerance.h)
+  std::uint32_t depth_ceiling = 1024;  // as far as it goes
+  Duration time_ceiling = 1_ms;        // of age and stall
   Duration resend_interval_min = 50_us;  // one effective retransmission of a packet in this time (or an RTT if longer)
   Duration probe_timeout_min = 250_us;   // tail loss probe: after max(this, 2 SRTT) of silence
   Duration retransmit_timeout_min = 1_ms;  // first RTO = max(this, SRTT + 4 RTTVAR), doubled up to the QP's own timeout

@@ -51,7 +51,7 @@ GapTable::Filled GapTable::fill(Psn psn) {
   const std::size_t at = find(psn);
   if (at == gaps_.size() || distance(psn, gaps_[at].start) < 0) return {};
   GapRecord& gap = gaps_[at];
-  const Filled filled{true, gap.length == 1, gap.state};
+  const Filled filled{true, gap.length == 1, gap.state, gap.first_seen};
   if (gap.length == 1) {
     gaps_.erase(gaps_.begin() + static_cast<std::ptrdiff_t>(at));
   } else if (psn == gap.start) {

@@ -40,6 +40,7 @@ class GapTable {
     bool found = false;
     bool closed = false;  // that record is gone
     GapState state = GapState::kWaiting;
+    Instant first_seen;
   };
   Filled fill(Psn psn);
   // Forgets what lies before the base.

@@ -31,6 +31,11 @@ constexpr ChoiceSetting mode() {
           [](Settings& s, std::size_t place) { s.recovery.mode = static_cast<RecoveryMode>(place); }};
 }
 
+constexpr ChoiceSetting adaptive() {
+  return {kSwitch, [](const Settings& s) { return static_cast<std::size_t>(s.recovery.adaptive); },
+          [](Settings& s, std::size_t place) { s.recovery.adaptive = place != 0; }};
+}
+
 constexpr ChoiceSetting loopback() {
   return {kSwitch, [](const Settings& s) { return static_cast<std::size_t>(s.loopback_device); },
           [](Settings& s, std::size_t place) { s.loopback_device = place != 0; }};
@@ -69,6 +74,12 @@ const std::array kDefinitions{
     Definition{"recovery.stall_max_us", "BRDMA_STALL_MAX_US",
                "time the window's base may stand still before its gap counts as lost",
                microseconds<&R::stall_max>(0, 10 * kSecond)},
+    Definition{"recovery.adaptive", "BRDMA_ADAPTIVE", "learn these three limits from packets that were only late",
+               adaptive()},
+    Definition{"recovery.depth_ceiling", "BRDMA_DEPTH_CEILING", "as far as depth_max may be learnt",
+               count<&R::depth_ceiling>(0, 1u << 20)},
+    Definition{"recovery.time_ceiling_us", "BRDMA_TIME_CEILING_US", "as far as age_max and stall_max may be learnt",
+               microseconds<&R::time_ceiling>(0, 10 * kSecond)},
     Definition{"recovery.resend_interval_min_us", "BRDMA_RESEND_INTERVAL_MIN_US",
                "a packet is resent at most once in this time, or in a round trip if that is longer",
                microseconds<&R::resend_interval_min>(0, kSecond)},

@@ -50,8 +50,10 @@ void Responder::Impl::note_early(Psn previous_highest, const wire::Packet& packe
     gaps.open(previous_highest, psn, packet.bxth.path, now, now);
     env.count(Counter::kGapsSeen);
     env.trace(now, identity.qpn, trace::GapSeen{start, length});
-    bring_forward(watch.judge_at, now + std::min(recovery.age_max, recovery.stall_max) + kTick);
-    if (!watch.depth_armed) watch.depth_psn = start + recovery.depth_max + 1;
+    tolerance.elapse(now);
+    const recovery::GapLimits& limits = tolerance.limits();
+    bring_forward(watch.judge_at, now + std::min(limits.age_max, limits.stall_max) + kTick);
+    if (!watch.depth_armed) watch.depth_psn = start + limits.depth_max + 1;
     watch.depth_armed = true;
   } else if (beyond <= 0 && note_filled(packet, now)) {
     env.trace(now, identity.qpn, trace::GapClosed{psn, base()});
@@ -80,6 +82,8 @@ bool Responder::Impl::note_filled(const wire::Packet& packet, Instant now) {
     if (!filled.found) continue;
     if (gaps.size() > records) env.count(Counter::kGapsSeen);  // one has become two
     closed = closed || filled.closed;
+    // Late, not lost. A standard packet does not say whether it is the original.
+    if (i == 0 && packet.bitmap && !packet.bxth.retransmitted) note_late(psn, filled.first_seen, now);
     if (filled.state == GapState::kWaiting) {
       if (filled.closed) env.count(Counter::kGapsClosed);
       continue;
@@ -90,6 +94,11 @@ bool Responder::Impl::note_filled(const wire::Packet& packet, Instant now) {
     if (original && i == 0) env.count(Counter::kMisjudgementCorrections);
   }
   return closed;
+}
+
+void Responder::Impl::note_late(Psn psn, Instant first_seen, Instant now) {
+  const auto depth = static_cast<std::uint32_t>(distance(window.highest(), psn));
+  if (tolerance.came_late(depth, now - first_seen, now)) env.count(Counter::kToleranceRaised);
 }
 
 // The base has moved, and early packets are still waiting, or the last of them was just executed.
@@ -118,7 +127,7 @@ recovery::GapVerdict Responder::Impl::judge_gap(std::size_t i, Instant now) cons
   facts.first_seen = gap.first_seen;
   // The base stands because of the first gap, not of those behind it.
   facts.base_stuck_since = gap.start == base() ? std::max(gap.first_seen, gap.base_stuck_since) : now;
-  return judge(facts, {recovery.depth_max, recovery.age_max, recovery.stall_max}, now);
+  return judge(facts, tolerance.limits(), now);
 }
 
 // Judges every waiting gap and finds what is next: a deadline, a depth, an FFM to repeat.
@@ -131,7 +140,7 @@ void Responder::Impl::scan_gaps(Instant now) {
       const auto verdict = judge_gap(i, now);
       if (const auto* wait = std::get_if<WaitUntil>(&verdict)) {
         bring_forward(watch.judge_at, wait->retry_at);
-        if (!watch.depth_armed) watch.depth_psn = gap.start + recovery.depth_max + 1;
+        if (!watch.depth_armed) watch.depth_psn = gap.start + tolerance.limits().depth_max + 1;
         watch.depth_armed = true;
         continue;
       }
@@ -172,8 +181,7 @@ void Responder::Impl::judge_base_gap(Instant now) {
   } else {
     // It is being sent again already. Only packets beyond it that come a second time say that it was lost again.
     if (go_back.repeats == 0) return;
-    verdict = judge({go_back.repeats, false, go_back.first_repeat, go_back.first_repeat},
-                    {recovery.depth_max, recovery.age_max, recovery.stall_max}, now);
+    verdict = judge({go_back.repeats, false, go_back.first_repeat, go_back.first_repeat}, tolerance.limits(), now);
   }
   if (const auto* wait = std::get_if<WaitUntil>(&verdict)) {
     watch.judge_at = wait->retry_at;

@@ -7,11 +7,23 @@
 
 namespace brdma::qp {
 
+namespace {
+
+recovery::ToleranceConfig tolerance_of(const RecoveryConfig& config) {
+  return {.reference = {.depth_max = config.depth_max, .age_max = config.age_max, .stall_max = config.stall_max},
+          .adaptive = config.adaptive,
+          .depth_ceiling = config.depth_ceiling,
+          .time_ceiling = config.time_ceiling};
+}
+
+}  // namespace
+
 Responder::Impl::Impl(const Environment& environment, Identity& owner)
     : env(environment),
       identity(owner),
       recovery(environment.config.recovery),
-      receives(owner.capabilities.receive_wr_max, owner.capabilities.receive_sge_max) {}
+      receives(owner.capabilities.receive_wr_max, owner.capabilities.receive_sge_max),
+      tolerance(tolerance_of(recovery)) {}
 
 void Responder::Impl::start(Psn first) {
   reset_connection();
@@ -33,6 +45,7 @@ void Responder::Impl::reset_connection() {
   rnr_wait = blocked = retry_blocked = sequence_nak_sent = feedback_due = false;
   go_back = GoBack{};
   ack = Acknowledgement{};
+  tolerance = recovery::Tolerance{tolerance_of(recovery)};
   watch = GapWatch{};
   ffm_serial = 0;
   feedback_rtt = recovery::RttEstimator{};

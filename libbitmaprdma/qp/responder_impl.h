@@ -19,6 +19,7 @@
 #include "qp/responder_resources.h"
 #include "recovery/gap_judge.h"
 #include "recovery/rtt_estimator.h"
+#include "recovery/tolerance.h"
 #include "wire/control.h"
 
 namespace brdma::qp {
@@ -119,6 +120,7 @@ struct Responder::Impl {
   void judge_base_gap(Instant now);
   void promote(bitmap::GapRecord& gap, recovery::LossCause cause, Instant now);
   [[nodiscard]] recovery::GapVerdict judge_gap(std::size_t i, Instant now) const;
+  void note_late(Psn psn, Instant first_seen, Instant now);
   [[nodiscard]] Duration repeat_interval(const bitmap::GapRecord& gap) const;
   void request_sequence_nak();
   bool poll_feedback(TransmitBatch& batch, Instant now);
@@ -175,6 +177,7 @@ struct Responder::Impl {
   ReceiveQueue receives;
   bitmap::ReceiveWindow window{Psn{}, 1};
   bitmap::GapTable gaps;
+  recovery::Tolerance tolerance;
   EarlyPackets early{256, 0};
   ResponderResources resources;
   Message message;

@@ -52,6 +52,7 @@ namespace brdma {
   X(kGapsPromotedStall, gaps_promoted_stall)                                                                          \
   X(kGapsPromotedPath, gaps_promoted_path)                                                                            \
   X(kMisjudgementCorrections, misjudgement_corrections)                                                               \
+  X(kToleranceRaised, tolerance_raised) /* times that a late packet raised the limits of its queue pair */            \
   X(kFfmSent, ffm_sent)                                                                                               \
   X(kFfmReceived, ffm_received)                                                                                       \
   X(kFfmSuppressed, ffm_suppressed) /* gaps named in an FFM that needed no retransmission */                          \

@@ -24,6 +24,7 @@ EngineConfig draw_engine(Random& random) {
     engine.recovery.age_max = draw_up_to(random, 200_us);
     engine.recovery.stall_max = draw_up_to(random, 300_us);
   }
+  if (one_in(random, 4)) engine.recovery.adaptive = false;
   engine.seed = random.next();
   return engine;
 }

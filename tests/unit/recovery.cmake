@@ -1,2 +1,3 @@
 brdma_unit_test(recovery_gap_judge_test LINK brdma_recovery)
 brdma_unit_test(recovery_rtt_estimator_test LINK brdma_recovery)
+brdma_unit_test(recovery_tolerance_test LINK brdma_recovery)

@@ -1,0 +1,69 @@
+#include "recovery/tolerance.h"
+
+#include <algorithm>
+
+namespace brdma::recovery {
+namespace {
+
+// Part of the way down that a period goes, rounded up: the reference is reached, not only approached.
+constexpr int kDownPart = 8;
+
+template <class T>
+T towards(T from, T to, T smallest) {
+  return from <= to ? from : from - std::max((from - to) / kDownPart, std::min(from - to, smallest));
+}
+
+}  // namespace
+
+Tolerance::Tolerance(const ToleranceConfig& config) : config_(config), limits_(config.reference) {
+  config_.depth_ceiling = std::max(config_.depth_ceiling, config_.reference.depth_max);
+}
+
+bool Tolerance::came_late(std::uint32_t depth, Duration late, Instant now) {
+  if (!config_.adaptive) return false;
+  elapse(now);
+  depth = std::min(depth, config_.depth_ceiling);
+  late = std::clamp(late, Duration{}, config_.time_ceiling);
+  const Need need{depth + (depth + 3) / 4, late + late / 4};
+  now_.depth = std::max(now_.depth, need.depth);
+  now_.time = std::max(now_.time, need.time);
+  return raise(need);
+}
+
+void Tolerance::elapse(Instant now) {
+  if (!config_.adaptive || (period_begun_ && now < period_end_)) return;
+  if (!period_begun_) {
+    period_begun_ = true;
+    period_end_ = now + config_.period;
+    return;
+  }
+  // Several periods may have passed without a call; more than it takes to come down need not be counted.
+  constexpr int kPeriodsMax = 64;
+  for (int i = 0; i < kPeriodsMax && now >= period_end_; ++i) {
+    lower({std::max(before_.depth, now_.depth), std::max(before_.time, now_.time)});
+    before_ = now_;
+    now_ = Need{};
+    period_end_ = period_end_ + config_.period;
+  }
+  if (now >= period_end_) period_end_ = now + config_.period;
+}
+
+bool Tolerance::raise(const Need& need) {
+  const GapLimits old = limits_;
+  limits_.depth_max = std::max(limits_.depth_max, std::min(need.depth, config_.depth_ceiling));
+  const Duration time = std::min(need.time, config_.time_ceiling);
+  limits_.age_max = std::max(limits_.age_max, time);
+  limits_.stall_max = std::max(limits_.stall_max, time);
+  return limits_.depth_max != old.depth_max || limits_.age_max != old.age_max || limits_.stall_max != old.stall_max;
+}
+
+void Tolerance::lower(const Need& need) {
+  const GapLimits& floor = config_.reference;
+  const Duration time = std::min(need.time, config_.time_ceiling);
+  limits_.depth_max =
+      towards(limits_.depth_max, std::max(floor.depth_max, std::min(need.depth, config_.depth_ceiling)), 1u);
+  limits_.age_max = towards(limits_.age_max, std::max(floor.age_max, time), 1_us);
+  limits_.stall_max = towards(limits_.stall_max, std::max(floor.stall_max, time), 1_us);
+}
+
+}  // namespace brdma::recovery

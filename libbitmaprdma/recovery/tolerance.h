@@ -1,0 +1,54 @@
+// recovery/tolerance.h - the limits that gaps are judged by, learnt from what a path does (goes beyond spec 1, whose
+// limits are fixed). A path that reorders further than the limits makes its receiver ask for packets that are on their
+// way; one that never does loses time in waiting. So:
+//
+//   up, at once   a packet that was only late, whether its gap still waited or was taken for lost (a misjudgement):
+//                 limits rise to 5/4 of how late it was, in packets and in time
+//   down, slowly  at the end of each period: an eighth of the way to what the last two periods asked for
+//   bounds        never below the reference, never above the ceilings
+//
+// Pure, integers only: told what came and when. One per path, or per queue pair where paths are not told apart.
+#pragma once
+
+#include <cstdint>
+
+#include "base/units.h"
+#include "recovery/gap_judge.h"
+
+namespace brdma::recovery {
+
+struct ToleranceConfig {
+  GapLimits reference{};  // where it begins, and what it comes back to
+  bool adaptive = true;   // false: the reference limits always
+  std::uint32_t depth_ceiling = 1024;
+  Duration time_ceiling = 1_ms;  // of age and of stall; beyond, a repair is quicker than the wait
+  Duration period = 64_ms;
+};
+
+class Tolerance {
+ public:
+  explicit Tolerance(const ToleranceConfig& config);
+
+  [[nodiscard]] const GapLimits& limits() const { return limits_; }
+  // A packet came that had not been lost: `depth` packets beyond it had come, the highest PSN minus its own, and its
+  // gap was seen `late` before. Not for retransmissions. True: limits() has risen.
+  bool came_late(std::uint32_t depth, Duration late, Instant now);
+  // Lets periods end. Cheap; to be called now and then, with a time that never goes back.
+  void elapse(Instant now);
+
+ private:
+  struct Need {  // what the lateness of a period asks for; 0: nothing came late
+    std::uint32_t depth = 0;
+    Duration time;
+  };
+  [[nodiscard]] bool raise(const Need& need);
+  void lower(const Need& need);
+
+  ToleranceConfig config_;
+  GapLimits limits_;
+  Need before_, now_;  // of the last whole period, of this one
+  bool period_begun_ = false;
+  Instant period_end_;
+};
+
+}  // namespace brdma::recovery

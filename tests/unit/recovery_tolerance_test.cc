@@ -1,0 +1,105 @@
+// recovery/tolerance.h: limits that learn, fast up and slowly down, within bounds.
+#include <gtest/gtest.h>
+
+#include "recovery/tolerance.h"
+
+namespace brdma::recovery {
+namespace {
+
+constexpr Instant kStart = Instant::from_ns(1'000'000);
+
+TEST(Tolerance, BeginsWithTheReferenceAndStaysThereOnAPathInOrder) {
+  Tolerance tolerance{ToleranceConfig{}};
+  for (int i = 0; i < 100; ++i) tolerance.elapse(kStart + 64_ms * i);
+  EXPECT_EQ(tolerance.limits().depth_max, 8u);
+  EXPECT_EQ(tolerance.limits().age_max, 50_us);
+  EXPECT_EQ(tolerance.limits().stall_max, 80_us);
+}
+
+TEST(Tolerance, WhatTheLimitsCoverWithAQuarterToSpareChangesNothing) {
+  Tolerance tolerance{ToleranceConfig{}};
+  EXPECT_FALSE(tolerance.came_late(6, 40_us, kStart));
+  EXPECT_EQ(tolerance.limits().depth_max, 8u);
+}
+
+TEST(Tolerance, RisesAtOnceToFiveQuartersOfWhatWasLate) {
+  Tolerance tolerance{ToleranceConfig{}};
+  EXPECT_TRUE(tolerance.came_late(8, 10_us, kStart));  // at the limit: no room to spare
+  EXPECT_EQ(tolerance.limits().depth_max, 10u);
+  EXPECT_EQ(tolerance.limits().age_max, 50_us);
+  EXPECT_TRUE(tolerance.came_late(40, 200_us, kStart));  // a misjudgement
+  EXPECT_EQ(tolerance.limits().depth_max, 50u);
+  EXPECT_EQ(tolerance.limits().age_max, 250_us);
+  EXPECT_EQ(tolerance.limits().stall_max, 250_us);
+}
+
+TEST(Tolerance, TheSameLatenessIsNotMisjudgedTwice) {
+  Tolerance tolerance{ToleranceConfig{}};
+  for (std::uint32_t depth = 1; depth <= 1000; depth += 37) {
+    const Duration late = 1_us * depth;
+    tolerance.came_late(depth, late, kStart);
+    const GapFacts again{depth, false, kStart, kStart};
+    EXPECT_TRUE(std::holds_alternative<WaitUntil>(judge(again, tolerance.limits(), kStart + late))) << depth;
+  }
+}
+
+TEST(Tolerance, NeverBeyondTheCeilings) {
+  Tolerance tolerance{ToleranceConfig{}};
+  tolerance.came_late(1u << 23, 30_s, kStart);
+  EXPECT_EQ(tolerance.limits().depth_max, 1024u);
+  EXPECT_EQ(tolerance.limits().age_max, 1_ms);
+  EXPECT_EQ(tolerance.limits().stall_max, 1_ms);
+}
+
+TEST(Tolerance, ComesDownSlowlyAndWholly) {
+  Tolerance tolerance{ToleranceConfig{}};
+  tolerance.came_late(80, 400_us, kStart);
+  ASSERT_EQ(tolerance.limits().depth_max, 100u);
+  // The period that it came in, and the one after: still wanted.
+  tolerance.elapse(kStart + 64_ms);
+  tolerance.elapse(kStart + 128_ms);
+  EXPECT_EQ(tolerance.limits().depth_max, 100u);
+  std::uint32_t before = tolerance.limits().depth_max;
+  tolerance.elapse(kStart + 192_ms);
+  EXPECT_EQ(tolerance.limits().depth_max, before - (before - 8) / 8);
+  for (int i = 4; i < 80; ++i) {
+    before = tolerance.limits().depth_max;
+    tolerance.elapse(kStart + 64_ms * i);
+    EXPECT_LE(tolerance.limits().depth_max, before);
+    EXPECT_GE(tolerance.limits().depth_max, 8u);
+  }
+  EXPECT_EQ(tolerance.limits().depth_max, 8u);
+  EXPECT_EQ(tolerance.limits().age_max, 50_us);
+  EXPECT_EQ(tolerance.limits().stall_max, 80_us);
+}
+
+TEST(Tolerance, StaysUpWhileThePathGoesOnReordering) {
+  Tolerance tolerance{ToleranceConfig{}};
+  for (int i = 0; i < 200; ++i) tolerance.came_late(32, 120_us, kStart + 50_ms * i);
+  EXPECT_EQ(tolerance.limits().depth_max, 40u);
+  EXPECT_EQ(tolerance.limits().age_max, 150_us);
+}
+
+TEST(Tolerance, ComesDownAlsoWhenNobodyCalledForLong) {
+  Tolerance tolerance{ToleranceConfig{}};
+  tolerance.came_late(1000, 900_us, kStart);
+  tolerance.elapse(kStart + 3600_s);
+  EXPECT_EQ(tolerance.limits().depth_max, 8u);
+  EXPECT_EQ(tolerance.limits().age_max, 50_us);
+}
+
+TEST(Tolerance, CanBeSwitchedOff) {
+  Tolerance tolerance{ToleranceConfig{.adaptive = false}};
+  EXPECT_FALSE(tolerance.came_late(500, 1_ms, kStart));
+  EXPECT_EQ(tolerance.limits().depth_max, 8u);
+}
+
+TEST(Tolerance, AReferenceAboveTheCeilingIsKept) {
+  Tolerance tolerance{ToleranceConfig{.reference = {.depth_max = 2000, .age_max = 5_ms, .stall_max = 5_ms}}};
+  tolerance.came_late(5000, 10_ms, kStart);
+  EXPECT_GE(tolerance.limits().depth_max, 2000u);
+  EXPECT_EQ(tolerance.limits().age_max, 5_ms);
+}
+
+}  // namespace
+}  // namespace brdma::recovery

@@ -211,7 +211,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", default="build")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--rate", default="2gbit", help="link rate of the goodput table, below what the machine can do")
+    parser.add_argument("--rate", default="500mbit", help="link rate of the goodput table, below what the machine can do")
     parser.add_argument("--only", default="bandwidth latency rate goodput memory")
     options = parser.parse_args()
     options.build = os.path.abspath(options.build)

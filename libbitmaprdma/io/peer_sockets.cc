@@ -1,6 +1,5 @@
 #include "io/peer_sockets.h"
 
-#include <linux/filter.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -8,13 +7,10 @@
 #include <cerrno>
 
 #include "io/socket_address.h"
+#include "io/socket_options.h"
 
 namespace brdma::io {
 namespace {
-
-bool set_option(int fd, int level, int name, int value) {
-  return setsockopt(fd, level, name, &value, sizeof(value)) == 0;
-}
 
 union SocketAddress {
   sockaddr_in6 v6;
@@ -66,14 +62,11 @@ int PeerSockets::connect_to(const Peer& peer) const {
   const std::uint32_t scope = local ? options_.ifindex : 0;
   const int fd = socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return -1;
-  sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);  // as the unconnected one: it receives nothing
-  const sock_fprog program{1, &nothing};
   SocketAddress from, to;
   const socklen_t from_size = socket_address(peer.source, options_.source_port, scope, from);
   const socklen_t to_size = socket_address(peer.destination, options_.destination_port, scope, to);
   const int level = v4 ? int{IPPROTO_IP} : int{IPPROTO_IPV6};
-  const bool good = setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) == 0 &&
-                    set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1) &&
+  const bool good = receive_nothing(fd) && set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1) &&
                     set_option(fd, level, v4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER,
                                v4 ? int{IP_PMTUDISC_DO} : int{IPV6_PMTUDISC_DO}) &&
                     set_option(fd, level, v4 ? IP_TOS : IPV6_TCLASS, peer.traffic_class) &&

@@ -12,13 +12,10 @@
 #include <cstring>
 
 #include "io/socket_address.h"
+#include "io/socket_options.h"
 
 namespace brdma::io {
 namespace {
-
-bool set_option(int fd, int level, int name, int value) {
-  return setsockopt(fd, level, name, &value, sizeof(value)) == 0;
-}
 
 template <class T>
 T control_value(const cmsghdr* header) {

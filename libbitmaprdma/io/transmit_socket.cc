@@ -1,7 +1,6 @@
 // io/transmit_socket.cc - making, probing and using a sending socket.
 #include "io/transmit_socket.h"
 
-#include <linux/filter.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <sys/random.h>
@@ -16,6 +15,7 @@
 #include <utility>
 
 #include "io/socket_address.h"
+#include "io/socket_options.h"
 #include "wire/icrc.h"
 
 namespace brdma::io {
@@ -29,10 +29,6 @@ constexpr int kDefaultHopLimit = 64;
 constexpr std::uint16_t kPortFirst = 0xC000;  // RoCEv2's range of source ports (IBTA A17.9.2)
 constexpr int kPortTries = 32;
 constexpr std::uint32_t kGsoRefusalsMax = 8;  // then the route is believed not to do GSO at all
-
-bool set_option(int fd, int level, int name, int value) {
-  return setsockopt(fd, level, name, &value, sizeof(value)) == 0;
-}
 
 // Errors that only say "not as one message".
 bool may_work_singly(int error) { return error == EINVAL || error == EIO || error == EMSGSIZE || error == EOPNOTSUPP; }
@@ -159,9 +155,7 @@ int TransmitSocket::open_socket() {
     set_option(fd_, IPPROTO_IPV6, IPV6_UNICAST_HOPS, kDefaultHopLimit);
   }
   set_option(fd_, SOL_SOCKET, SO_SNDBUF, options_.send_buffer_bytes);
-  sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);  // nobody may fill a buffer that nobody empties
-  const sock_fprog program{1, &nothing};
-  setsockopt(fd_, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
+  receive_nothing(fd_);
   bind_port();
   // Only now: the sockets connected to peers may share the port, other contexts may not.
   if (options_.connect) set_option(fd_, SOL_SOCKET, SO_REUSEPORT, 1);
@@ -257,10 +251,7 @@ bool TransmitSocket::send_connected(const Transmit& transmit, SendReport& report
   control.attach(message);
   message.msg_iov = reinterpret_cast<iovec*>(const_cast<Slice*>(transmit.slices.data()));
   message.msg_iovlen = transmit.slices.size();
-  ssize_t sent;
-  do {
-    sent = syscall(SYS_sendmsg, fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-  } while (sent < 0 && errno == EINTR);
+  const long sent = send_message(fd, message);
   if (sent >= 0) [[likely]]
     return true;
   const int error = errno;
@@ -281,10 +272,7 @@ SendReport TransmitSocket::send_whole(const Transmit& transmit, bool& retry_sing
   address.attach(message);
   message.msg_iov = reinterpret_cast<iovec*>(const_cast<Slice*>(transmit.slices.data()));
   message.msg_iovlen = transmit.slices.size();
-  ssize_t sent;
-  do {
-    sent = syscall(SYS_sendmsg, fd_, &message, MSG_DONTWAIT | MSG_NOSIGNAL);  // not a cancellation point
-  } while (sent < 0 && errno == EINTR);
+  const long sent = send_message(fd_, message);
   SendReport report;
   if (sent >= 0) return report;
   report.error = errno;

@@ -39,9 +39,8 @@ bool Requester::has_output(Instant /*now*/) const {
   Impl& me = *impl_;
   if (!me.id.can_send() || me.rnr_until) return false;
   if (me.window.pending() > 0) {
-    const Psn next = me.window.next_pending(me.window.base());
-    const auto sequence = me.base + static_cast<Sequence>(distance(next, me.window.base()));
-    return me.may_leave(sequence) && (me.congestion_admits(me.id.mtu()) || me.patience.exempt > 0);
+    const auto next = me.sequence_of(me.window.next_pending(me.window.base()));
+    return next && me.may_leave(*next) && (me.congestion_admits(me.id.mtu()) || me.patience.exempt > 0);
   }
   return me.ready_to_send_new();
 }

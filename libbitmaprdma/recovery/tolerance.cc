@@ -24,7 +24,8 @@ bool Tolerance::came_late(std::uint32_t depth, Duration late, Instant now) {
   elapse(now);
   depth = std::min(depth, config_.depth_ceiling);
   late = std::clamp(late, Duration{}, config_.time_ceiling);
-  const Need need{depth + (depth + 3) / 4, late + late / 4};
+  const Need need{std::min(depth + (depth + 3) / 4, config_.depth_ceiling),
+                  std::min(late + late / 4, config_.time_ceiling)};
   now_.depth = std::max(now_.depth, need.depth);
   now_.time = std::max(now_.time, need.time);
   return raise(need);
@@ -50,20 +51,17 @@ void Tolerance::elapse(Instant now) {
 
 bool Tolerance::raise(const Need& need) {
   const GapLimits old = limits_;
-  limits_.depth_max = std::max(limits_.depth_max, std::min(need.depth, config_.depth_ceiling));
-  const Duration time = std::min(need.time, config_.time_ceiling);
-  limits_.age_max = std::max(limits_.age_max, time);
-  limits_.stall_max = std::max(limits_.stall_max, time);
+  limits_.depth_max = std::max(limits_.depth_max, need.depth);
+  limits_.age_max = std::max(limits_.age_max, need.time);
+  limits_.stall_max = std::max(limits_.stall_max, need.time);
   return limits_.depth_max != old.depth_max || limits_.age_max != old.age_max || limits_.stall_max != old.stall_max;
 }
 
 void Tolerance::lower(const Need& need) {
   const GapLimits& floor = config_.reference;
-  const Duration time = std::min(need.time, config_.time_ceiling);
-  limits_.depth_max =
-      towards(limits_.depth_max, std::max(floor.depth_max, std::min(need.depth, config_.depth_ceiling)), 1u);
-  limits_.age_max = towards(limits_.age_max, std::max(floor.age_max, time), 1_us);
-  limits_.stall_max = towards(limits_.stall_max, std::max(floor.stall_max, time), 1_us);
+  limits_.depth_max = towards(limits_.depth_max, std::max(floor.depth_max, need.depth), 1u);
+  limits_.age_max = towards(limits_.age_max, std::max(floor.age_max, need.time), 1_us);
+  limits_.stall_max = towards(limits_.stall_max, std::max(floor.stall_max, need.time), 1_us);
 }
 
 }  // namespace brdma::recovery

@@ -26,6 +26,32 @@ test::ScriptOptions with_limits(std::uint32_t depth, Duration age, Duration stal
   return options;
 }
 
+// --- limits that learn (recovery/tolerance.h) ---
+
+TEST(GapLimits, WhatWasMisjudgedOnceIsWaitedForTheNextTime) {
+  test::ScriptOptions options;
+  options.recovery.adaptive = true;
+  Script rx{options};
+  for (std::uint32_t psn = 1001; psn <= 1009; ++psn) rx.at(0_us).gets(rx.data(psn));
+  rx.reports({"ffm 1000+1 base=1000 highest=1009 repeat=0"});
+  rx.gets(rx.data(1000)).counts(Counter::kMisjudgementCorrections, 1).counts(Counter::kToleranceRaised, 1).forget();
+  // Depth 9 asked for 12.
+  for (std::uint32_t psn = 1011; psn <= 1022; ++psn) rx.gets(rx.data(psn));
+  rx.counts(Counter::kFfmSent, 1).forget();
+  rx.gets(rx.data(1023)).reports({"ffm 1010+1 base=1010 highest=1023 repeat=0"});
+}
+
+TEST(GapLimits, ARetransmissionTeachesNothing) {
+  test::ScriptOptions options;
+  options.recovery.adaptive = true;
+  Script rx{options};
+  for (std::uint32_t psn = 1001; psn <= 1009; ++psn) rx.at(0_us).gets(rx.data(psn));
+  rx.forget();
+  auto again = rx.data(1000);
+  again.bxth.retransmitted = true;
+  rx.gets(again).counts(Counter::kToleranceRaised, 0);
+}
+
 // --- the three limits, both sides of each (spec 1: telling reordering from loss) ---
 
 TEST(GapLimits, NineLaterPackets) {

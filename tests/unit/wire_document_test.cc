@@ -31,6 +31,13 @@ Bytes documented(const std::string& text) {
   return hex(text);
 }
 
+// Of the packets worked out in the document.
+constexpr IcrcPath kDocumentPath{.source = IpAddress::v4(10, 77, 0, 1),
+                                 .destination = IpAddress::v4(10, 77, 0, 2),
+                                 .source_port = 0xC000,
+                                 .destination_port = 4791,
+                                 .ip_id = 0};
+
 TEST(WireDocument, WriteMiddle) {
   const Bytes headers = documented("c7 00 ffff 00 002203 00 000000") +
                         documented("10 001102 00 000001 00 000001 00 000001") + documented("00000000000f4240") +
@@ -47,12 +54,7 @@ TEST(WireDocument, WriteMiddle) {
   EXPECT_EQ(packet.bxth.timestamp, 1'000'000u);
   EXPECT_EQ(packet.reth.length, 2500u);
   EXPECT_EQ(packet.payload.size(), 1024u);
-  const IcrcPath path{.source = IpAddress::v4(10, 77, 0, 1),
-                      .destination = IpAddress::v4(10, 77, 0, 2),
-                      .source_port = 0xC000,
-                      .destination_port = 4791,
-                      .ip_id = 0};
-  EXPECT_EQ(packet_icrc(path, bytes), stored_icrc(bytes));
+  EXPECT_EQ(packet_icrc(kDocumentPath, bytes), stored_icrc(bytes));
 }
 
 TEST(WireDocument, WriteWithAPiggybackedAcknowledgement) {
@@ -81,12 +83,7 @@ TEST(WireDocument, WriteWithAPiggybackedAcknowledgement) {
   EXPECT_EQ(ack.tr, 999'500u);
   EXPECT_EQ(ack.ack_delay_ns, 500u);
   EXPECT_EQ(ack.bit_count, 0u);
-  const IcrcPath path{.source = IpAddress::v4(10, 77, 0, 1),
-                      .destination = IpAddress::v4(10, 77, 0, 2),
-                      .source_port = 0xC000,
-                      .destination_port = 4791,
-                      .ip_id = 0};
-  EXPECT_EQ(packet_icrc(path, bytes), stored_icrc(bytes));
+  EXPECT_EQ(packet_icrc(kDocumentPath, bytes), stored_icrc(bytes));
 }
 
 TEST(WireDocument, BitmapAcknowledgement) {

@@ -1,0 +1,33 @@
+// io/socket_options.h - what the sockets of this folder are told alike. False or -1: errno says why.
+#pragma once
+
+#include <linux/filter.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace brdma::io {
+
+inline bool set_option(int fd, int level, int name, int value) {
+  return setsockopt(fd, level, name, &value, sizeof(value)) == 0;
+}
+
+// A socket that only sends: nobody may fill a buffer that nobody empties.
+inline bool receive_nothing(int fd) {
+  sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
+  const sock_fprog program{1, &nothing};
+  return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) == 0;
+}
+
+// Never blocks, is no cancellation point.
+inline long send_message(int fd, const msghdr& message) {
+  long sent;
+  do {
+    sent = syscall(SYS_sendmsg, fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  } while (sent < 0 && errno == EINTR);
+  return sent;
+}
+
+}  // namespace brdma::io

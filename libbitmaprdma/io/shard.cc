@@ -80,8 +80,9 @@ std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out) {
   return count;
 }
 
+// A post that finds the send queue full is no call: a program that posts again and again until there is room does not
+// receive, and the thread must see that nobody does.
 Status Shard::post_send(QueuePair* qp, std::span<const SendRequest> requests, std::size_t& posted) {
-  attendance_.called();
   const Instant now = monotonic_now();
   Status status;
   for (posted = 0; posted < requests.size() && status.ok();) {
@@ -89,6 +90,7 @@ Status Shard::post_send(QueuePair* qp, std::span<const SendRequest> requests, st
     if (status.ok()) ++posted;
   }
   if (posted > 0) {
+    attendance_.called();
     deferral_.posted(now);
     output_possible_ = true;
     if (!may_gather(qp, requests.first(posted))) drain(now);

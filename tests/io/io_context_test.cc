@@ -1,6 +1,7 @@
 // Two contexts over loopback or a veth pair: every opcode, the progress thread, notifications, and the system's noes.
 #include <gmock/gmock.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -432,6 +433,29 @@ TEST(Contexts, ThreadsShareOne) {
     ++done;
   }
   for (const std::size_t offset : {0, 10'000, 20'000}) EXPECT_TRUE(same(*pair.a, offset, *pair.b, offset, 3000));
+}
+
+// A program that has polled, so that the thread is parked, and then only posts, again and again where the queue is full,
+// from three threads that never leave the core to anyone.
+TEST(Contexts, AProgramThatOnlyPostsGetsRoomAgain) {
+  Pair pair;
+  Completion completion;
+  const Instant parked = monotonic_now() + 50_ms, end = monotonic_now() + kPatience;
+  while (monotonic_now() < parked) ASSERT_FALSE(pair.a->poll(pair.a->send_cq, completion));
+  const auto work = [&] {
+    cpu_set_t one_core;
+    CPU_ZERO(&one_core);
+    CPU_SET(sched_getcpu(), &one_core);
+    sched_setaffinity(0, sizeof(one_core), &one_core);
+    for (unsigned posted = 0; posted < 2 * EndpointOptions{}.send_wr_max && monotonic_now() < end;) {
+      if (pair.a->post(WorkOpcode::kRdmaWrite, {.bytes = 3000, .flags = 0}).ok()) ++posted;
+    }
+  };
+  {
+    std::thread one{work}, two{work}, three{work};
+    one.join(), two.join(), three.join();
+  }
+  EXPECT_LT(monotonic_now(), end);
 }
 
 // The kernel takes no more (a neighbour whose address is not known yet): nothing is lost, nothing spins, and it goes on

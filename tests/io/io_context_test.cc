@@ -435,8 +435,8 @@ TEST(Contexts, ThreadsShareOne) {
   for (const std::size_t offset : {0, 10'000, 20'000}) EXPECT_TRUE(same(*pair.a, offset, *pair.b, offset, 3000));
 }
 
-// A program that has polled, so that the thread is parked, and then only posts, again and again where the queue is full,
-// from three threads that never leave the core to anyone.
+// A program that has polled, so that the thread is parked, and then only posts, again and again where the queue is
+// full, from three threads that never leave the core to anyone.
 TEST(Contexts, AProgramThatOnlyPostsGetsRoomAgain) {
   Pair pair;
   Completion completion;

@@ -2,6 +2,7 @@
 // some.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <vector>
 
@@ -35,6 +36,8 @@ struct RecoveryConfig {
   Duration ack_hold_max = 5_us;
   std::uint32_t hold_bytes_max = 4u << 20;     // early packets a queue pair may hold
   std::uint32_t standard_window_packets = 64;  // in flight towards a peer that states no credit
+
+  friend bool operator==(const RecoveryConfig&, const RecoveryConfig&) = default;
 };
 
 struct EngineConfig {

@@ -74,6 +74,9 @@ class SendWindow {
   // The peer threw away what it had said it received (no receive was posted): kAcked -> kSuspectedLost.
   void unacknowledge(Psn psn);
   void reset(Psn base);  // forget everything (QP to reset, error)
+  [[nodiscard]] std::size_t allocated_bytes() const {
+    return entries_.capacity() * sizeof(SendEntry) + pending_bits_.allocated_bytes();
+  }
 
  private:
   [[nodiscard]] SendEntry& at(Psn psn);

@@ -12,12 +12,14 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "base/config.h"
 #include "base/datagram.h"
 #include "base/result.h"
 #include "base/units.h"
 #include "bitmaprdma/types.h"
+#include "device/report.h"
 #include "trace/counters.h"
 
 namespace brdma {
@@ -61,6 +63,14 @@ struct Notification {
   };
   Kind kind = Kind::kCompletion;
   void* user = nullptr;  // the user pointer of the CQ (kCompletion, kCqError) or QP
+};
+
+// Changes recovery settings, those in force and those to come.
+class RecoveryEditor {
+ public:
+  virtual ~RecoveryEditor() = default;
+  // `made`: of a queue pair that exists, which takes only what applies at once; else of those made from now on.
+  virtual void edit(RecoveryConfig& config, bool made) const = 0;
 };
 
 class Engine {
@@ -118,6 +128,15 @@ class Engine {
   // True when poll_transmit has only acknowledgements to send whose delay has not run out: the driver may put them off
   // until the application's next call, so that they travel behind its data in one batch.
   [[nodiscard]] bool only_deferrable_output() const;
+
+  // --- management (device/manage.cc). Not for the data path: costs what there are queue pairs. ---
+  // Applies `editor` to the settings of one queue pair, or of all and of those made later. ENOENT: no such queue pair.
+  Status change_recovery(std::optional<std::uint32_t> qpn, const RecoveryEditor& editor, Instant now);
+  [[nodiscard]] const RecoveryConfig& recovery() const;  // of queue pairs that are made now
+  [[nodiscard]] std::vector<std::uint32_t> queue_pair_numbers() const;
+  [[nodiscard]] std::optional<QueuePairReport> report(std::uint32_t qpn) const;
+  [[nodiscard]] std::vector<CompletionQueueReport> completion_queue_reports() const;
+  [[nodiscard]] std::vector<MemoryRegion> memory_regions() const;
 
   struct Impl;
 

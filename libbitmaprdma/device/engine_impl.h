@@ -1,6 +1,7 @@
 // device/engine_impl.h - private: the engine's parts. Start at engine.h.
 #pragma once
 
+#include <list>
 #include <memory>
 #include <vector>
 
@@ -30,7 +31,8 @@ struct Engine::Impl {
   std::vector<QueuePair*> stale_timers;  // touched since their deadline was asked last
   Ring<Notification> notifications;
   wire::IdentificationSolver identifications;
-  Instant now;  // of the newest call
+  Instant now;                               // of the newest call
+  std::list<RecoveryConfig> own_recoveries;  // of queue pairs whose settings differ from config.recovery
 
   // Something happened to `qp`: it may have output, another deadline, events.
   void touched(QueuePair* qp);

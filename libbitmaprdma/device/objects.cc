@@ -73,6 +73,7 @@ Result<QueuePair*, Status> Engine::create_qp(QpCreate& request) {
   identity.pd = request.pd;
   identity.send_cq = request.send_cq;
   identity.receive_cq = request.receive_cq;
+  identity.recovery = &impl_->config.recovery;
   ++request.pd->users;
   ++request.send_cq->queue_pairs;
   ++request.receive_cq->queue_pairs;

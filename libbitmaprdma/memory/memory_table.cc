@@ -138,6 +138,14 @@ Status MemoryTable::remove(MemoryRegion* region) {
 
 std::size_t MemoryTable::regions() const { return impl_->used; }
 
+std::vector<MemoryRegion> MemoryTable::list() const {
+  std::vector<MemoryRegion> all;
+  for (const Impl::Slot& slot : impl_->slots) {
+    if (slot.key != 0) all.push_back(*slot.region);
+  }
+  return all;
+}
+
 Fault MemoryTable::resolve(const ProtectionDomain* pd, std::uint32_t key, std::uint64_t address, std::uint64_t length,
                            std::uint32_t needed, std::byte** bytes) const {
   *bytes = nullptr;

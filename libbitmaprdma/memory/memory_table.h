@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "base/bytes.h"
 #include "base/random.h"
@@ -55,6 +56,7 @@ class MemoryTable {
                                     std::uint64_t iova, std::uint32_t access);
   Status remove(MemoryRegion* region);  // one that add() gave, once; EINVAL: another table's
   [[nodiscard]] std::size_t regions() const;
+  [[nodiscard]] std::vector<MemoryRegion> list() const;  // copies, for whoever asks
 
   // Resolves [address, address + length) under `key` for `needed` access (kAccess... bits; 0 = local read); addresses
   // count from the region's iova. On kNone `*bytes` points to the memory. Length 0 resolves without looking at key or

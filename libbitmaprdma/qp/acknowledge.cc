@@ -21,7 +21,7 @@ void Responder::Impl::note_for_acknowledgement(const wire::Packet& packet, Insta
     ack.since = now;
   }
   ack.requested = ack.requested || packet.bth.ack_request;
-  if (bitmap && ++ack.packets >= recovery.ack_packets) ack.forced = true;
+  if (bitmap && ++ack.packets >= recovery().ack_packets) ack.forced = true;
 }
 
 void Responder::Impl::acknowledge_soon(Instant now) {

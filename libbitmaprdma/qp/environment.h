@@ -13,6 +13,7 @@
 #include "qp/identity.h"
 #include "trace/counters.h"
 #include "trace/events.h"
+#include "trace/qp_counters.h"
 
 namespace brdma::qp {
 
@@ -33,7 +34,14 @@ struct Environment {
   // accepted, so that accepted plus all drops equals received.
   mutable std::uint64_t dropped = 0;
 
-  void count(Counter counter, std::uint64_t n = 1) const { statistics.add(counter, n); }
+  // The counts of the queue pair that was entered last, which counts beside the context; null: none.
+  mutable QpStatistics* counting = nullptr;
+
+  void count(Counter counter, std::uint64_t n = 1) const {
+    statistics.add(counter, n);
+    const QpCounter own = qp_counter(counter);
+    if (own != QpCounter::kNone && counting != nullptr) counting->add(own, n);
+  }
   void drop(DropReason reason) const {
     statistics.add(reason);
     ++dropped;

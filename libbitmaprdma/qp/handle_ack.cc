@@ -123,9 +123,9 @@ Outcome Requester::Impl::handle_aeth(const wire::Packet& packet, Instant now) {
     case kKindNak:
       if (syndrome == wire::kSyndromeNakSequence) {
         env.count(Counter::kPacketSeqErr);
-        const bool resent_lately = window.entry(packet.bth.psn).transmissions > 1 &&
-                                   now - window.sent_at(packet.bth.psn, now) <
-                                       std::max(env.config.recovery.resend_interval_min, rtt.smoothed());
+        const bool resent_lately =
+            window.entry(packet.bth.psn).transmissions > 1 &&
+            now - window.sent_at(packet.bth.psn, now) < std::max(id.recovery->resend_interval_min, rtt.smoothed());
         if (!rnr_until && !resent_lately) {
           request_resend_range(*sequence, next_sequence(), Counter::kRetransmittedNak, now);
         }
@@ -222,7 +222,7 @@ void Requester::Impl::acknowledge_bits(const wire::BitmapAck& ack, Sequence from
 // wait for the receiver to say so again. `echo`: when the packet left that caused the acknowledgement.
 void Requester::Impl::resend_old_holes(Sequence from, Sequence to, std::optional<Instant> echo, Instant now) {
   const Duration age = std::max(kHoleAgeMin, rtt.smoothed() * kHoleAgeRtts);
-  const Duration tolerance = env.config.recovery.age_max;
+  const Duration tolerance = id.recovery->age_max;
   for (Sequence at = std::max(from, base); at < to; ++at) {
     const EntryState state = window.entry(psn_of(at)).state;
     if (state == EntryState::kAcked || state == EntryState::kRetransmitPending) continue;

@@ -41,7 +41,7 @@ Outcome Requester::handle_ffm(const wire::Ffm& ffm, Instant now) {
 bool Requester::Impl::repair(const wire::FfmGap& gap, Instant now) {
   const std::int32_t start = distance(gap.start, window.base());
   const std::int64_t end = std::min<std::int64_t>(std::int64_t{start} + gap.length, window.in_window());
-  const Duration quiet = std::max(env.config.recovery.resend_interval_min, rtt.smoothed());
+  const Duration quiet = std::max(id.recovery->resend_interval_min, rtt.smoothed());
   bool any = false;
   for (std::int64_t offset = std::max(start, 0); offset < end; ++offset) {
     const Sequence sequence = base + static_cast<Sequence>(offset);

@@ -119,7 +119,7 @@ Sequence Requester::Impl::first_missing_answer() const {
 // trip.
 void Requester::Impl::go_back_to_missing_answer(Instant now) {
   const Sequence missing = first_missing_answer();
-  const Duration quiet = std::max(env.config.recovery.resend_interval_min, rtt.smoothed());
+  const Duration quiet = std::max(id.recovery->resend_interval_min, rtt.smoothed());
   const bitmap::SendEntry& entry = window.entry(psn_of(missing));
   if (entry.state == EntryState::kRetransmitPending) return;
   if (entry.transmissions > 1 && now - window.sent_at(psn_of(missing), now) < quiet) return;
@@ -159,19 +159,19 @@ void Requester::Impl::record_answer(Sequence sequence, Instant sent, Instant now
         gap.state == GapState::kPromoted ? sent > gap.last_feedback : distance(psn_of(sequence), gap.start) > 0;
     if (!later) continue;
     ++gap.later_packets;
-    const bool much_later = gap.state == GapState::kPromoted && sent > gap.last_feedback + env.config.recovery.age_max;
-    if (much_later) gap.later_packets += env.config.recovery.depth_max + 1;
+    const bool much_later = gap.state == GapState::kPromoted && sent > gap.last_feedback + id.recovery->age_max;
+    if (much_later) gap.later_packets += id.recovery->depth_max + 1;
   }
 }
 
 Duration Requester::Impl::reissue_interval(std::uint16_t times) const {
-  Duration interval = rtt.has_sample() ? rtt.probe_timeout(env.config.recovery.resend_interval_min * 2) : kReissueFirst;
+  Duration interval = rtt.has_sample() ? rtt.probe_timeout(id.recovery->resend_interval_min * 2) : kReissueFirst;
   for (unsigned i = 1; i < times && interval < kReissueMax; ++i) interval = interval * 2;
   return std::min(interval, std::max(kReissueMax, rtt.smoothed() * 2));
 }
 
 void Requester::Impl::judge_answer_gaps(Instant now) {
-  const RecoveryConfig& config = env.config.recovery;
+  const RecoveryConfig& config = *id.recovery;
   const recovery::GapLimits limits{config.depth_max, config.age_max, config.stall_max};
   for (std::size_t i = 0; i < answer_gaps.size(); ++i) {
     GapRecord& gap = answer_gaps[i];
@@ -203,7 +203,7 @@ void Requester::Impl::reissue(GapRecord& gap, Instant now) {
 }
 
 std::optional<Instant> Requester::Impl::answer_gap_deadline() const {
-  const RecoveryConfig& config = env.config.recovery;
+  const RecoveryConfig& config = *id.recovery;
   std::optional<Instant> first;
   for (std::size_t i = 0; i < answer_gaps.size(); ++i) {
     const GapRecord& gap = answer_gaps[i];

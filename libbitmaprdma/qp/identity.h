@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/config.h"
 #include "base/units.h"
 #include "bitmaprdma/types.h"
 #include "memory/memory_table.h"
@@ -37,6 +38,7 @@ struct Identity {
   ProtectionDomain* pd = nullptr;
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* receive_cq = nullptr;
+  const RecoveryConfig* recovery = nullptr;  // one of the engine's: changed at run time (Engine::change_recovery)
 
   // Bitmap mode: agreed once CAPS went both ways; then requests leave as bitmap packets. Packets of either kind are
   // accepted at any time: each says by its opcode what it is.

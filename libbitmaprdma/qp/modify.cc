@@ -68,6 +68,7 @@ bool values_valid(const QpAttributes& a, std::uint32_t mask) {
 }  // namespace
 
 Status QueuePair::modify(const QpAttributes& attributes, std::uint32_t mask, Instant now) {
+  count_here();
   const QpState from = identity_.state;
   const QpState to = (mask & kQpAttrState) != 0 ? attributes.state : from;
   if ((mask & kQpAttrCurrentState) != 0 && attributes.current_state != from) return Status{EINVAL};

@@ -18,7 +18,7 @@ constexpr std::uint32_t kPeerWindowMax = 1u << 20;
 
 void QueuePair::begin_negotiation() {
   negotiation_ = Negotiation{};
-  negotiation_.ask_due = environment_.config.recovery.mode == RecoveryMode::kBitmap;
+  negotiation_.ask_due = identity_.recovery->mode == RecoveryMode::kBitmap;
 }
 
 // The peer sends bitmap packets, so it has our CAPS; where none of its own arrived, asking begins anew.
@@ -57,7 +57,7 @@ bool QueuePair::poll_caps(qp::TransmitBatch& batch, Instant now) {
   caps.capabilities = wire::kCapabilityBitmap | wire::kCapabilityPiggyback;
   caps.version_min = caps.version_max = kVersion;
   caps.path_mtu_code = static_cast<std::uint8_t>(identity_.attributes.path_mtu);
-  caps.window_packets = environment_.config.recovery.window_packets;
+  caps.window_packets = identity_.recovery->window_packets;
   caps.credit_packets = credit.packets;
   caps.credit_bytes = credit.bytes;
   std::array<std::byte, wire::kCapsSize> body;

@@ -166,7 +166,7 @@ Duration Responder::Impl::repeat_interval(const GapRecord& gap) const {
   const int doublings = std::min<int>(gap.feedbacks - 1, 4);
   const Duration two_trips = feedback_rtt.smoothed() * 2;
   const Duration once =
-      feedback_rtt.has_sample() ? feedback_rtt.probe_timeout(recovery.resend_interval_min * 2) : kRepeatFirst;
+      feedback_rtt.has_sample() ? feedback_rtt.probe_timeout(recovery().resend_interval_min * 2) : kRepeatFirst;
   return std::max(two_trips, std::min(once * (std::int64_t{1} << doublings), kRepeatMax));
 }
 

@@ -8,17 +8,28 @@ namespace brdma {
 
 using qp::Outcome;
 
+namespace {
+
+qp::Identity with_recovery(qp::Identity identity, const qp::Environment& environment) {
+  if (identity.recovery == nullptr) identity.recovery = &environment.config.recovery;
+  return identity;
+}
+
+}  // namespace
+
 QueuePair::QueuePair(const qp::Environment& environment, const qp::Identity& identity)
     : environment_(environment),
-      identity_(identity),
+      identity_(with_recovery(identity, environment)),
       requester_(environment, identity_),
       responder_(environment, identity_) {}
 
 QueuePair::~QueuePair() {
   if (identity_.can_receive()) --environment_.active_qps;
+  if (environment_.counting == &statistics_) environment_.counting = nullptr;
 }
 
 Status QueuePair::post_send(const SendRequest& request, Instant now) {
+  count_here();
   const QpState state = identity_.state;
   if (state == QpState::kReset || state == QpState::kInit || state == QpState::kRtr) return Status{EINVAL};
   const Status status = requester_.post_send(request, now);
@@ -27,6 +38,7 @@ Status QueuePair::post_send(const SendRequest& request, Instant now) {
 }
 
 Status QueuePair::post_receive(const ReceiveRequest& request, Instant now) {
+  count_here();
   if (identity_.state == QpState::kReset) return Status{EINVAL};
   const Status status = responder_.post_receive(request);
   if (status.ok() && identity_.state == QpState::kErr) responder_.flush(now);
@@ -34,6 +46,7 @@ Status QueuePair::post_receive(const ReceiveRequest& request, Instant now) {
 }
 
 void QueuePair::handle_packet(const wire::Packet& packet, Instant now) {
+  count_here();
   const std::uint64_t dropped = environment_.dropped;
   if (environment_.sink != nullptr) {
     environment_.trace(
@@ -42,7 +55,11 @@ void QueuePair::handle_packet(const wire::Packet& packet, Instant now) {
   }
   if (packet.bitmap && packet.bxth.piggyback) take_piggyback(packet, now);
   if (environment_.dropped == dropped) carry_out(route(packet, now), now);
-  if (environment_.dropped == dropped) environment_.count(Counter::kAcceptedPackets);
+  if (environment_.dropped == dropped) {
+    environment_.count(Counter::kAcceptedPackets);
+  } else {
+    statistics_.add(QpCounter::kDropped);
+  }
 }
 
 // The acknowledgement that came inside a data packet, before the packet itself. One that tells nothing new (packets
@@ -53,7 +70,7 @@ void QueuePair::take_piggyback(const wire::Packet& packet, Instant now) {
     return;
   }
   // Who does not negotiate bitmap mode has not said that it reads these.
-  if (!identity_.can_send() || environment_.config.recovery.mode != RecoveryMode::kBitmap) {
+  if (!identity_.can_send() || identity_.recovery->mode != RecoveryMode::kBitmap) {
     environment_.count(Counter::kStalePiggybacks);
     return;
   }
@@ -77,7 +94,7 @@ Outcome QueuePair::route(const wire::Packet& packet, Instant now) {
 
 Outcome QueuePair::route_control(const wire::Packet& packet, Instant now) {
   // Who does not negotiate bitmap mode is a standard peer: it knows none of these.
-  if (environment_.config.recovery.mode != RecoveryMode::kBitmap) {
+  if (identity_.recovery->mode != RecoveryMode::kBitmap) {
     environment_.drop(DropReason::kUnknownOpcode);
     return {};
   }
@@ -110,6 +127,7 @@ Outcome QueuePair::route_control(const wire::Packet& packet, Instant now) {
 
 void QueuePair::handle_timeout(Instant now) {
   if (!identity_.can_receive()) return;
+  count_here();
   if (negotiation_.ask_again && now >= *negotiation_.ask_again) {
     negotiation_.ask_again.reset();
     negotiation_.ask_due = true;
@@ -131,6 +149,7 @@ std::optional<Instant> QueuePair::next_timeout() const {
 // or as the shorter segment behind the data. Who found no room is first in the next batch: nobody starves.
 bool QueuePair::poll_transmit(qp::TransmitBatch& batch, Instant now) {
   if (!may_transmit()) return false;
+  count_here();
   if (!batch.begun()) {
     batch.begin({.source = identity_.attributes.local_address,
                  .destination = identity_.attributes.peer_address,
@@ -172,6 +191,13 @@ bool QueuePair::poll_control(qp::TransmitBatch& batch, Instant now) {
   bool added = poll_caps(batch, now);
   added = responder_.poll_feedback(batch, now) || added;
   return responder_.poll_acknowledgement(batch, now) || added;
+}
+
+void QueuePair::set_recovery(const RecoveryConfig* recovery, Instant now) {
+  identity_.recovery = recovery;
+  if (!identity_.can_receive()) return;
+  count_here();
+  responder_.recovery_changed(now);
 }
 
 void QueuePair::take_leave() {

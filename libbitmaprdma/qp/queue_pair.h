@@ -35,6 +35,7 @@ class QueuePair {
   [[nodiscard]] const qp::Identity& identity() const { return identity_; }
   [[nodiscard]] const qp::Requester& requester() const { return requester_; }
   [[nodiscard]] const qp::Responder& responder() const { return responder_; }
+  [[nodiscard]] const QpStatistics& statistics() const { return statistics_; }
   Status modify(const QpAttributes& attributes, std::uint32_t mask, Instant now);  // qp/modify.cc: IBTA table 92
   Status post_send(const SendRequest& request, Instant now);        // EINVAL (also: state), ENOMEM (queue full)
   Status post_receive(const ReceiveRequest& request, Instant now);  // likewise
@@ -43,6 +44,8 @@ class QueuePair {
   [[nodiscard]] std::optional<Instant> next_timeout() const;
   bool poll_transmit(qp::TransmitBatch& batch, Instant now);
   void take_leave();  // Engine::take_leave
+  // Other recovery settings from now on; `recovery` outlives the queue pair, or the next call of this.
+  void set_recovery(const RecoveryConfig* recovery, Instant now);
   [[nodiscard]] bool has_output(Instant now) const;
   [[nodiscard]] bool only_deferrable(Instant now) const;
   // enum ibv_event_type values raised since the last call, one at a time, -1 = none.
@@ -68,6 +71,8 @@ class QueuePair {
   void note_drained();
 
   // --- queue_pair.cc ---
+  // First in every function that may count.
+  void count_here() const { environment_.counting = &statistics_; }
   void take_piggyback(const wire::Packet& packet, Instant now);
   qp::Outcome route(const wire::Packet& packet, Instant now);
   qp::Outcome route_control(const wire::Packet& packet, Instant now);
@@ -84,6 +89,7 @@ class QueuePair {
   bool poll_caps(qp::TransmitBatch& batch, Instant now);
 
   const qp::Environment& environment_;
+  mutable QpStatistics statistics_;
   qp::Identity identity_;
   qp::Requester requester_;
   qp::Responder responder_;

@@ -107,7 +107,7 @@ void Responder::Impl::drain(Outcome& outcome, Instant now) {
 void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant now) {
   const Psn psn = packet.bth.psn;
   if (rnr_wait) return drop(DropReason::kAfterError, packet, now);  // sent before the RNR NAK got there
-  if (recovery.mode == RecoveryMode::kGoBackN) {
+  if (recovery().mode == RecoveryMode::kGoBackN) {
     env.count(Counter::kOutOfSequence);
     request_sequence_nak();
     return drop(DropReason::kOutOfOrder, packet, now);

@@ -67,14 +67,12 @@ Requester::Snapshot Requester::snapshot() const {
                   .answers_bytes = me.answers.bytes,
                   .congestion_bytes = me.congestion.bytes(),
                   .srtt = me.rtt.smoothed(),
-                  .waits_for_receiver = me.rnr_until.has_value()};
+                  .waits_for_receiver = me.rnr_until.has_value(),
+                  .state_bytes = me.window.allocated_bytes()};
 }
 
 Requester::Impl::Impl(const Environment& environment, Identity& identity)
-    : env(environment),
-      id(identity),
-      queue(identity.capabilities),
-      window(Psn{}, environment.config.recovery.window_packets) {}
+    : env(environment), id(identity), queue(identity.capabilities), window(Psn{}, identity.recovery->window_packets) {}
 
 std::optional<Sequence> Requester::Impl::sequence_of(Psn psn) const {
   if (!window.contains(psn)) return std::nullopt;

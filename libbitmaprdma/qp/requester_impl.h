@@ -138,7 +138,7 @@ struct Requester::Impl {
   bool request_resend(Sequence sequence, const Message& message, Counter cause, Instant now);
   // All that is not acknowledged in [from, to); how many. READ requests and atomics as a whole.
   std::uint32_t request_resend_range(Sequence from, Sequence to, Counter cause, Instant now);
-  [[nodiscard]] bool goes_back() const { return env.config.recovery.mode == RecoveryMode::kGoBackN; }
+  [[nodiscard]] bool goes_back() const { return id.recovery->mode == RecoveryMode::kGoBackN; }
   // A standard peer's window is small enough to need no other.
   [[nodiscard]] bool congestion_admits(std::uint32_t payload) const {
     if (!id.bitmap_agreed && !goes_back()) return true;

@@ -21,15 +21,14 @@ recovery::ToleranceConfig tolerance_of(const RecoveryConfig& config) {
 Responder::Impl::Impl(const Environment& environment, Identity& owner)
     : env(environment),
       identity(owner),
-      recovery(environment.config.recovery),
       receives(owner.capabilities.receive_wr_max, owner.capabilities.receive_sge_max),
-      tolerance(tolerance_of(recovery)) {}
+      tolerance(tolerance_of(recovery())) {}
 
 void Responder::Impl::start(Psn first) {
   reset_connection();
   mtu = identity.mtu();
-  window = bitmap::ReceiveWindow{first, recovery.window_packets};
-  early = EarlyPackets{mtu, recovery.hold_bytes_max};
+  window = bitmap::ReceiveWindow{first, recovery().window_packets};
+  early = EarlyPackets{mtu, recovery().hold_bytes_max};
   resources.reset(identity.attributes.max_dest_rd_atomic);
   started = true;
 }
@@ -45,7 +44,7 @@ void Responder::Impl::reset_connection() {
   rnr_wait = blocked = retry_blocked = sequence_nak_sent = feedback_due = false;
   go_back = GoBack{};
   ack = Acknowledgement{};
-  tolerance = recovery::Tolerance{tolerance_of(recovery)};
+  tolerance = recovery::Tolerance{tolerance_of(recovery())};
   watch = GapWatch{};
   ffm_serial = 0;
   feedback_rtt = recovery::RttEstimator{};
@@ -144,15 +143,31 @@ bool Responder::piggyback_acknowledgement(TransmitBatch& batch, Instant now) {
 void Responder::take_leave() { impl_->take_leave(); }
 Responder::Snapshot Responder::snapshot() const {
   const Impl& me = *impl_;
-  return {.next = me.base(),
-          .highest = me.window.highest(),
-          .msn = me.msn,
-          .early_packets = me.early.size(),
-          .held_bytes = me.early.held_bytes(),
-          .gaps = me.gaps.size(),
-          .answers = me.resources.size(),
-          .receives = me.receives.size()};
+  return {
+      .next = me.base(),
+      .highest = me.window.highest(),
+      .msn = me.msn,
+      .early_packets = me.early.size(),
+      .held_bytes = me.early.held_bytes(),
+      .gaps = me.gaps.size(),
+      .limits = me.tolerance.limits(),
+      .window = me.window.window(),
+      .window_bits = std::max<std::size_t>(me.window.allocated_bytes() * 8, bitmap::BitRing::kWordBits),
+      .state_bytes = me.window.allocated_bytes() + me.early.held_bytes() + me.gaps.size() * sizeof(bitmap::GapRecord),
+      .answers = me.resources.size(),
+      .receives = me.receives.size()};
 }
+void Responder::recovery_changed(Instant now) {
+  Impl& me = *impl_;
+  me.tolerance.configure(tolerance_of(me.recovery()));
+  if (me.halted || me.gaps.empty()) return;
+  if (me.speaks_bitmap()) {
+    me.scan_gaps(now);
+  } else {
+    me.judge_base_gap(now);
+  }
+}
+
 PeerCredit Responder::own_credit() const { return impl_->env.credit_share(); }
 
 }  // namespace brdma::qp

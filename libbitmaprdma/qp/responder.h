@@ -19,6 +19,7 @@
 #include "qp/environment.h"
 #include "qp/identity.h"
 #include "qp/transmit_batch.h"
+#include "recovery/gap_judge.h"
 #include "wire/packet.h"
 
 namespace brdma::qp {
@@ -54,6 +55,9 @@ class Responder {
   // What this side can take now: its share of the socket (stated in CAPS and BitmapAck).
   [[nodiscard]] PeerCredit own_credit() const;
 
+  // Identity::recovery is another, or says something else: limits of gaps that wait apply anew.
+  void recovery_changed(Instant now);
+
   // How it stands, for whoever asks (resource show, tests).
   struct Snapshot {
     Psn next;     // PSN expected next: the base of the receive window
@@ -61,7 +65,10 @@ class Responder {
     std::uint32_t msn = 0;
     std::size_t early_packets = 0, held_bytes = 0;  // received beyond `next`; of those, payload kept in buffers
     std::size_t gaps = 0;
-    std::size_t answers = 0;  // READs, atomics and NAKs that have not left yet
+    recovery::GapLimits limits;                    // in force now, learnt ones included
+    std::uint32_t window = 0;                      // longest it may get
+    std::size_t window_bits = 0, state_bytes = 0;  // bits allocated; memory of bitmap and held packets
+    std::size_t answers = 0;                       // READs, atomics and NAKs that have not left yet
     std::size_t receives = 0;
   };
   [[nodiscard]] Snapshot snapshot() const;

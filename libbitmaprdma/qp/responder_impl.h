@@ -136,11 +136,11 @@ struct Responder::Impl {
   [[nodiscard]] std::uint32_t echo_delay(Instant now) const;
   bool send_acknowledgement(TransmitBatch& batch, const wire::Aeth& aeth, Psn psn, bool bitmap, Instant now);
   [[nodiscard]] Instant acknowledgement_deadline() const {
-    return ack.since + (ack.requested ? recovery.ack_hold_max : ack_delay());
+    return ack.since + (ack.requested ? recovery().ack_hold_max : ack_delay());
   }
   // While packets are missing, the sender is told sooner what has arrived.
   [[nodiscard]] Duration ack_delay() const {
-    return window.empty() ? recovery.ack_delay : std::min(recovery.ack_delay, kAckDelayInDisorder);
+    return window.empty() ? recovery().ack_delay : std::min(recovery().ack_delay, kAckDelayInDisorder);
   }
   [[nodiscard]] bool acknowledgement_due(Instant now) const;
 
@@ -173,7 +173,8 @@ struct Responder::Impl {
 
   const Environment& env;
   Identity& identity;
-  const RecoveryConfig& recovery;
+  // The engine's, or this queue pair's own: read it anew each time.
+  [[nodiscard]] const RecoveryConfig& recovery() const { return *identity.recovery; }
   ReceiveQueue receives;
   bitmap::ReceiveWindow window{Psn{}, 1};
   bitmap::GapTable gaps;

@@ -36,13 +36,13 @@ Duration Requester::Impl::attribute_timeout() const {
 
 Duration Requester::Impl::retransmit_timeout() const {
   const Duration ceiling = id.attributes.timeout == 0 ? kTimeoutMax : attribute_timeout();
-  const Duration floor = rtt.has_sample() ? env.config.recovery.retransmit_timeout_min : kFirstTimeout;
+  const Duration floor = rtt.has_sample() ? id.recovery->retransmit_timeout_min : kFirstTimeout;
   return rtt.retransmit_timeout(std::max(floor, answer_expected() * 2),
-                                std::max(ceiling, env.config.recovery.retransmit_timeout_min), patience.timeouts);
+                                std::max(ceiling, id.recovery->retransmit_timeout_min), patience.timeouts);
 }
 
 Duration Requester::Impl::probe_timeout() const {
-  const Duration floor = rtt.has_sample() ? env.config.recovery.probe_timeout_min : kFirstProbe;
+  const Duration floor = rtt.has_sample() ? id.recovery->probe_timeout_min : kFirstProbe;
   return std::max(rtt.probe_timeout(floor), answer_expected() * 5 / 4);
 }
 

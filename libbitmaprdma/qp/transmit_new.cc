@@ -62,7 +62,7 @@ bool Requester::Impl::admits(std::uint32_t psns, std::uint32_t payload, bool ans
 // of ours: as many bytes at every path MTU as of the largest packets, which fills the path as a NIC would (the
 // congestion window keeps it off the queue).
 std::uint32_t Requester::Impl::unstated_window() const {
-  const std::uint32_t packets = env.config.recovery.standard_window_packets;
+  const std::uint32_t packets = id.recovery->standard_window_packets;
   if (!goes_back()) return packets;
   return std::max(packets, std::min(packets * (mtu_bytes(PathMtu::k4096) / id.mtu()), env.credit_share().packets));
 }
@@ -118,7 +118,7 @@ std::uint32_t Requester::Impl::next_chunk_bytes() const {
   const std::uint32_t left = queue[queue.next()].length - read_cut;
   const PeerCredit limit = answer_limit();
   const std::uint32_t parallel = std::clamp<std::uint32_t>(id.attributes.max_rd_atomic, 1, kReadsInParallel);
-  std::uint32_t window_packets = env.config.recovery.window_packets;
+  std::uint32_t window_packets = id.recovery->window_packets;
   if (id.bitmap_agreed) window_packets = std::min(window_packets, id.peer_window);
   const std::uint32_t packets = std::max(
       std::min({window_packets / 8, limit.packets / parallel, limit.bytes / parallel / mtu, kReadChunkBytesMax / mtu}),

@@ -19,6 +19,20 @@ Tolerance::Tolerance(const ToleranceConfig& config) : config_(config), limits_(c
   config_.depth_ceiling = std::max(config_.depth_ceiling, config_.reference.depth_max);
 }
 
+void Tolerance::configure(const ToleranceConfig& config) {
+  const GapLimits before = config_.reference;
+  config_ = config;
+  const GapLimits& floor = config_.reference;
+  config_.depth_ceiling = std::max(config_.depth_ceiling, floor.depth_max);
+  const auto moved = [this](auto learnt, auto old_floor, auto new_floor, auto ceiling) {
+    if (!config_.adaptive || learnt <= old_floor) return new_floor;
+    return std::clamp(learnt, new_floor, std::max(new_floor, ceiling));
+  };
+  limits_.depth_max = moved(limits_.depth_max, before.depth_max, floor.depth_max, config_.depth_ceiling);
+  limits_.age_max = moved(limits_.age_max, before.age_max, floor.age_max, config_.time_ceiling);
+  limits_.stall_max = moved(limits_.stall_max, before.stall_max, floor.stall_max, config_.time_ceiling);
+}
+
 bool Tolerance::came_late(std::uint32_t depth, Duration late, Instant now) {
   if (!config_.adaptive) return false;
   elapse(now);

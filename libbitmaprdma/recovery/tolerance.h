@@ -30,6 +30,9 @@ class Tolerance {
   explicit Tolerance(const ToleranceConfig& config);
 
   [[nodiscard]] const GapLimits& limits() const { return limits_; }
+  // Other reference limits and bounds from now on. What was learnt beyond the old reference stays, within the new
+  // bounds.
+  void configure(const ToleranceConfig& config);
   // A packet came that had not been lost: `depth` packets beyond it had come, the highest PSN minus its own, and its
   // gap was seen `late` before. Not for retransmissions. True: limits() has risen.
   bool came_late(std::uint32_t depth, Duration late, Instant now);

@@ -60,6 +60,7 @@ class ResponderScript {
     receive_region =
         table_.add(pd_, address_of(receive_bytes), kScriptRegion, address_of(receive_bytes), kAccessLocalWrite).value();
     identity.qpn = 0x202;
+    identity.recovery = &config_.recovery;
     identity.state = options.state;
     identity.pd = pd_;
     identity.receive_cq = &cq;

@@ -101,5 +101,23 @@ TEST(Tolerance, AReferenceAboveTheCeilingIsKept) {
   EXPECT_EQ(tolerance.limits().age_max, 5_ms);
 }
 
+TEST(Tolerance, AnotherReferenceKeepsWhatWasLearntBeyondTheOldOne) {
+  Tolerance tolerance{ToleranceConfig{}};
+  tolerance.came_late(40, 10_us, kStart);
+  ASSERT_EQ(tolerance.limits().depth_max, 50u);
+  ToleranceConfig other;
+  other.reference = {.depth_max = 20, .age_max = 5_us, .stall_max = 100_us};
+  tolerance.configure(other);
+  EXPECT_EQ(tolerance.limits().depth_max, 50u);
+  EXPECT_EQ(tolerance.limits().age_max, 5_us);  // was never beyond the old reference
+  EXPECT_EQ(tolerance.limits().stall_max, 100_us);
+  other.depth_ceiling = 30;
+  tolerance.configure(other);
+  EXPECT_EQ(tolerance.limits().depth_max, 30u);
+  other.adaptive = false;
+  tolerance.configure(other);
+  EXPECT_EQ(tolerance.limits().depth_max, 20u);
+}
+
 }  // namespace
 }  // namespace brdma::recovery

@@ -1,0 +1,114 @@
+// What a manager asks and sets while the engine runs: recovery settings, how things stand.
+//
+// Queue pairs share settings by pointer: those of the device (config.recovery), or one of own_recoveries. So an idle
+// queue pair pays for a pointer, and a change costs a walk over the queue pairs, not a word of the data path.
+#include <algorithm>
+#include <cerrno>
+
+#include "device/engine_impl.h"
+
+namespace brdma {
+namespace {
+
+// The settings equal to `wanted`: the device's, or one that other queue pairs have, or a new one.
+const RecoveryConfig* shared(Engine::Impl& me, const RecoveryConfig& wanted) {
+  if (me.config.recovery == wanted) return &me.config.recovery;
+  const auto found = std::find(me.own_recoveries.begin(), me.own_recoveries.end(), wanted);
+  return found != me.own_recoveries.end() ? &*found : &me.own_recoveries.emplace_back(wanted);
+}
+
+void drop_unused(Engine::Impl& me) {
+  me.own_recoveries.remove_if([&me](const RecoveryConfig& config) {
+    bool used = false;
+    me.queue_pairs.for_each([&](const QueuePair* qp) { used = used || qp->identity().recovery == &config; });
+    return !used;
+  });
+}
+
+}  // namespace
+
+Status Engine::change_recovery(std::optional<std::uint32_t> qpn, const RecoveryEditor& editor, Instant now) {
+  Impl& me = *impl_;
+  me.now = now;
+  QueuePair* const only = qpn ? me.queue_pairs.find(*qpn) : nullptr;
+  if (qpn && only == nullptr) return Status{ENOENT};
+  // Copies first: the device's own settings change below, and most queue pairs point to them.
+  std::vector<std::pair<QueuePair*, RecoveryConfig>> wanted;
+  me.queue_pairs.for_each([&](QueuePair* qp) {
+    wanted.emplace_back(qp, *qp->identity().recovery);
+    if (only == nullptr || qp == only) editor.edit(wanted.back().second, /*made=*/true);
+  });
+  if (only == nullptr) editor.edit(me.config.recovery, /*made=*/false);
+  for (const auto& [qp, config] : wanted) {
+    if (only != nullptr && qp != only) continue;
+    qp->set_recovery(shared(me, config), now);
+    me.touched(qp);
+  }
+  drop_unused(me);
+  return Status::success();
+}
+
+const RecoveryConfig& Engine::recovery() const { return impl_->config.recovery; }
+
+std::vector<std::uint32_t> Engine::queue_pair_numbers() const {
+  std::vector<std::uint32_t> numbers;
+  impl_->queue_pairs.for_each([&](const QueuePair* qp) { numbers.push_back(qp->identity().qpn); });
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
+std::optional<QueuePairReport> Engine::report(std::uint32_t qpn) const {
+  const QueuePair* const qp = impl_->queue_pairs.find(qpn);
+  if (qp == nullptr) return std::nullopt;
+  const qp::Identity& identity = qp->identity();
+  const auto sender = qp->requester().snapshot();
+  const auto receiver = qp->responder().snapshot();
+  QueuePairReport report;
+  report.qpn = identity.qpn;
+  report.peer_qpn = identity.attributes.destination_qpn;
+  report.type = identity.type;
+  report.state = identity.state;
+  report.local = identity.attributes.local_address;
+  report.peer = identity.attributes.peer_address;
+  report.path_mtu = identity.mtu();
+  report.pd = identity.pd->number;
+  report.bitmap_agreed = identity.bitmap_agreed;
+  report.peer_window = identity.peer_window;
+  report.send_base = sender.base;
+  report.send_next = sender.next;
+  report.unacked = sender.unacked;
+  report.pending = sender.pending;
+  report.flight_packets = sender.flight_packets;
+  report.flight_bytes = sender.flight_bytes;
+  report.congestion_bytes = sender.congestion_bytes;
+  report.work_requests = sender.work_requests;
+  report.srtt = sender.srtt;
+  report.waits_for_receiver = sender.waits_for_receiver;
+  report.receive_next = receiver.next;
+  report.receive_highest = receiver.highest;
+  report.gaps = receiver.gaps;
+  report.early_packets = receiver.early_packets;
+  report.held_bytes = receiver.held_bytes;
+  report.receives = receiver.receives;
+  report.limits = receiver.limits;
+  report.window = receiver.window;
+  report.window_bits = receiver.window_bits;
+  report.state_bytes = receiver.state_bytes + sender.state_bytes;
+  report.recovery = *identity.recovery;
+  report.own_recovery = identity.recovery != &impl_->config.recovery;
+  report.statistics = qp->statistics();
+  return report;
+}
+
+std::vector<CompletionQueueReport> Engine::completion_queue_reports() const {
+  std::vector<CompletionQueueReport> reports;
+  for (const auto& cq : impl_->completion_queues) {
+    reports.push_back({static_cast<std::uint32_t>(reports.size()), cq->capacity(),
+                       static_cast<std::uint32_t>(cq->size()), cq->queue_pairs});
+  }
+  return reports;
+}
+
+std::vector<MemoryRegion> Engine::memory_regions() const { return impl_->memory.list(); }
+
+}  // namespace brdma

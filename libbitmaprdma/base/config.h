@@ -26,8 +26,12 @@ struct RecoveryConfig {
   bool adaptive = true;                // the limits above are where a receiver begins; it learns (recovery/tolerance.h)
   std::uint32_t depth_ceiling = 1024;  // as far as it goes
   Duration time_ceiling = 1_ms;        // of age and stall
-  Duration resend_interval_min = 50_us;  // one effective retransmission of a packet in this time (or an RTT if longer)
-  Duration probe_timeout_min = 250_us;   // tail loss probe: after max(this, 2 SRTT) of silence
+  Duration resend_interval_min = 50_us;   // one effective retransmission of a packet in this time (or an RTT if longer)
+  Duration aggregate_delay = Duration{};  // retransmissions wait so long for more of their kind, unless a batch is full
+  std::uint32_t resend_window = 0;  // packets sent again and not acknowledged yet, at most; 0: as the window allows
+  // The send window's base may stand still so long (or 4 SRTT if that is longer) while later packets are acknowledged.
+  Duration send_stall_min = 1_ms;
+  Duration probe_timeout_min = 250_us;     // tail loss probe: after max(this, 2 SRTT) of silence
   Duration retransmit_timeout_min = 1_ms;  // first RTO = max(this, SRTT + 4 RTTVAR), doubled up to the QP's own timeout
   std::uint32_t ack_packets = 64;          // acknowledge at the latest after so many packets ...
   Duration ack_delay = 100_us;             // ... or after this time; the requester asks for it where it waits for it

@@ -16,10 +16,6 @@ constexpr std::array<std::uint32_t, 32> kRnrTimer10us = {
     256,   384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
 constexpr std::uint8_t kRnrForever = 7;
 
-// Holes that an acknowledgement shows are the FFM's to repair; only after this long without one, ours.
-constexpr Duration kHoleAgeMin = 1_ms;
-constexpr std::int64_t kHoleAgeRtts = 4;
-
 // A receiver that has taken so many packets after it was not ready is ready.
 constexpr std::uint32_t kTrialPacketsMax = 64;
 
@@ -45,6 +41,7 @@ bool Requester::Impl::acknowledge(Sequence sequence, const Message& message, Ins
   const Psn psn = psn_of(sequence);
   const EntryState before = window.entry(psn).state;
   if (!window.acknowledge(psn)) return false;
+  if (before == EntryState::kRetransmittedUnacked) --resend.under_way;
   if (!message.answered()) {
     const std::uint32_t payload = message.payload_at(sequence, id.mtu());
     --flight.packets;
@@ -75,6 +72,7 @@ void Requester::Impl::acknowledge_requests_before(Sequence boundary, Instant now
     for (Sequence at = std::max({message.first, cumulative, base}); at < end; ++at) acknowledge(at, message, now);
   }
   cumulative = boundary;
+  cumulative_moved = now;
   if (trial && cumulative >= trial->end) widen_trial();
   rnr_count = 0;
   note_progress(now);
@@ -194,7 +192,7 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, Instant now) {
 // Bits beyond the base: arrived, so not to be sent again. Completion waits for the base.
 void Requester::Impl::acknowledge_bits(const wire::BitmapAck& ack, Sequence from, Instant now) {
   bool progress = false;
-  Sequence highest = from;
+  Sequence end = from;  // one past the newest that has arrived
   for (std::uint32_t word = 0; word * 32 < ack.bit_count; ++word) {
     std::uint32_t bits = load_be32(ack.bits.data() + std::size_t{word} * 4);
     while (bits != 0) {
@@ -202,7 +200,7 @@ void Requester::Impl::acknowledge_bits(const wire::BitmapAck& ack, Sequence from
       bits &= ~(0x8000'0000u >> bit);
       const Sequence sequence = from + word * 32 + bit;
       if (sequence >= next_sequence() || word * 32 + bit >= ack.bit_count) break;
-      highest = sequence;
+      end = sequence + 1;
       if (window.entry(psn_of(sequence)).state == EntryState::kAcked) continue;
       Message& message = message_of(sequence);
       if (message.answered()) {
@@ -213,15 +211,16 @@ void Requester::Impl::acknowledge_bits(const wire::BitmapAck& ack, Sequence from
     }
   }
   if (progress) note_progress(now);
+  arrived_end = std::max(arrived_end, end);
   std::optional<Instant> echo;
   if (ack.echo_valid) echo = Instant::from_ns(static_cast<std::int64_t>(ack.ts_echo));
-  resend_old_holes(from, highest, echo, now);
+  resend_old_holes(from, end, echo, now);
 }
 
 // A retransmission that is missing although something sent much later has arrived was lost as well: nobody needs to
 // wait for the receiver to say so again. `echo`: when the packet left that caused the acknowledgement.
 void Requester::Impl::resend_old_holes(Sequence from, Sequence to, std::optional<Instant> echo, Instant now) {
-  const Duration age = std::max(kHoleAgeMin, rtt.smoothed() * kHoleAgeRtts);
+  const Duration age = stall_limit();  // holes are the FFM's to repair; only after this long without one, ours
   const Duration tolerance = id.recovery->age_max;
   for (Sequence at = std::max(from, base); at < to; ++at) {
     const EntryState state = window.entry(psn_of(at)).state;

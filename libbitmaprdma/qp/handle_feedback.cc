@@ -1,19 +1,13 @@
 // Fast feedback (spec 1: sender's reaction): the gaps that the receiver judged lost become pending, unless one of the
-// suppression rules applies. What was left undone is counted by gap.
+// suppression rules applies (recovery/retransmit_request.h). What was left undone is counted, by gap and by rule.
 #include <algorithm>
 
 #include "qp/requester_impl.h"
 
 namespace brdma::qp {
 
-using bitmap::EntryState;
-
-namespace {
-
-// Serial numbers wrap; a newer one lies in the half before the other.
-bool newer(std::uint32_t serial, std::uint32_t than) { return static_cast<std::int32_t>(serial - than) > 0; }
-
-}  // namespace
+using recovery::FeedbackOrder;
+using recovery::RequestVerdict;
 
 Outcome Requester::handle_ffm(const wire::Ffm& ffm, Instant now) {
   Impl& me = *impl_;
@@ -23,33 +17,38 @@ Outcome Requester::handle_ffm(const wire::Ffm& ffm, Instant now) {
     me.env.trace(now, me.id.qpn, trace::FfmReceived{first.start, first.length, ffm.gap_count});
   }
   me.patience.activity = now;
-  // A duplicate, or one that a newer one has overtaken: what it names is answered or will be named again.
-  if (me.ffm_serial && !newer(ffm.serial, *me.ffm_serial)) {
+  const FeedbackOrder::Kind kind = me.feedback_order.take(ffm.serial);
+  if (kind == FeedbackOrder::Kind::kDuplicate || kind == FeedbackOrder::Kind::kStale) {
+    me.env.count(kind == FeedbackOrder::Kind::kDuplicate ? Counter::kFfmDuplicates : Counter::kFfmStale);
     me.env.count(Counter::kFfmSuppressed, ffm.gap_count);
     return {};
   }
-  me.ffm_serial = ffm.serial;
   // It has taken what it was not ready for; its acknowledgement was lost.
   if (me.trial && distance(ffm.base, me.psn_of(me.trial->end)) >= 0) me.trial.reset();
+  const bool overtaken = kind == FeedbackOrder::Kind::kOvertaken;
+  const bool nothing_pending = me.window.pending() == 0;
   for (std::size_t i = 0; i < ffm.gap_count; ++i) {
-    if (!me.repair(ffm.gap(i), now)) me.env.count(Counter::kFfmSuppressed);
+    if (!me.repair(ffm.gap(i), overtaken, now)) me.env.count(Counter::kFfmSuppressed);
+  }
+  const Duration delay = me.id.recovery->aggregate_delay;
+  if (nothing_pending && me.window.pending() > 0 && delay > Duration{}) {
+    me.env.count(Counter::kRetransmitHeld);
+    me.resend.held_until = now + delay;
   }
   return {};
 }
 
 // True: something of the gap is to be sent again.
-bool Requester::Impl::repair(const wire::FfmGap& gap, Instant now) {
-  const std::int32_t start = distance(gap.start, window.base());
-  const std::int64_t end = std::min<std::int64_t>(std::int64_t{start} + gap.length, window.in_window());
-  const Duration quiet = std::max(id.recovery->resend_interval_min, rtt.smoothed());
+bool Requester::Impl::repair(const wire::FfmGap& gap, bool overtaken, Instant now) {
+  const std::int64_t start = distance(gap.start, window.base());
+  const std::int64_t last = start + gap.length, end = std::min<std::int64_t>(last, window.in_window());
+  if (start < 0)
+    env.count(Counter::kFfmPacketsAcked, static_cast<std::uint64_t>(std::min<std::int64_t>(-start, gap.length)));
+  if (last > end) env.count(Counter::kFfmPacketsUnsent, static_cast<std::uint64_t>(last - std::max(end, start)));
   bool any = false;
-  for (std::int64_t offset = std::max(start, 0); offset < end; ++offset) {
+  for (std::int64_t offset = std::max<std::int64_t>(start, 0); offset < end; ++offset) {
     const Sequence sequence = base + static_cast<Sequence>(offset);
-    const Psn psn = psn_of(sequence);
-    const bitmap::SendEntry& entry = window.entry(psn);
-    if (entry.state == EntryState::kAcked || entry.state == EntryState::kRetransmitPending) continue;
-    // One effective retransmission a time window: this one is on its way.
-    if (entry.transmissions > 1 && now - window.sent_at(psn, now) < quiet) continue;
+    if (!heeds(sequence, overtaken, now)) continue;
     const Message& message = message_of(sequence);
     if (!message.answered()) {
       any = request_resend(sequence, message, Counter::kRetransmittedFfm, now) || any;
@@ -58,6 +57,30 @@ bool Requester::Impl::repair(const wire::FfmGap& gap, Instant now) {
     }
   }
   return any;
+}
+
+bool Requester::Impl::heeds(Sequence sequence, bool overtaken, Instant now) {
+  const Psn psn = psn_of(sequence);
+  const bitmap::SendEntry& entry = window.entry(psn);
+  const Duration quiet = std::max(id.recovery->resend_interval_min, rtt.smoothed());
+  switch (recovery::judge_request({entry.state, entry.transmissions > 1, now - window.sent_at(psn, now)}, quiet,
+                                  overtaken)) {
+    case RequestVerdict::kResend:
+      return true;
+    case RequestVerdict::kAcknowledged:
+      env.count(Counter::kFfmPacketsAcked);
+      break;
+    case RequestVerdict::kPending:
+      env.count(Counter::kFfmPacketsPending);
+      break;
+    case RequestVerdict::kRecent:
+      env.count(Counter::kFfmPacketsRecent);
+      break;
+    case RequestVerdict::kOutdated:
+      env.count(Counter::kFfmPacketsOutdated);
+      break;
+  }
+  return false;
 }
 
 }  // namespace brdma::qp

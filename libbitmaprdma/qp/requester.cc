@@ -35,10 +35,11 @@ bool Requester::poll_requests(TransmitBatch& batch, Instant now) {
   return resent || added;
 }
 
-bool Requester::has_output(Instant /*now*/) const {
+bool Requester::has_output(Instant now) const {
   Impl& me = *impl_;
   if (!me.id.can_send() || me.rnr_until) return false;
   if (me.window.pending() > 0) {
+    if (me.holds_back(now) || me.resend_window_full()) return false;
     const auto next = me.sequence_of(me.window.next_pending(me.window.base()));
     return next && me.may_leave(*next) && (me.congestion_admits(me.id.mtu()) || me.patience.exempt > 0);
   }
@@ -82,12 +83,12 @@ std::optional<Sequence> Requester::Impl::sequence_of(Psn psn) const {
 void Requester::Impl::begin_from(Psn first) {
   forget_flight();
   window.reset(first);
-  base = cumulative = answers_seen = 0;
+  base = cumulative = answers_seen = arrived_end = 0;
   next_msn = next_rsn = 0;
   rtt = recovery::RttEstimator{};
   congestion = answer_congestion = congestion::DelayWindow{};
   patience = Patience{};
-  ffm_serial.reset();
+  feedback_order = recovery::FeedbackOrder{};
   credit_stalled = congestion_limited = completions_lost = false;
   bridged = 0;
 }
@@ -95,9 +96,10 @@ void Requester::Impl::begin_from(Psn first) {
 void Requester::Impl::forget_flight() {
   messages.clear();
   window.reset(window.next());
-  base = cumulative = answers_seen = next_sequence();
+  base = cumulative = answers_seen = arrived_end = next_sequence();
   answer_gaps.clear();
   flight = Flight{};
+  resend = Resend{};
   answers = Answers{};
   read_cut = 0;
   packets_since_ack_request = 0;

@@ -16,6 +16,7 @@
 #include "qp/payload_cursor.h"
 #include "qp/requester.h"
 #include "qp/send_queue.h"
+#include "recovery/retransmit_request.h"
 #include "recovery/rtt_estimator.h"
 
 namespace brdma::qp {
@@ -57,6 +58,12 @@ struct Trial {
   std::uint32_t packets = 1;
 };
 
+// What was sent again and not acknowledged yet, and since when retransmissions wait for others to leave with them.
+struct Resend {
+  std::uint32_t under_way = 0;  // entries in kRetransmittedUnacked
+  std::optional<Instant> held_until;
+};
+
 struct Requester::Impl {
   Impl(const Environment& environment, Identity& identity);
 
@@ -71,6 +78,8 @@ struct Requester::Impl {
   congestion::DelayWindow answer_congestion;  // bytes of answers asked for
 
   Sequence base = 0, cumulative = 0;
+  Sequence arrived_end = 0;   // one past the newest packet known to have arrived
+  Instant cumulative_moved;   // or begun to be waited for: stall of the send window
   Sequence answers_seen = 0;  // one past the newest response that came
   std::uint32_t next_msn = 0, next_rsn = 0;
   std::uint32_t read_cut = 0;  // bytes of the READ at queue.next() that are in chunks already
@@ -81,7 +90,8 @@ struct Requester::Impl {
   std::optional<Instant> rnr_until;  // receiver was not ready: nothing leaves before
   unsigned rnr_count = 0;
   std::optional<Trial> trial;
-  std::optional<std::uint32_t> ffm_serial;  // of the newest FFM
+  recovery::FeedbackOrder feedback_order;
+  Resend resend;
   std::uint32_t packets_since_ack_request = 0;
   bool credit_stalled = false;
   std::optional<Instant> credit_probe_at;  // nothing in flight and no credit: ask by a packet
@@ -136,6 +146,7 @@ struct Requester::Impl {
   // --- resend.cc ---
   // Entry `sequence` is to be sent again; false where it is acknowledged or pending already.
   bool request_resend(Sequence sequence, const Message& message, Counter cause, Instant now);
+  void left_again(Sequence sequence, std::uint8_t path, Instant now);  // pending -> retransmitted
   // All that is not acknowledged in [from, to); how many. READ requests and atomics as a whole.
   std::uint32_t request_resend_range(Sequence from, Sequence to, Counter cause, Instant now);
   [[nodiscard]] bool goes_back() const { return id.recovery->mode == RecoveryMode::kGoBackN; }
@@ -147,6 +158,8 @@ struct Requester::Impl {
   [[nodiscard]] bool may_leave(Sequence sequence) const { return !trial || sequence < trial->end; }
   [[nodiscard]] bool ends_trial(Sequence sequence) const { return trial && sequence + 1 == trial->end; }
   bool poll_resend(TransmitBatch& batch, Instant now);
+  [[nodiscard]] bool holds_back(Instant now) const;
+  [[nodiscard]] bool resend_window_full() const;
   bool resend_data(Sequence sequence, const Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
   bool resend_request(Sequence sequence, Message& message, TransmitBatch& batch, Instant now);
   // The peer got something that we sent at `sent`: decides what a timeout left in doubt.
@@ -168,7 +181,9 @@ struct Requester::Impl {
   void sample_rtt(Duration measured, Instant now);
 
   // --- handle_feedback.cc ---
-  bool repair(const wire::FfmGap& gap, Instant now);
+  bool repair(const wire::FfmGap& gap, bool overtaken, Instant now);
+  // Is that packet, named by an FFM, to be sent again? Counts why not.
+  [[nodiscard]] bool heeds(Sequence sequence, bool overtaken, Instant now);
 
   // --- handle_response.cc ---
   Outcome handle_read_response(const wire::Packet& packet, Sequence sequence, Message& message, Instant now);
@@ -192,6 +207,10 @@ struct Requester::Impl {
   [[nodiscard]] Duration retransmit_timeout() const;
   [[nodiscard]] Duration probe_timeout() const;
   [[nodiscard]] Duration answer_expected() const;
+  [[nodiscard]] Duration stall_limit() const;
+  [[nodiscard]] std::optional<Instant> stall_deadline() const;
+  void fire_stall(Instant now);
+  void suspect(Sequence sequence, Instant now);
   [[nodiscard]] std::optional<Instant> bridge_deadline() const;
   void extend_bridge(Instant now);
   [[nodiscard]] Sequence last_open(Instant now);

@@ -15,6 +15,7 @@ bool Requester::Impl::request_resend(Sequence sequence, const Message& message, 
   const EntryState before = window.entry(psn).state;
   if (!window.request_retransmission(psn)) return false;
   if (!message.answered()) flight.pipe -= message.payload_at(sequence, id.mtu());
+  if (before == EntryState::kRetransmittedUnacked) --resend.under_way;
   env.count(cause);
   trace_entry(sequence, before, EntryState::kRetransmitPending, now);
   return true;
@@ -37,10 +38,29 @@ std::uint32_t Requester::Impl::request_resend_range(Sequence from, Sequence to, 
   return requested;
 }
 
+// Until more has come to leave with it; a full batch, and what a timeout or probe sends, need no more.
+bool Requester::Impl::holds_back(Instant now) const {
+  constexpr std::uint32_t kFullBatch = 16;
+  return resend.held_until && now < *resend.held_until && window.pending() < kFullBatch && patience.exempt == 0;
+}
+
+// What was lost again leaves this count by being requested again.
+bool Requester::Impl::resend_window_full() const {
+  const std::uint32_t most = id.recovery->resend_window;
+  return most != 0 && resend.under_way >= most && patience.exempt == 0;
+}
+
+void Requester::Impl::left_again(Sequence sequence, std::uint8_t path, Instant now) {
+  window.retransmitted(psn_of(sequence), path, now);
+  ++resend.under_way;
+  trace_entry(sequence, EntryState::kRetransmitPending, EntryState::kRetransmittedUnacked, now);
+}
+
 bool Requester::Impl::poll_resend(TransmitBatch& batch, Instant now) {
-  if (window.pending() == 0) return false;
+  if (window.pending() == 0 || holds_back(now)) return false;
+  resend.held_until.reset();
   PayloadCursor cursor(env.memory, id.pd, 0);
-  bool added = false;
+  std::uint32_t packets = 0, runs = 0;
   Psn from = window.base();
   while (window.pending() > 0) {
     const Psn psn = window.next_pending(from);
@@ -48,13 +68,21 @@ bool Requester::Impl::poll_resend(TransmitBatch& batch, Instant now) {
     const Sequence sequence = base + static_cast<Sequence>(distance(psn, window.base()));
     Message& message = message_of(sequence);
     if ((broken_wqe && message.wqe >= *broken_wqe) || !may_leave(sequence)) break;
+    if (resend_window_full()) {
+      env.count(Counter::kResendWindowFull);
+      break;
+    }
     const bool sent = message.answered() ? resend_request(sequence, message, batch, now)
                                          : resend_data(sequence, message, cursor, batch, now);
     if (!sent) break;
-    added = true;
+    if (packets++ == 0 || psn != from + 1) ++runs;
     from = psn;
   }
-  return added;
+  if (packets == 0) return false;
+  env.count(runs > 1      ? Counter::kRetransmitAggregated
+            : packets > 1 ? Counter::kRetransmitInterval
+                          : Counter::kRetransmitSingle);
+  return true;
 }
 
 bool Requester::Impl::resend_data(Sequence sequence, const Message& message, PayloadCursor& cursor,
@@ -79,9 +107,8 @@ bool Requester::Impl::resend_data(Sequence sequence, const Message& message, Pay
       window.pending() == 1 || ends_trial(sequence) || wants_ack(message, sequence + 1 == message.end());
   if (!congestion_admits(payload)) --patience.exempt;
   batch.add(packet, cursor.slices(), payload);
-  window.retransmitted(psn_of(sequence), batch.path(), now);
+  left_again(sequence, batch.path(), now);
   flight.pipe += payload;
-  trace_entry(sequence, EntryState::kRetransmitPending, EntryState::kRetransmittedUnacked, now);
   trace_sent(packet, bytes, true, now);
   return true;
 }
@@ -99,8 +126,7 @@ bool Requester::Impl::resend_request(Sequence sequence, Message& message, Transm
   batch.add(packet, {}, 0);
   for (; sequence < asked_end; ++sequence) {
     if (window.entry(psn_of(sequence)).state != EntryState::kRetransmitPending) continue;
-    window.retransmitted(psn_of(sequence), batch.path(), now);
-    trace_entry(sequence, EntryState::kRetransmitPending, EntryState::kRetransmittedUnacked, now);
+    left_again(sequence, batch.path(), now);
   }
   if (message.kind == MessageKind::kRead) env.count(Counter::kReadsReissued);
   trace_sent(packet, bytes, true, now);

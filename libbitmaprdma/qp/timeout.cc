@@ -17,6 +17,7 @@ namespace {
 using bitmap::EntryState;
 
 // Before the first measurement nothing is known of the path.
+constexpr std::int64_t kStallRtts = 4;
 constexpr Duration kFirstTimeout = 5_ms, kFirstProbe = 2_ms;
 constexpr std::uint64_t kBridgeBurstMax = 48 * 1024;
 constexpr Duration kTimeoutMax = 1_s;  // where the attribute says "never"
@@ -67,6 +68,31 @@ std::optional<Instant> Requester::Impl::probe_deadline() const {
   return patience.activity + probe_timeout();
 }
 
+// The window stands still: packets beyond arrive, the one at its base does not. (Its hole is the FFM's to repair, but
+// FFMs may be lost too.)
+Duration Requester::Impl::stall_limit() const {
+  return std::max(id.recovery->send_stall_min, rtt.smoothed() * kStallRtts);
+}
+
+std::optional<Instant> Requester::Impl::stall_deadline() const {
+  if (!id.bitmap_agreed || arrived_end <= cumulative || rnr_until) return std::nullopt;
+  return cumulative_moved + stall_limit();
+}
+
+void Requester::Impl::fire_stall(Instant now) {
+  env.count(Counter::kSendStalls);
+  env.trace(now, id.qpn, trace::SendStalled{psn_of(cumulative), psn_of(arrived_end)});
+  cumulative_moved = now;
+  for (Sequence at = std::max(cumulative, base); at < arrived_end; ++at) suspect(at, now);
+  resend_old_holes(cumulative, arrived_end, std::nullopt, now);
+}
+
+void Requester::Impl::suspect(Sequence sequence, Instant now) {
+  if (window.entry(psn_of(sequence)).state != EntryState::kSentUnacked) return;
+  window.suspect(psn_of(sequence));
+  trace_entry(sequence, EntryState::kSentUnacked, EntryState::kSuspectedLost, now);
+}
+
 // While the window is full and nothing comes, new packets go on leaving for a while at the rate of the path: a peer
 // that has lost its core finds them in its socket. Their acknowledgements being late is no loss yet.
 std::optional<Instant> Requester::Impl::bridge_deadline() const {
@@ -101,6 +127,8 @@ std::optional<Instant> Requester::next_timeout() const {
   consider(first, me.answer_gap_deadline());
   consider(first, me.credit_probe_at);
   consider(first, me.bridge_deadline());
+  consider(first, me.stall_deadline());
+  if (me.window.pending() > 0) consider(first, me.resend.held_until);
   return first;
 }
 
@@ -121,6 +149,8 @@ Outcome Requester::handle_timeout(Instant now) {
   }
   me.judge_answer_gaps(now);
   if (const auto bridge = me.bridge_deadline(); bridge && now >= *bridge) me.extend_bridge(now);
+  if (const auto stall = me.stall_deadline(); stall && now >= *stall) me.fire_stall(now);
+  if (me.resend.held_until && now >= *me.resend.held_until) me.resend.held_until.reset();
   if (me.credit_probe_at && now >= *me.credit_probe_at) {
     me.credit_override = true;
     me.credit_probe_at = now + me.retransmit_timeout();
@@ -154,11 +184,7 @@ void Requester::Impl::fire_retransmit_timeout(Instant now) {
   const Sequence last = last_open(now);
   Sequence first = base;
   while (window.entry(psn_of(first)).state == EntryState::kAcked) ++first;
-  for (Sequence at = base; at < next_sequence(); ++at) {
-    if (window.entry(psn_of(at)).state != EntryState::kSentUnacked) continue;
-    window.suspect(psn_of(at));
-    trace_entry(at, EntryState::kSentUnacked, EntryState::kSuspectedLost, now);
-  }
+  for (Sequence at = base; at < next_sequence(); ++at) suspect(at, now);
   request_resend_range(first, first + 1, Counter::kRetransmittedTimeout, now);
   request_resend_range(last, last + 1, Counter::kRetransmittedTimeout, now);
 }

@@ -75,6 +75,11 @@ struct TimeoutFired {
   bool probe;
   Psn base;
 };
+// The send window has not moved for long, though packets up to `arrived_end` have arrived.
+struct SendStalled {
+  Psn base;
+  Psn arrived_end;
+};
 struct CompletionMade {
   std::uint64_t wr_id;
   std::uint32_t status;
@@ -85,9 +90,9 @@ struct QpStateChanged {
   std::uint8_t to;
 };
 
-using Event =
-    std::variant<PacketSent, PacketReceived, PacketDropped, GapSeen, GapPromoted, GapClosed, FfmSent, FfmReceived,
-                 EntryMoved, AckSent, AckReceived, BitmapModeAgreed, TimeoutFired, CompletionMade, QpStateChanged>;
+using Event = std::variant<PacketSent, PacketReceived, PacketDropped, GapSeen, GapPromoted, GapClosed, FfmSent,
+                           FfmReceived, EntryMoved, AckSent, AckReceived, BitmapModeAgreed, TimeoutFired, SendStalled,
+                           CompletionMade, QpStateChanged>;
 
 // Given from outside; null = off. One call per event, on the engine's thread.
 class Sink {

@@ -144,6 +144,9 @@ struct ToText {
   std::string operator()(const TimeoutFired& e) const {
     return Line{"timeout_fired"}.field("kind", e.probe ? "probe" : "retransmit").field("base", e.base);
   }
+  std::string operator()(const SendStalled& e) const {
+    return Line{"send_stalled"}.field("base", e.base).field("arrived_end", e.arrived_end);
+  }
   std::string operator()(const CompletionMade& e) const {
     return Line{"completion"}
         .field("queue", e.receive ? "receive" : "send")

@@ -5,8 +5,7 @@
 
 #include <cerrno>
 
-#include "support/two_engines.h"
-#include "wire/control.h"
+#include "support/hand_played.h"
 
 namespace brdma::test {
 namespace {
@@ -14,179 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Side 0 sends, side 1 is paused and its packets are made here.
-struct HandPlayed {
-  explicit HandPlayed(PairOptions options = {}) : pair(options) {
-    pair.paused[1] = true;
-    pair.wire.clear();
-  }
-  wire::Bth bth(wire::Control which, std::uint32_t psn) const {
-    wire::Bth made;
-    made.opcode = static_cast<std::uint8_t>(which);
-    made.dest_qpn = pair.side[0].engine->qp_num(pair.side[0].qp);
-    made.psn = Psn{psn};
-    return made;
-  }
-  std::uint32_t peer_qpn() const { return pair.side[1].engine->qp_num(pair.side[1].qp); }
-  void control(const wire::Bth& header, ConstBytes body) {
-    std::vector<std::byte> bytes(wire::kBthSize + body.size() + wire::kIcrcSize);
-    wire::emit_bth(header, bytes.data());
-    std::copy(body.begin(), body.end(), bytes.begin() + wire::kBthSize);
-    pair.sign(1, bytes);
-    pair.inject(0, bytes);
-  }
-  struct Gap {
-    std::uint32_t start, length;
-  };
-  void ffm(std::uint32_t serial, std::uint32_t base, std::uint32_t highest, const std::vector<Gap>& gaps) {
-    std::vector<std::byte> listed(gaps.size() * wire::kFfmGapSize);
-    for (std::size_t i = 0; i < gaps.size(); ++i) {
-      wire::emit_ffm_gap({Psn{gaps[i].start}, gaps[i].length}, listed.data() + i * wire::kFfmGapSize);
-    }
-    wire::Ffm body;
-    body.source_qpn = peer_qpn();
-    body.highest = Psn{highest};
-    body.cause = 1;
-    body.base = Psn{base};
-    body.serial = serial;
-    body.gap_count = static_cast<std::uint16_t>(gaps.size());
-    body.gaps = listed;
-    std::byte out[1024];
-    const std::size_t size = wire::emit_ffm(body, out);
-    control(bth(wire::Control::kFfm, gaps[0].start), ConstBytes{out, size});
-  }
-  struct AckFields {
-    std::uint32_t base;
-    std::vector<std::uint32_t> arrived = {};  // PSNs beyond the base
-    std::uint8_t syndrome = wire::kSyndromeAck;
-    std::uint32_t credit_packets = 256, credit_bytes = 1u << 20;
-    std::optional<Instant> echo = {};
-  };
-  void ack(const AckFields& fields) {
-    wire::BitmapAck body;
-    body.source_qpn = peer_qpn();
-    body.base = Psn{fields.base};
-    body.highest = Psn{fields.arrived.empty() ? fields.base - 1 : fields.arrived.back()};
-    body.syndrome = fields.syndrome;
-    body.credit_packets = fields.credit_packets;
-    body.credit_bytes = fields.credit_bytes;
-    if (fields.echo) {
-      body.echo_valid = true;
-      body.ts_echo = static_cast<std::uint64_t>(fields.echo->ns());
-    }
-    std::vector<std::byte> bits(512);
-    if (!fields.arrived.empty()) {
-      body.bit_count = static_cast<std::uint16_t>(fields.arrived.back() - fields.base + 1);
-      for (const std::uint32_t psn : fields.arrived) {
-        const std::uint32_t bit = psn - fields.base;
-        bits[bit / 8] |= std::byte(0x80 >> (bit % 8));
-      }
-    }
-    body.bits = ConstBytes{bits}.first(wire::bitmap_bytes(body.bit_count));
-    std::byte out[1024];
-    const std::size_t size = wire::emit_bitmap_ack(body, out);
-    control(bth(wire::Control::kBitmapAck, fields.base), ConstBytes{out, size});
-  }
-  void aeth(std::uint32_t psn, std::uint8_t syndrome) {
-    wire::Packet packet;
-    packet.op = wire::RcOp::kAcknowledge;
-    packet.bth = bth(wire::Control::kCaps, psn);
-    packet.bth.opcode = wire::opcode_of(packet.op, false);
-    packet.aeth.syndrome = syndrome;
-    pair.inject(0, pair.make(1, packet));
-  }
-  // PSNs that side 0 has sent since the last call.
-  std::vector<std::uint32_t> sent() {
-    std::vector<std::uint32_t> psns;
-    for (const Sent& each : pair.wire) {
-      if (each.from == 0 && each.data()) psns.push_back(each.psn());
-    }
-    pair.wire.clear();
-    return psns;
-  }
-  // `packets` full packets of one WRITE leave: PSN 1000 ...
-  void send(std::uint32_t packets, std::uint64_t wr_id = 1) {
-    ASSERT_TRUE(pair.post(0, pair.write(0, 0, packets * 1024, wr_id)).ok());
-    pair.round();
-  }
-  [[nodiscard]] std::uint64_t count(Counter counter) const { return pair.side[0].count(counter); }
-
-  TwoEngines pair;
-};
-
 class ByHand : public testing::Test, public HandPlayed {};
-
-TEST_F(ByHand, AnFfmResendsWhatItNamesAndNothingElse) {
-  send(16);
-  EXPECT_EQ(sent().size(), 16u);
-  ffm(0, 1003, 1012, {{1003, 1}});
-  EXPECT_THAT(sent(), ElementsAre(1003));
-  EXPECT_EQ(count(Counter::kRetransmittedFfm), 1u);
-  ack({.base = 1016});
-  EXPECT_EQ(pair.poll(0).size(), 1u);
-  EXPECT_EQ(pair.story({"entry psn=1003"}),
-            "0 entry psn=1003 sent-unacked -> retransmit-pending\n"
-            "0 entry psn=1003 retransmit-pending -> retransmitted-unacked\n"
-            "0 entry psn=1003 retransmitted-unacked -> acked\n");
-}
-
-TEST_F(ByHand, GapsOfSeveralFfmsLeaveInOneBatch) {
-  send(30);
-  sent();
-  ffm(0, 1003, 1029, {{1003, 2}, {1010, 1}, {1020, 3}});
-  std::size_t batch = 0;
-  for (const Sent& each : pair.wire) {
-    EXPECT_TRUE(batch == 0 || each.batch == batch);
-    batch = each.batch;
-    EXPECT_TRUE(each.packet().bxth.retransmitted);
-  }
-  EXPECT_THAT(sent(), ElementsAre(1003, 1004, 1010, 1020, 1021, 1022));
-}
-
-TEST_F(ByHand, SuppressedAcknowledgedPacket) {
-  send(16);
-  ack({.base = 1003, .arrived = {1004, 1005}});
-  sent();
-  ffm(0, 1000, 1006, {{1004, 2}, {1000, 2}});
-  EXPECT_TRUE(sent().empty());
-  EXPECT_EQ(count(Counter::kFfmSuppressed), 2u);
-}
-
-TEST_F(ByHand, SuppressedDuplicateAndStaleFfm) {
-  send(16);
-  sent();
-  ffm(7, 1003, 1012, {{1003, 1}});
-  EXPECT_THAT(sent(), ElementsAre(1003));
-  ffm(7, 1003, 1012, {{1003, 1}});
-  ffm(6, 1003, 1012, {{1005, 1}, {1007, 1}});
-  EXPECT_TRUE(sent().empty());
-  EXPECT_EQ(count(Counter::kFfmSuppressed), 3u);
-  ffm(8, 1003, 1012, {{1005, 1}});
-  EXPECT_THAT(sent(), ElementsAre(1005));
-}
-
-TEST_F(ByHand, SuppressedWithinTheResendInterval) {
-  send(16);
-  sent();
-  ffm(0, 1003, 1012, {{1003, 1}});
-  EXPECT_THAT(sent(), ElementsAre(1003));
-  pair.run_for(49_us);
-  ffm(1, 1003, 1012, {{1003, 1}});
-  EXPECT_TRUE(sent().empty());
-  EXPECT_EQ(count(Counter::kFfmSuppressed), 1u);
-  pair.run_for(2_us);
-  ffm(2, 1003, 1012, {{1003, 1}});
-  EXPECT_THAT(sent(), ElementsAre(1003));
-}
-
-TEST_F(ByHand, AnFfmForWhatWasNeverSentDoesNothing) {
-  send(4);
-  sent();
-  ffm(0, 1004, 1100, {{1004, 90}});
-  ffm(1, 900, 1003, {{900, 5}});
-  EXPECT_TRUE(sent().empty());
-  EXPECT_EQ(count(Counter::kFfmSuppressed), 2u);
-}
 
 TEST_F(ByHand, AnAcknowledgementOfWhatWasNeverSentIsRefused) {
   send(4);
@@ -212,18 +39,6 @@ TEST_F(ByHand, BitsBeyondTheBaseCompleteNothing) {
   EXPECT_EQ(pair.poll(0).size(), 1u) << "1001 arrived, but was not executed";
   ack({.base = 1002});
   EXPECT_EQ(pair.poll(0).size(), 1u);
-}
-
-TEST_F(ByHand, HolesOfAnAcknowledgementWaitForTheFfmFirst) {
-  send(16);
-  sent();
-  ack({.base = 1003, .arrived = {1004, 1005, 1006, 1015}});
-  EXPECT_TRUE(sent().empty());
-  pair.run_for(1_ms);
-  sent();  // probe and timeout have had their say
-  ack({.base = 1003, .arrived = {1004, 1005, 1006, 1015}});
-  EXPECT_THAT(sent(), testing::Contains(1007));
-  EXPECT_GT(count(Counter::kRetransmittedAck), 0u);
 }
 
 TEST_F(ByHand, ThePeersCreditIsNeverExceededAndZeroIsProbed) {

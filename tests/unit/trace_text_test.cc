@@ -28,6 +28,7 @@ TEST(TraceText, OneFormForEachEvent) {
       {BitmapModeAgreed{4096}, "bitmap_mode_agreed peer_window=4096"},
       {TimeoutFired{true, Psn{3}}, "timeout_fired kind=probe base=3"},
       {TimeoutFired{false, Psn{3}}, "timeout_fired kind=retransmit base=3"},
+      {SendStalled{Psn{3}, Psn{9}}, "send_stalled base=3 arrived_end=9"},
       {CompletionMade{42, 12, false}, "completion queue=send wr_id=42 status=12"},
       {CompletionMade{42, 0, true}, "completion queue=receive wr_id=42 status=0"},
       {QpStateChanged{2, 3}, "qp_state rtr -> rts"},

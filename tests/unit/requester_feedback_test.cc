@@ -1,0 +1,209 @@
+// The requester's answer to feedback (spec 1: sender's reaction): what is sent again, how, and each rule by which it is
+// not.
+#include "support/hand_played.h"
+
+namespace brdma::test {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class Feedback : public testing::Test, public HandPlayed {
+ protected:
+  using HandPlayed::HandPlayed;
+  // Batches by the runs of packets that they sent again.
+  [[nodiscard]] std::vector<std::uint64_t> operations() const {
+    return {count(Counter::kRetransmitSingle), count(Counter::kRetransmitInterval),
+            count(Counter::kRetransmitAggregated)};
+  }
+};
+
+TEST_F(Feedback, AnFfmResendsWhatItNamesAndNothingElse) {
+  send(16);
+  EXPECT_EQ(sent().size(), 16u);
+  ffm(0, 1003, 1012, {{1003, 1}});
+  EXPECT_THAT(sent(), ElementsAre(1003));
+  EXPECT_EQ(count(Counter::kRetransmittedFfm), 1u);
+  ack({.base = 1016});
+  EXPECT_EQ(pair.poll(0).size(), 1u);
+  EXPECT_EQ(pair.story({"entry psn=1003"}),
+            "0 entry psn=1003 sent-unacked -> retransmit-pending\n"
+            "0 entry psn=1003 retransmit-pending -> retransmitted-unacked\n"
+            "0 entry psn=1003 retransmitted-unacked -> acked\n");
+}
+
+TEST_F(Feedback, GapsOfSeveralFfmsLeaveInOneBatch) {
+  send(30);
+  sent();
+  ffm(0, 1003, 1029, {{1003, 2}, {1010, 1}, {1020, 3}});
+  std::size_t batch = 0;
+  for (const Sent& each : pair.wire) {
+    EXPECT_TRUE(batch == 0 || each.batch == batch);
+    batch = each.batch;
+    EXPECT_TRUE(each.packet().bxth.retransmitted);
+  }
+  EXPECT_THAT(sent(), ElementsAre(1003, 1004, 1010, 1020, 1021, 1022));
+}
+
+TEST_F(Feedback, OnePacketARunAndSeveralRunsAreCountedApart) {
+  send(30);
+  sent();
+  ffm(0, 1003, 1029, {{1003, 1}});
+  EXPECT_THAT(operations(), ElementsAre(1, 0, 0));
+  ffm(1, 1003, 1029, {{1005, 3}});
+  EXPECT_THAT(operations(), ElementsAre(1, 1, 0));
+  ffm(2, 1003, 1029, {{1010, 1}, {1012, 2}});
+  EXPECT_THAT(operations(), ElementsAre(1, 1, 1));
+  ffm(3, 1003, 1029, {{1020, 1}, {1021, 1}});  // two gaps, one run
+  EXPECT_THAT(operations(), ElementsAre(1, 2, 1));
+}
+
+// --- suppression, a rule a test ---
+
+TEST_F(Feedback, PacketsThatHaveArrivedAreLeftOut) {
+  send(16);
+  ack({.base = 1003, .arrived = {1004, 1005}});
+  sent();
+  ffm(0, 1000, 1007, {{1004, 3}, {1000, 2}});
+  EXPECT_THAT(sent(), ElementsAre(1006));
+  EXPECT_EQ(count(Counter::kFfmPacketsAcked), 4u);
+  EXPECT_EQ(count(Counter::kFfmSuppressed), 1u) << "the gap of which nothing was to be done";
+}
+
+TEST_F(Feedback, TheSameMessageTwiceIsOnce) {
+  send(16);
+  sent();
+  ffm(7, 1003, 1012, {{1003, 1}});
+  EXPECT_THAT(sent(), ElementsAre(1003));
+  pair.run_for(200_us);
+  ffm(7, 1003, 1012, {{1003, 1}});
+  EXPECT_THAT(sent(), IsEmpty());
+  EXPECT_EQ(count(Counter::kFfmDuplicates), 1u);
+}
+
+TEST_F(Feedback, AnOldMessageIsNotBelieved) {
+  send(16);
+  sent();
+  ffm(100, 1003, 1012, {{1003, 1}});
+  EXPECT_THAT(sent(), ElementsAre(1003));
+  ffm(36, 1003, 1012, {{1005, 1}});
+  EXPECT_THAT(sent(), IsEmpty());
+  EXPECT_EQ(count(Counter::kFfmStale), 1u);
+}
+
+// What a newer message has overtaken on the way still knows of losses that the newer does not name; but of a packet
+// that was sent again meanwhile it knows nothing.
+TEST_F(Feedback, AnOvertakenMessageCountsForWhatWasSentOnce) {
+  send(16);
+  sent();
+  ffm(7, 1003, 1012, {{1003, 1}});
+  EXPECT_THAT(sent(), ElementsAre(1003));
+  pair.run_for(200_us);
+  ffm(6, 1003, 1012, {{1003, 1}, {1005, 1}});
+  EXPECT_THAT(sent(), ElementsAre(1005));
+  EXPECT_EQ(count(Counter::kFfmPacketsOutdated), 1u);
+}
+
+TEST_F(Feedback, APacketIsSentAgainOnceInTheResendInterval) {
+  send(16);
+  sent();
+  ffm(0, 1003, 1012, {{1003, 1}});
+  EXPECT_THAT(sent(), ElementsAre(1003));
+  pair.run_for(49_us);
+  ffm(1, 1003, 1012, {{1003, 1}});
+  EXPECT_THAT(sent(), IsEmpty());
+  EXPECT_EQ(count(Counter::kFfmPacketsRecent), 1u);
+  pair.run_for(2_us);
+  ffm(2, 1003, 1012, {{1003, 1}});
+  EXPECT_THAT(sent(), ElementsAre(1003));
+}
+
+TEST_F(Feedback, WhatWasNeverSentIsCounted) {
+  send(4);
+  sent();
+  ffm(0, 1004, 1100, {{1004, 90}});
+  EXPECT_EQ(count(Counter::kFfmPacketsUnsent), 90u);
+  ffm(1, 900, 1003, {{900, 5}});
+  EXPECT_EQ(count(Counter::kFfmPacketsAcked), 5u) << "far behind the base";
+  EXPECT_THAT(sent(), IsEmpty());
+  EXPECT_EQ(count(Counter::kFfmSuppressed), 2u);
+}
+
+// --- aggregation by time, the limit, the stall ---
+
+class HeldFeedback : public Feedback {
+ protected:
+  HeldFeedback() : Feedback(options()) {}
+  static PairOptions options() {
+    PairOptions options;
+    options.recovery.aggregate_delay = 20_us;
+    return options;
+  }
+};
+
+TEST_F(HeldFeedback, RetransmissionsWaitForOthersToLeaveWithThem) {
+  send(40);
+  sent();
+  ffm(0, 1003, 1039, {{1003, 1}});
+  EXPECT_THAT(sent(), IsEmpty());
+  pair.run_for(10_us);
+  ffm(1, 1003, 1039, {{1003, 1}, {1010, 1}});
+  EXPECT_EQ(count(Counter::kFfmPacketsPending), 1u);
+  pair.run_for(9_us);
+  EXPECT_THAT(sent(), IsEmpty());
+  pair.run_for(1_us);
+  EXPECT_THAT(sent(), ElementsAre(1003, 1010));
+  EXPECT_THAT(operations(), ElementsAre(0, 0, 1));
+  EXPECT_EQ(count(Counter::kRetransmitHeld), 1u);
+}
+
+TEST_F(HeldFeedback, AFullBatchDoesNotWait) {
+  send(40);
+  sent();
+  ffm(0, 1003, 1039, {{1003, 16}});
+  EXPECT_EQ(sent().size(), 16u);
+}
+
+class LimitedFeedback : public Feedback {
+ protected:
+  LimitedFeedback() : Feedback(options()) {}
+  static PairOptions options() {
+    PairOptions options;
+    options.recovery.resend_window = 3;
+    return options;
+  }
+};
+
+TEST_F(LimitedFeedback, SoManyRetransmissionsAreUnderWayAndNoMore) {
+  send(40);
+  sent();
+  ffm(0, 1003, 1039, {{1003, 8}});
+  EXPECT_THAT(sent(), ElementsAre(1003, 1004, 1005));
+  EXPECT_EQ(count(Counter::kResendWindowFull), 1u);
+  ack({.base = 1005});
+  EXPECT_THAT(sent(), ElementsAre(1006, 1007));
+  ack({.base = 1040});
+  EXPECT_EQ(pair.poll(0).size(), 1u);
+}
+
+TEST_F(Feedback, AWindowThatStandsStillWhileLaterPacketsArriveIsAStall) {
+  send(16);
+  ack({.base = 1003, .arrived = {1004, 1005, 1006, 1015}});
+  sent();
+  pair.run_for(999_us);
+  sent();  // the probe has had its say: the last packet
+  EXPECT_EQ(count(Counter::kSendStalls), 0u);
+  pair.run_for(1_us);
+  EXPECT_EQ(count(Counter::kSendStalls), 1u);
+  EXPECT_THAT(sent(), ElementsAre(1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014));
+  EXPECT_EQ(count(Counter::kRetransmittedAck), 9u);
+  EXPECT_THAT(pair.story({"send_stalled", "entry psn=1003"}),
+              "0 send_stalled base=1003 arrived_end=1016\n"
+              "0 entry psn=1003 sent-unacked -> suspected-lost\n"
+              "0 entry psn=1003 suspected-lost -> retransmit-pending\n"
+              "0 entry psn=1003 retransmit-pending -> retransmitted-unacked\n");
+}
+
+}  // namespace
+}  // namespace brdma::test

@@ -8,7 +8,8 @@
 namespace brdma::control {
 namespace {
 
-constexpr std::array<std::string_view, 3> kModes{"bitmap", "standard", "gobackn"};  // order of RecoveryMode
+constexpr std::array<std::string_view, 4> kModes{"bitmap", "standard", "gobackn",
+                                                 "selective"};  // order of RecoveryMode
 constexpr std::array<std::string_view, 2> kSwitch{"false", "true"};
 
 template <std::uint32_t RecoveryConfig::*Member>

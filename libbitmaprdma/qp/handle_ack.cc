@@ -40,6 +40,8 @@ void Requester::Impl::sample_rtt(Duration measured, Instant now) {
 bool Requester::Impl::acknowledge(Sequence sequence, const Message& message, Instant now) {
   const Psn psn = psn_of(sequence);
   const EntryState before = window.entry(psn).state;
+  if (selective && before != EntryState::kAcked) [[unlikely]]
+    note_delivered(sequence, now);
   if (!window.acknowledge(psn)) return false;
   if (before == EntryState::kRetransmittedUnacked) --resend.under_way;
   if (!message.answered()) {
@@ -165,6 +167,8 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, Instant now) {
   me.credit_probe_at.reset();
   me.acknowledge_requests_before(base, now);
   if (ack.bit_count > 0) me.acknowledge_bits(ack, base, now);
+  if (me.selective) [[unlikely]]
+    me.judge_sent(now);
 
   if (ack.echo_valid) {
     const Duration rtt =
@@ -214,7 +218,7 @@ void Requester::Impl::acknowledge_bits(const wire::BitmapAck& ack, Sequence from
   arrived_end = std::max(arrived_end, end);
   std::optional<Instant> echo;
   if (ack.echo_valid) echo = Instant::from_ns(static_cast<std::int64_t>(ack.ts_echo));
-  resend_old_holes(from, end, echo, now);
+  if (!selective) resend_old_holes(from, end, echo, now);
 }
 
 // A retransmission that is missing although something sent much later has arrived was lost as well: nobody needs to

@@ -18,7 +18,7 @@ constexpr std::uint32_t kPeerWindowMax = 1u << 20;
 
 void QueuePair::begin_negotiation() {
   negotiation_ = Negotiation{};
-  negotiation_.ask_due = identity_.recovery->mode == RecoveryMode::kBitmap;
+  negotiation_.ask_due = negotiates(identity_.recovery->mode);
 }
 
 // The peer sends bitmap packets, so it has our CAPS; where none of its own arrived, asking begins anew.

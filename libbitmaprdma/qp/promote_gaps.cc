@@ -60,6 +60,8 @@ void Responder::Impl::note_early(Psn previous_highest, const wire::Packet& packe
     if (gaps.incomplete()) gaps.refill(window, now, now);
   }
   if (!speaks_bitmap()) return judge_base_gap(now);
+  if (recovery().mode == RecoveryMode::kSelective) [[unlikely]]
+    acknowledge_soon(now);  // it must hear of each
   const bool too_deep = watch.depth_armed && distance(window.highest(), watch.depth_psn) >= 0;
   if (too_deep || (watch.judge_at && now >= *watch.judge_at)) scan_gaps(now);
 }
@@ -133,7 +135,8 @@ recovery::GapVerdict Responder::Impl::judge_gap(std::size_t i, Instant now) cons
 // Judges every waiting gap and finds what is next: a deadline, a depth, an FFM to repeat.
 void Responder::Impl::scan_gaps(Instant now) {
   watch = GapWatch{};
-  if (rnr_wait) return;  // the sender waits as it was told: nothing to ask it for until the base has come again
+  // The sender waits as it was told: nothing to ask it for until the base has come again. Or it judges by itself.
+  if (rnr_wait || recovery().mode == RecoveryMode::kSelective) return;
   for (std::size_t i = 0; i < gaps.size(); ++i) {
     GapRecord& gap = gaps[i];
     if (gap.state == GapState::kWaiting) {

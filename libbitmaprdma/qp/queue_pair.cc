@@ -70,7 +70,7 @@ void QueuePair::take_piggyback(const wire::Packet& packet, Instant now) {
     return;
   }
   // Who does not negotiate bitmap mode has not said that it reads these.
-  if (!identity_.can_send() || identity_.recovery->mode != RecoveryMode::kBitmap) {
+  if (!identity_.can_send() || !negotiates(identity_.recovery->mode)) {
     environment_.count(Counter::kStalePiggybacks);
     return;
   }
@@ -94,7 +94,7 @@ Outcome QueuePair::route(const wire::Packet& packet, Instant now) {
 
 Outcome QueuePair::route_control(const wire::Packet& packet, Instant now) {
   // Who does not negotiate bitmap mode is a standard peer: it knows none of these.
-  if (identity_.recovery->mode != RecoveryMode::kBitmap) {
+  if (!negotiates(identity_.recovery->mode)) {
     environment_.drop(DropReason::kUnknownOpcode);
     return {};
   }

@@ -85,6 +85,7 @@ void Requester::Impl::begin_from(Psn first) {
   window.reset(first);
   base = cumulative = answers_seen = arrived_end = 0;
   next_msn = next_rsn = 0;
+  selective = id.recovery->mode == RecoveryMode::kSelective ? std::make_unique<Selective>() : nullptr;
   rtt = recovery::RttEstimator{};
   congestion = answer_congestion = congestion::DelayWindow{};
   patience = Patience{};

@@ -7,6 +7,7 @@
 // a BitmapAck beyond the base say "arrived", not "executed", and may be taken back.
 #pragma once
 
+#include <memory>
 #include <optional>
 
 #include "bitmap/gap_table.h"
@@ -18,6 +19,7 @@
 #include "qp/send_queue.h"
 #include "recovery/retransmit_request.h"
 #include "recovery/rtt_estimator.h"
+#include "recovery/selective_judge.h"
 
 namespace brdma::qp {
 
@@ -64,6 +66,12 @@ struct Resend {
   std::optional<Instant> held_until;
 };
 
+// RecoveryMode::kSelective only.
+struct Selective {
+  recovery::SelectiveJudge judge;
+  std::optional<Instant> judge_at;
+};
+
 struct Requester::Impl {
   Impl(const Environment& environment, Identity& identity);
 
@@ -92,6 +100,7 @@ struct Requester::Impl {
   std::optional<Trial> trial;
   recovery::FeedbackOrder feedback_order;
   Resend resend;
+  std::unique_ptr<Selective> selective;
   std::uint32_t packets_since_ack_request = 0;
   bool credit_stalled = false;
   std::optional<Instant> credit_probe_at;  // nothing in flight and no credit: ask by a packet
@@ -184,6 +193,10 @@ struct Requester::Impl {
   bool repair(const wire::FfmGap& gap, bool overtaken, Instant now);
   // Is that packet, named by an FFM, to be sent again? Counts why not.
   [[nodiscard]] bool heeds(Sequence sequence, bool overtaken, Instant now);
+
+  // --- judge_sent.cc ---
+  void note_delivered(Sequence sequence, Instant now);
+  void judge_sent(Instant now);
 
   // --- handle_response.cc ---
   Outcome handle_read_response(const wire::Packet& packet, Sequence sequence, Message& message, Instant now);

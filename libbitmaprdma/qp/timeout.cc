@@ -75,7 +75,7 @@ Duration Requester::Impl::stall_limit() const {
 }
 
 std::optional<Instant> Requester::Impl::stall_deadline() const {
-  if (!id.bitmap_agreed || arrived_end <= cumulative || rnr_until) return std::nullopt;
+  if (!id.bitmap_agreed || arrived_end <= cumulative || rnr_until || selective) return std::nullopt;
   return cumulative_moved + stall_limit();
 }
 
@@ -128,6 +128,7 @@ std::optional<Instant> Requester::next_timeout() const {
   consider(first, me.credit_probe_at);
   consider(first, me.bridge_deadline());
   consider(first, me.stall_deadline());
+  if (me.selective) consider(first, me.selective->judge_at);
   if (me.window.pending() > 0) consider(first, me.resend.held_until);
   return first;
 }
@@ -149,6 +150,7 @@ Outcome Requester::handle_timeout(Instant now) {
   }
   me.judge_answer_gaps(now);
   if (const auto bridge = me.bridge_deadline(); bridge && now >= *bridge) me.extend_bridge(now);
+  if (me.selective && me.selective->judge_at && now >= *me.selective->judge_at) me.judge_sent(now);
   if (const auto stall = me.stall_deadline(); stall && now >= *stall) me.fire_stall(now);
   if (me.resend.held_until && now >= *me.resend.held_until) me.resend.held_until.reset();
   if (me.credit_probe_at && now >= *me.credit_probe_at) {

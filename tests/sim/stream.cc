@@ -2,8 +2,10 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "flight_log.h"
 #include "sim/world.h"
 #include "support/arena.h"
 #include "support/endpoint.h"
@@ -26,6 +28,7 @@ class Streams {
       host.name = side == 0 ? "tx" : "rx";
       host.address = IpAddress::v4(10, 77, 0, static_cast<std::uint8_t>(side + 1));
       host.engine.recovery.mode = config.mode;
+      host.engine.recovery.adaptive = config.adaptive;
       host.engine.seed = config.seed + side;
       host.engine.segments_max = 64;
       host.engine.receive_packets = 4096;
@@ -44,6 +47,9 @@ class Streams {
     link.impairments.reorder_ppm = config.reorder_ppm;
     link.impairments.reorder_depth = config.reorder_depth;
     world_.configure_links(link);
+    if (!config.flight_log) return;
+    log_.emplace(*hosts_[0], *hosts_[1], Psn{1000}, config.mode == RecoveryMode::kGoBackN);
+    world_.add_observer(*log_);
   }
 
   StreamResult run() {
@@ -70,6 +76,8 @@ class Streams {
     const auto& link = world_.link_counters(*hosts_[config_.reads ? 1 : 0], *hosts_[config_.reads ? 0 : 1]);
     result.lost = link.lost;
     result.queue_dropped = link.queue_dropped;
+    if (log_) result.spurious = log_->spurious();
+    if (log_) result.recoveries = log_->recoveries();
     return result;
   }
 
@@ -94,7 +102,7 @@ class Streams {
   }
 
   [[nodiscard]] bool agreed() const {
-    if (config_.mode != RecoveryMode::kBitmap) return true;
+    if (!negotiates(config_.mode)) return true;
     const auto count = [&](int side) { return hosts_[side]->statistics().get(Counter::kBitmapQps); };
     return count(0) == config_.flows && count(1) == config_.flows;
   }
@@ -131,6 +139,7 @@ class Streams {
   sim::World world_;
   sim::Host* hosts_[2] = {};
   std::vector<std::unique_ptr<Flow>> flows_;
+  std::optional<FlightLog> log_;
 };
 
 }  // namespace

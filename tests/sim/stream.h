@@ -13,6 +13,8 @@ namespace brdma::test {
 
 struct StreamConfig {
   RecoveryMode mode = RecoveryMode::kBitmap;
+  bool adaptive = true;
+  bool flight_log = false;  // of the first flow: `spurious` and `recoveries` are filled
   std::uint64_t rate_bps = 10'000'000'000;
   Duration delay = 50_us;  // one way
   std::uint64_t queue_bytes = 256 * 1024;
@@ -33,6 +35,8 @@ struct StreamResult {
   std::uint64_t retransmitted = 0, by_probe = 0, by_timeout = 0, timeouts = 0;
   std::uint64_t acknowledgements = 0;
   std::uint64_t lost = 0, queue_dropped = 0;  // on the way of the data
+  std::uint64_t spurious = 0;                 // copies of what had been placed
+  std::vector<Duration> recoveries;           // from when a lost packet would have been there to when a copy was placed
   [[nodiscard]] double bits_per_second(const StreamConfig& config) const {
     return share * static_cast<double>(config.rate_bps);
   }

@@ -133,6 +133,27 @@ TEST(Stream, ReadsGoOnUnderLoss) {
   }
 }
 
+// Loss judged by a TCP sender's rules recovers single losses as fast as ours does; reordering it takes for loss.
+TEST(Stream, TheSelectiveYardstickRepairsLossAndMistakesReordering) {
+  StreamConfig config = at(10'000);
+  config.measured = 100_ms;
+  config.flight_log = true;
+  config.loss_ppm = 10'000;
+  config.mode = RecoveryMode::kSelective;
+  const StreamResult lossy = run_stream(config);
+  EXPECT_GT(lossy.share, 0.95 * kPayloadShare);
+  EXPECT_LE(lossy.spurious, lossy.packets / 1000);
+  config.loss_ppm = 0;
+  config.reorder_ppm = 50'000;
+  config.reorder_depth = 32;
+  const StreamResult mistaken = run_stream(config);
+  EXPECT_GT(mistaken.spurious, mistaken.packets / 100);
+  config.mode = RecoveryMode::kBitmap;
+  const StreamResult learnt = run_stream(config);
+  EXPECT_LT(learnt.spurious, learnt.packets / 1000);
+  EXPECT_GT(learnt.share, mistaken.share);
+}
+
 // The yardstick without loss is as fast as what it is to be compared with.
 TEST(Stream, GoBackNFillsALinkThatLosesNothing) {
   for (const std::uint64_t mbit : {1000u, 10'000u}) {

@@ -16,7 +16,7 @@ int run_object(Invocation& invocation) {
     if (word == "--") break;
     if (word == "-h" || word == "--help") {
       std::printf(
-          "Usage: brdma run [--recovery bitmap|standard|gobackn] [--SETTING VALUE] [--] PROGRAM ARGS\n"
+          "Usage: brdma run [--recovery bitmap|standard|gobackn|selective] [--SETTING VALUE] [--] PROGRAM ARGS\n"
           "Runs the program with the RDMA devices in sight. Settings: 'brdma system show config'.\n");
       return 0;
     }

@@ -12,9 +12,9 @@ namespace brdma {
 
 // How losses are found and repaired, per context (per queue pair later).
 enum class RecoveryMode : std::uint8_t {
-  kBitmap,    // negotiate bitmap mode by CAPS; standard packets until, or where, the peer does not answer
-  kStandard,  // never negotiate; hold early packets as responder (tolerance), go back N as the peer demands
-  kGoBackN,   // never negotiate, hold nothing: what plain RoCE does. A yardstick.
+  kBitmap,     // negotiate bitmap mode by CAPS; standard packets until, or where, the peer does not answer
+  kStandard,   // never negotiate; hold early packets as responder (tolerance), go back N as the peer demands
+  kGoBackN,    // never negotiate, hold nothing: what plain RoCE does. A yardstick.
   kSelective,  // bitmap mode's packets, but the sender alone judges, as TCP does by SACK and RACK. A yardstick.
 };
 // Does a queue pair of this mode send CAPS?

@@ -25,7 +25,14 @@ enum class RecoveryMode : std::uint8_t {
 struct RecoveryConfig {
   RecoveryMode mode = RecoveryMode::kBitmap;
   std::uint32_t window_packets = 4096;  // send and receive window L; a power of two, at most 2^20
-  std::uint32_t depth_max = 8;          // spec 1: tolerance limits
+  // How the bitmaps over it are kept (bitmap/window_shape.h): base length, extension step, segment; powers of two.
+  std::uint32_t base_packets = 128;
+  std::uint32_t extension_packets = 512;
+  std::uint32_t segment_packets = 512;
+  std::uint32_t granularity = 1;              // G: PSNs a bit of the receive bitmap; a power of two, at most 64
+  std::uint32_t slide_step = 1;               // the window's edge moves by so many PSNs at a time; a power of two
+  std::uint32_t state_bytes_max = 64u << 20;  // bitmaps and records of a queue pair, without payload
+  std::uint32_t depth_max = 8;                // spec 1: tolerance limits
   Duration age_max = 50_us;
   Duration stall_max = 80_us;
   bool adaptive = true;                // the limits above are where a receiver begins; it learns (recovery/tolerance.h)

@@ -17,49 +17,64 @@ std::uint32_t reverse_bits(std::uint32_t v) {
 
 }  // namespace
 
-ReceiveWindow::ReceiveWindow(Psn base, std::uint32_t window_packets)
-    : base_(base), highest_(base - 1), window_(window_packets) {
-  BRDMA_CHECK(window_packets >= 1 && window_packets <= kWindowMax);
+ReceiveWindow::ReceiveWindow(Psn base, const WindowShape& shape, SegmentPool& pool)
+    : base_(base), highest_(base - 1), shape_(shape), bits_(shape, pool) {
+  BRDMA_CHECK(shape.window >= 1 && shape.window <= kWindowMax);
 }
 
 Arrival ReceiveWindow::receive(Psn psn) {
   const Arrival arrival = classify(psn);
   if (arrival != Arrival::kNew) return arrival;
-  make_room(static_cast<std::uint32_t>(distance(psn, base_)));
-  bits_.set(psn);
+  bits_.set(base_, psn);
   if (distance(psn, highest_) > 0) highest_ = psn;
   return Arrival::kNew;
 }
 
 std::uint32_t ReceiveWindow::receive_run(Psn first, std::uint32_t count) {
   const std::int64_t begin = std::max<std::int64_t>(0, distance(first, base_));
-  const std::int64_t end = std::min<std::int64_t>(window_, std::int64_t{distance(first, base_)} + count);
+  const std::int64_t end = std::min<std::int64_t>(shape_.window, std::int64_t{distance(first, base_)} + count);
   if (begin >= end) return 0;
-  make_room(static_cast<std::uint32_t>(end - 1));
   const Psn last = base_ + static_cast<std::uint32_t>(end - 1);
   if (distance(last, highest_) > 0) highest_ = last;
-  return bits_.set_range(base_ + static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end - begin));
+  return bits_.set_range(base_, base_ + static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end - begin));
 }
 
 void ReceiveWindow::advance_one() {
   BRDMA_CHECK(has(base_));
   bits_.clear(base_);
-  ++base_;
+  step_over(1);
 }
 
 std::uint32_t ReceiveWindow::advance() {
-  const auto limit = static_cast<std::uint32_t>(distance(highest_, base_) + 1);
-  const std::uint32_t run = bits_.take_run(base_, limit);
-  base_ = base_ + run;
+  const std::uint32_t run = bits_.take_run(base_, held());
+  step_over(run);
   return run;
 }
 
 void ReceiveWindow::advance_over(std::uint32_t count) {
   BRDMA_CHECK(count <= Psn::kMask / 2);
-  const auto held = static_cast<std::uint32_t>(distance(highest_, base_) + 1);
-  bits_.clear_range(base_, std::min(count, held));
+  if (empty()) [[likely]] {
+    base_ = base_ + count;
+    highest_ = base_ - 1;
+    return;
+  }
+  const std::uint32_t here = std::min(count, held());
+  bits_.clear_range(base_, here);
+  step_over(here);
+  base_ = base_ + (count - here);
+  if (count > here) highest_ = base_ - 1;
+}
+
+// The base moves on over `count` PSNs whose bits are clear; they are at most those that are held.
+void ReceiveWindow::step_over(std::uint32_t count) {
+  const Psn from = base_;
+  const std::uint32_t before = held();
   base_ = base_ + count;
-  if (count > held) highest_ = base_ - 1;
+  if (count == before) {
+    bits_.release(from, before);
+  } else {
+    bits_.leave(from, base_, before - count);
+  }
 }
 
 ReceiveWindow::Hole ReceiveWindow::next_hole(Psn from) const {
@@ -74,7 +89,7 @@ ReceiveWindow::Hole ReceiveWindow::next_hole(Psn from) const {
 }
 
 void ReceiveWindow::export_bits(std::uint32_t count, std::byte* out) const {
-  const std::uint32_t meaningful = std::min(count, static_cast<std::uint32_t>(distance(highest_, base_) + 1));
+  const std::uint32_t meaningful = std::min(count, held());
   for (std::uint32_t offset = 0; offset < count; offset += 32, out += 4) {
     std::uint32_t word = 0;
     if (offset < meaningful) {
@@ -83,10 +98,6 @@ void ReceiveWindow::export_bits(std::uint32_t count, std::byte* out) const {
     }
     store_be32(out, reverse_bits(word));
   }
-}
-
-void ReceiveWindow::shrink() {
-  if (empty() && allocated_bytes() > 0) bits_.shrink();
 }
 
 }  // namespace brdma::bitmap

@@ -1,6 +1,6 @@
 // bitmap/receive_window.h - the receive bitmap RBM (spec 1: windows and mapping): which PSNs from the base on have
-// arrived. Bits live in a ring that starts with one word and grows by doubling up to the window's size, and can be
-// given back when empty (spec 1: variable length), so an idle queue pair costs little. Granularity G is 1 here.
+// arrived. Variable length and segmented (window_shape.h): its memory follows the stretch from the base to the highest
+// PSN that has arrived, and what is in order needs none. Granularity G is 1 here.
 // Costs: classify, receive, has: constant. advance, next_hole, export_bits: a word of 64 PSNs at a time.
 #pragma once
 
@@ -8,22 +8,19 @@
 #include <cstdint>
 
 #include "base/psn.h"
-#include "bitmap/bit_ring.h"
+#include "bitmap/segmented_bits.h"
 
 namespace brdma::bitmap {
 
 enum class Arrival : std::uint8_t { kNew, kDuplicate, kBeforeBase, kBeyondWindow };
 
-// Largest window: a quarter of the PSN space leaves "before the base" and "beyond the window" apart.
-inline constexpr std::uint32_t kWindowMax = 1u << 22;
-
 class ReceiveWindow {
  public:
-  // 1 <= window_packets <= kWindowMax.
-  ReceiveWindow(Psn base, std::uint32_t window_packets);
+  // 1 <= shape.window <= kWindowMax. `pool` outlives the window.
+  ReceiveWindow(Psn base, const WindowShape& shape, SegmentPool& pool);
 
   [[nodiscard]] Psn base() const { return base_; }
-  [[nodiscard]] std::uint32_t window() const { return window_; }
+  [[nodiscard]] std::uint32_t window() const { return shape_.window; }
   // Highest PSN received; base() - 1 where nothing lies at or beyond the base.
   [[nodiscard]] Psn highest() const { return highest_; }
   // Nothing has arrived at or beyond the base.
@@ -32,7 +29,7 @@ class ReceiveWindow {
   [[nodiscard]] Arrival classify(Psn psn) const {
     const std::int32_t offset = distance(psn, base_);
     if (offset < 0) return Arrival::kBeforeBase;
-    if (static_cast<std::uint32_t>(offset) >= window_) return Arrival::kBeyondWindow;
+    if (static_cast<std::uint32_t>(offset) >= shape_.window) return Arrival::kBeyondWindow;
     return has(psn) ? Arrival::kDuplicate : Arrival::kNew;
   }
   // classify(); when kNew the bit is set and highest() moves.
@@ -59,21 +56,17 @@ class ReceiveWindow {
   // Bits base .. base + count - 1 as big-endian 32-bit words, lowest PSN first in the most significant bit
   // (wire::BitmapAck::bits). `out` holds ceil(count / 32) * 4 bytes; bits from `count` on are 0.
   void export_bits(std::uint32_t count, std::byte* out) const;
-  // Gives the ring's memory back; nothing happens while bits are set. For idle queue pairs: growing again allocates.
-  void shrink();
+  [[nodiscard]] WindowUse use() const { return bits_.use(shape_); }
   [[nodiscard]] std::size_t allocated_bytes() const { return bits_.allocated_bytes(); }
 
  private:
-  // Offsets from the base that the ring must be able to hold.
-  void make_room(std::uint32_t offset) {
-    if (offset >= bits_.capacity()) [[unlikely]]
-      bits_.grow(offset + 1, base_);
-  }
+  [[nodiscard]] std::uint32_t held() const { return static_cast<std::uint32_t>(distance(highest_, base_) + 1); }
+  void step_over(std::uint32_t count);
 
   Psn base_;
   Psn highest_;
-  std::uint32_t window_;
-  BitRing bits_;  // set bits only within [base_, highest_], which is never longer than the ring
+  WindowShape shape_;
+  SegmentedBits bits_;  // set bits only within [base_, highest_]
 };
 
 }  // namespace brdma::bitmap

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "base/check.h"
-#include "bitmap/receive_window.h"
 
 namespace brdma::bitmap {
 namespace {
@@ -13,8 +12,12 @@ std::uint32_t to_ticks(Instant at) { return static_cast<std::uint32_t>(at.ns() >
 
 }  // namespace
 
-SendWindow::SendWindow(Psn base, std::uint32_t window_packets) : base_(base), window_(window_packets) {
-  BRDMA_CHECK(window_packets >= 1 && window_packets <= kWindowMax);
+SendWindow::SendWindow(Psn base, const WindowShape& shape, SegmentPool& pool)
+    : base_(base),
+      shape_(shape),
+      pending_bits_(shape, pool),
+      entries_({.base = shape.base, .extension = shape.extension, .segment = shape.segment, .index_bits = 24}, pool) {
+  BRDMA_CHECK(shape.window >= 1 && shape.window <= kWindowMax);
 }
 
 Instant SendWindow::sent_at(Psn psn, Instant now) const {
@@ -26,9 +29,8 @@ void SendWindow::sent(std::uint8_t path, Instant now) { sent_run(1, path, now); 
 
 void SendWindow::sent_run(std::uint32_t count, std::uint8_t path, Instant now) {
   BRDMA_CHECK(count <= room());
-  for (std::uint32_t i = 0; i < count; ++i) {
-    entries_.push_back(SendEntry{to_ticks(now), EntryState::kSentUnacked, path, 1});
-  }
+  const SendEntry entry{to_ticks(now), EntryState::kSentUnacked, path, 1};
+  for (std::uint32_t i = 0; i < count; ++i, ++count_) entries_.reach(base_.value(), next().value()) = entry;
   unacked_ += count;
 }
 
@@ -36,8 +38,7 @@ bool SendWindow::request_retransmission(Psn psn) {
   SendEntry& entry = at(psn);
   if (entry.state == EntryState::kAcked || entry.state == EntryState::kRetransmitPending) return false;
   entry.state = EntryState::kRetransmitPending;
-  pending_bits_.grow(in_window(), base_);
-  pending_bits_.set(psn);
+  pending_bits_.set(base_, psn);
   if (pending_++ == 0 || distance(psn, pending_low_) < 0) pending_low_ = psn;
   return true;
 }
@@ -61,9 +62,8 @@ void SendWindow::retransmitted(Psn psn, std::uint8_t path, Instant now) {
 Psn SendWindow::next_pending(Psn from) const {
   if (pending_ == 0) return next();
   if (distance(from, pending_low_) < 0) from = pending_low_;
-  // Entries sent since the last request may lie beyond what the ring holds: none of them is pending.
-  const std::uint32_t held = std::min(in_window(), pending_bits_.capacity());
-  const std::int32_t left = distance(base_ + held, from);
+  // Entries sent since the last request may lie beyond what the bitmap's length holds: none of them is pending.
+  const std::int32_t left = distance(base_ + std::min(count_, pending_bits_.room(base_)), from);
   if (left <= 0) return next();
   const std::uint32_t offset = pending_bits_.find_set(from, static_cast<std::uint32_t>(left));
   if (offset == static_cast<std::uint32_t>(left)) return next();
@@ -90,15 +90,27 @@ std::uint32_t SendWindow::acknowledge_before(Psn boundary) {
 }
 
 std::uint32_t SendWindow::advance(Psn limit) {
-  const std::int32_t most = distance(limit, base_);
-  std::int32_t dropped = 0;
-  while (dropped < most && !entries_.empty() && entries_.front().state == EntryState::kAcked) {
-    entries_.pop_front();
-    ++dropped;
+  const auto most =
+      static_cast<std::uint32_t>(std::clamp(distance(limit, base_), 0, static_cast<std::int32_t>(count_)));
+  std::uint32_t dropped = 0;
+  while (dropped < most && entries_[(base_ + dropped).value()].state == EntryState::kAcked) ++dropped;
+  if (dropped > 0) drop_front(dropped);
+  return dropped;
+}
+
+void SendWindow::drop_front(std::uint32_t dropped) {
+  const Psn from = base_;
+  const std::uint32_t before = count_;
+  base_ = base_ + dropped;
+  count_ -= dropped;
+  acked_prefix_ = std::max(0, acked_prefix_ - static_cast<std::int32_t>(dropped));
+  if (count_ == 0) {
+    entries_.release(from.value(), before);
+    pending_bits_.release(from, before);
+  } else {
+    entries_.leave(from.value(), base_.value(), count_);
+    pending_bits_.leave(from, base_, count_);
   }
-  base_ = base_ + static_cast<std::uint32_t>(dropped);
-  acked_prefix_ = std::max(0, acked_prefix_ - dropped);
-  return static_cast<std::uint32_t>(dropped);
 }
 
 void SendWindow::unacknowledge(Psn psn) {
@@ -113,6 +125,7 @@ void SendWindow::reset(Psn base) {
   entries_.clear();
   pending_bits_.clear_all();
   base_ = base;
+  count_ = 0;
   unacked_ = 0;
   pending_ = 0;
   acked_prefix_ = 0;
@@ -120,12 +133,17 @@ void SendWindow::reset(Psn base) {
 
 SendEntry& SendWindow::at(Psn psn) {
   BRDMA_CHECK(contains(psn));
-  return entries_[static_cast<std::uint32_t>(distance(psn, base_))];
+  return entries_[psn.value()];
 }
 
 void SendWindow::unset_pending(Psn psn) {
   pending_bits_.clear(psn);
   --pending_;
+}
+
+WindowUse SendWindow::use() const {
+  return {entries_.segmented(), shape_.base + entries_.extensions() * shape_.extension, entries_.segments(),
+          entries_.bytes() + pending_bits_.allocated_bytes()};
 }
 
 }  // namespace brdma::bitmap

@@ -1,8 +1,8 @@
 // bitmap/send_window.h - the send bitmap (spec 1): per packet sent and not done, its state, time and path.
 // Only the legal moves between states happen; an illegal one, or a PSN outside [base, next), is our bug (check):
-// callers ask contains() about a PSN that a peer named. A ring that grows with what is in flight up to the window; the
-// pending entries are also a bitmap, so that finding the next one looks at 64 PSNs at a time. Entry times are kept in
-// units of 64 ns, wrapping after 274 s: only differences count.
+// callers ask contains() about a PSN that a peer named. Variable length and segmented (window_shape.h): its memory
+// follows what is in flight. The pending entries are also a bitmap, so that finding the next one looks at 64 PSNs at a
+// time. Entry times are kept in units of 64 ns, wrapping after 274 s: only differences count.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,9 @@
 
 #include "base/check.h"
 #include "base/psn.h"
-#include "base/ring.h"
 #include "base/units.h"
-#include "bitmap/bit_ring.h"
+#include "bitmap/segmented_array.h"
+#include "bitmap/segmented_bits.h"
 
 namespace brdma::bitmap {
 
@@ -34,18 +34,20 @@ static_assert(sizeof(SendEntry) == 8);
 
 class SendWindow {
  public:
-  SendWindow(Psn base, std::uint32_t window_packets);
-  [[nodiscard]] Psn base() const { return base_; }                                                // oldest not done
-  [[nodiscard]] Psn next() const { return base_ + static_cast<std::uint32_t>(entries_.size()); }  // first never sent
-  [[nodiscard]] std::uint32_t in_window() const { return static_cast<std::uint32_t>(entries_.size()); }
-  [[nodiscard]] std::uint32_t room() const { return window_ - in_window(); }
+  // 1 <= shape.window <= kWindowMax. `pool` outlives the window.
+  SendWindow(Psn base, const WindowShape& shape, SegmentPool& pool);
+  [[nodiscard]] Psn base() const { return base_; }           // oldest not done
+  [[nodiscard]] Psn next() const { return base_ + count_; }  // first never sent
+  [[nodiscard]] std::uint32_t in_window() const { return count_; }
+  [[nodiscard]] std::uint32_t window() const { return shape_.window; }
+  [[nodiscard]] std::uint32_t room() const { return shape_.window - count_; }
   [[nodiscard]] bool contains(Psn psn) const {  // base <= psn < next
     const std::int32_t offset = distance(psn, base_);
     return offset >= 0 && offset < static_cast<std::int32_t>(in_window());
   }
   [[nodiscard]] const SendEntry& entry(Psn psn) const {
     BRDMA_CHECK(contains(psn));
-    return entries_[static_cast<std::uint32_t>(distance(psn, base_))];
+    return entries_[psn.value()];
   }
   // When it was sent last, at most 64 ns early. Precondition: less than 274 s ago.
   [[nodiscard]] Instant sent_at(Psn psn, Instant now) const;
@@ -74,22 +76,23 @@ class SendWindow {
   // The peer threw away what it had said it received (no receive was posted): kAcked -> kSuspectedLost.
   void unacknowledge(Psn psn);
   void reset(Psn base);  // forget everything (QP to reset, error)
-  [[nodiscard]] std::size_t allocated_bytes() const {
-    return entries_.capacity() * sizeof(SendEntry) + pending_bits_.allocated_bytes();
-  }
+
+  [[nodiscard]] WindowUse use() const;  // of the entries; its bytes with those of the pending bits
 
  private:
   [[nodiscard]] SendEntry& at(Psn psn);
   void unset_pending(Psn psn);
+  void drop_front(std::uint32_t dropped);
 
   Psn base_;
-  std::uint32_t window_;
+  std::uint32_t count_ = 0;  // entries: [base_, base_ + count_)
+  WindowShape shape_;
   std::uint32_t unacked_ = 0;
   std::uint32_t pending_ = 0;
   std::int32_t acked_prefix_ = 0;  // entries from the base on that acknowledge_before() has been over
   mutable Psn pending_low_;        // no entry before it is pending (meaningful while pending_ > 0)
-  BitRing pending_bits_;
-  Ring<SendEntry> entries_;
+  SegmentedBits pending_bits_;
+  SegmentedArray<SendEntry> entries_;  // by PSN
 };
 
 }  // namespace brdma::bitmap

@@ -135,6 +135,7 @@ class Engine {
   [[nodiscard]] const RecoveryConfig& recovery() const;  // of queue pairs that are made now
   [[nodiscard]] std::vector<std::uint32_t> queue_pair_numbers() const;
   [[nodiscard]] std::optional<QueuePairReport> report(std::uint32_t qpn) const;
+  [[nodiscard]] RecoveryStatus recovery_status() const;  // of all queue pairs
   [[nodiscard]] std::vector<CompletionQueueReport> completion_queue_reports() const;
   [[nodiscard]] std::vector<MemoryRegion> memory_regions() const;
 

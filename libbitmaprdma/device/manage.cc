@@ -25,6 +25,18 @@ void drop_unused(Engine::Impl& me) {
   });
 }
 
+BitmapReport bitmap_report(std::uint32_t window, const bitmap::WindowUse& use, const RecoveryConfig& config) {
+  const bitmap::WindowShape shape = qp::window_shape(config);
+  return {.segmented = use.segmented,
+          .base = shape.base,
+          .extension = shape.extension,
+          .segment = shape.segment,
+          .window = window,
+          .length = use.length,
+          .segments = use.segments,
+          .bytes = use.bytes};
+}
+
 }  // namespace
 
 Status Engine::change_recovery(std::optional<std::uint32_t> qpn, const RecoveryEditor& editor, Instant now) {
@@ -91,13 +103,28 @@ std::optional<QueuePairReport> Engine::report(std::uint32_t qpn) const {
   report.held_bytes = receiver.held_bytes;
   report.receives = receiver.receives;
   report.limits = receiver.limits;
-  report.window = receiver.window;
-  report.window_bits = receiver.window_bits;
-  report.state_bytes = receiver.state_bytes + sender.state_bytes;
+  report.send_bitmap = bitmap_report(sender.window, sender.bitmap, *identity.recovery);
+  report.receive_bitmap = bitmap_report(receiver.window, receiver.bitmap, *identity.recovery);
+  report.state_bytes = receiver.state_bytes + sender.bitmap.bytes;
   report.recovery = *identity.recovery;
   report.own_recovery = identity.recovery != &impl_->config.recovery;
   report.statistics = qp->statistics();
   return report;
+}
+
+RecoveryStatus Engine::recovery_status() const {
+  RecoveryStatus status;
+  status.pool_bytes = impl_->environment.segments.free_bytes();
+  impl_->queue_pairs.for_each([&](const QueuePair* qp) {
+    const auto sender = qp->requester().snapshot();
+    const auto receiver = qp->responder().snapshot();
+    ++status.queue_pairs;
+    if (sender.bitmap.segmented || receiver.bitmap.segmented) ++status.segmented;
+    status.segments += sender.bitmap.segments + receiver.bitmap.segments;
+    status.gaps += receiver.gaps;
+    status.state_bytes += sender.bitmap.bytes + receiver.state_bytes;
+  });
+  return status;
 }
 
 std::vector<CompletionQueueReport> Engine::completion_queue_reports() const {

@@ -15,6 +15,15 @@
 
 namespace brdma {
 
+// A bitmap of variable length in segments (bitmap/window_shape.h), in packets.
+struct BitmapReport {
+  bool segmented = false;                              // else a ring of the base length
+  std::uint32_t base = 0, extension = 0, segment = 0;  // as set
+  std::uint32_t window = 0;                            // longest it may get
+  std::uint32_t length = 0, segments = 0;              // actual length; segments taken
+  std::size_t bytes = 0;                               // memory taken
+};
+
 struct QueuePairReport {
   std::uint32_t qpn = 0, peer_qpn = 0;
   QpType type = QpType::kRc;
@@ -32,10 +41,9 @@ struct QueuePairReport {
   // As receiver.
   Psn receive_next, receive_highest;
   std::size_t gaps = 0, early_packets = 0, held_bytes = 0, receives = 0;
-  recovery::GapLimits limits;   // in force, learnt ones included
-  std::uint32_t window = 0;     // longest it may get, packets
-  std::size_t window_bits = 0;  // of the receive bitmap, allocated
-  std::size_t state_bytes = 0;  // both bitmaps, send entries, held packets, gap records
+  recovery::GapLimits limits;  // in force, learnt ones included
+  BitmapReport send_bitmap, receive_bitmap;
+  std::size_t state_bytes = 0;  // both bitmaps, records of early packets and gaps
   RecoveryConfig recovery;      // what is set for it
   bool own_recovery = false;    // differs from the device's
   QpStatistics statistics;
@@ -44,6 +52,15 @@ struct QueuePairReport {
 struct CompletionQueueReport {
   std::uint32_t number = 0;  // place in the order of making, of those that exist
   std::uint32_t entries = 0, waiting = 0, queue_pairs = 0;
+};
+
+// What the recovery of all queue pairs takes.
+struct RecoveryStatus {
+  std::size_t queue_pairs = 0, segmented = 0;  // of those, with a bitmap that is longer than its base length
+  std::size_t segments = 0;                    // taken by all bitmaps
+  std::size_t gaps = 0;                        // open
+  std::size_t state_bytes = 0;                 // bitmaps, records of early packets and gaps
+  std::size_t pool_bytes = 0;                  // kept for the next segments
 };
 
 }  // namespace brdma

@@ -8,6 +8,8 @@
 #include "base/random.h"
 #include "base/ring.h"
 #include "base/units.h"
+#include "bitmap/segment_pool.h"
+#include "bitmap/window_shape.h"
 #include "memory/memory_table.h"
 #include "qp/completion_queue.h"
 #include "qp/identity.h"
@@ -23,6 +25,13 @@ struct CompletionNotice {
   bool overrun = false;
 };
 
+[[nodiscard]] inline bitmap::WindowShape window_shape(const RecoveryConfig& recovery) {
+  return {.window = recovery.window_packets,
+          .base = recovery.base_packets,
+          .extension = std::max(recovery.extension_packets, recovery.segment_packets),
+          .segment = recovery.segment_packets};
+}
+
 struct Environment {
   const EngineConfig& config;
   memory::MemoryTable& memory;
@@ -30,6 +39,7 @@ struct Environment {
   trace::Sink* sink = nullptr;
   mutable std::uint32_t active_qps = 0;  // queue pairs that receive: the socket's credit is shared among them
   mutable Ring<CompletionNotice> notices{};
+  mutable bitmap::SegmentPool segments{};  // of all windows
   // Packets dropped so far. The queue pair compares it before and after a packet: a packet that nobody dropped was
   // accepted, so that accepted plus all drops equals received.
   mutable std::uint64_t dropped = 0;

@@ -1,8 +1,8 @@
 #include "qp/hold.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 
@@ -44,15 +44,14 @@ void EarlyPackets::note_placed(Psn base, const wire::Packet& packet, const std::
 
 const EarlyPackets::Record* EarlyPackets::find(Psn psn) const {
   if (count_ == 0) return nullptr;
-  const std::uint32_t number = index_[psn.value() & (index_.size() - 1)];
-  if (number == kNone) return nullptr;
-  const Record& record = records_[number - 1];
-  return record.packet.bth.psn == psn ? &record : nullptr;
+  if (distance(psn, first_) < 0 || distance(psn, last_) > 0) return nullptr;
+  const std::uint32_t* const number = index_.find(psn.value());
+  return number == nullptr || *number == kNone ? nullptr : &records_[*number - 1];
 }
 
 void EarlyPackets::release(Psn psn) {
   if (find(psn) == nullptr) return;
-  std::uint32_t& number = index_[psn.value() & (index_.size() - 1)];
+  std::uint32_t& number = *index_.find(psn.value());
   Record& record = records_[number - 1];
   if (record.buffer != nullptr) {
     held_bytes_ -= record.small ? kSmallBytes : mtu_;
@@ -61,23 +60,40 @@ void EarlyPackets::release(Psn psn) {
   if (record.placed_index != 0) forget_place(record);
   free_records_.push_back(number - 1);
   number = kNone;
-  --count_;
+  if (--count_ == 0) {
+    index_.release(first_.value(), static_cast<std::uint32_t>(distance(last_, first_)) + 1);
+  }
 }
 
-void EarlyPackets::clear() { *this = EarlyPackets{mtu_, bytes_max_}; }
+void EarlyPackets::clear() {
+  index_.clear();
+  EarlyPackets fresh{mtu_, bytes_max_, std::move(index_)};
+  *this = std::move(fresh);
+}
+
+// The stretch of the index begins at `base` now: what lies before it has been released.
+void EarlyPackets::advance_to(Psn base) {
+  if (count_ == 0) {
+    first_ = last_ = base;
+    return;
+  }
+  if (distance(base, first_) <= 0) return;
+  index_.leave(first_.value(), base.value(), static_cast<std::uint32_t>(distance(last_, base)) + 1);
+  first_ = base;
+}
 
 EarlyPackets::Record& EarlyPackets::add(Psn base, const wire::Packet& packet) {
   const Psn psn = packet.bth.psn;
-  const auto offset = static_cast<std::size_t>(distance(psn, base));
   BRDMA_CHECK(distance(psn, base) >= 0);
-  if (offset >= index_.size()) reindex(std::max<std::size_t>(64, std::bit_ceil(offset + 1)));
+  advance_to(base);
   if (free_records_.empty()) {
     records_.emplace_back();
     free_records_.push_back(static_cast<std::uint32_t>(records_.size() - 1));
   }
   const std::uint32_t number = free_records_.back();
-  std::uint32_t& at = index_[psn.value() & (index_.size() - 1)];
+  std::uint32_t& at = index_.reach(first_.value(), psn.value());
   BRDMA_CHECK(at == kNone);
+  if (distance(psn, last_) > 0) last_ = psn;
   free_records_.pop_back();
   at = number + 1;
   ++count_;
@@ -85,14 +101,6 @@ EarlyPackets::Record& EarlyPackets::add(Psn base, const wire::Packet& packet) {
   record = Record{};
   record.packet = packet;
   return record;
-}
-
-void EarlyPackets::reindex(std::size_t capacity) {
-  std::vector<std::uint32_t> grown(capacity, kNone);
-  for (const std::uint32_t number : index_) {
-    if (number != kNone) grown[records_[number - 1].packet.bth.psn.value() & (capacity - 1)] = number;
-  }
-  index_ = std::move(grown);
 }
 
 std::byte* EarlyPackets::take_buffer(bool small) {

@@ -11,10 +11,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
 #include "base/psn.h"
+#include "bitmap/segmented_array.h"
 #include "wire/packet.h"
 
 namespace brdma::qp {
@@ -32,12 +34,17 @@ class EarlyPackets {
     std::uint32_t placed_index = 0;  // into placed_, plus one; 0: a placed SEND, or held
   };
 
-  // `mtu`: largest payload held; `bytes_max`: bound on the copies.
-  EarlyPackets(std::uint32_t mtu, std::uint32_t bytes_max) : mtu_(mtu), bytes_max_(bytes_max) {}
+  // `mtu`: largest payload held; `bytes_max`: bound on the copies; `shape`: of the window that the PSNs lie in.
+  EarlyPackets(std::uint32_t mtu, std::uint32_t bytes_max, const bitmap::WindowShape& shape, bitmap::SegmentPool& pool)
+      : mtu_(mtu),
+        bytes_max_(bytes_max),
+        index_({.base = shape.base, .extension = shape.extension, .segment = shape.segment, .index_bits = 24}, pool) {}
 
   [[nodiscard]] bool empty() const { return count_ == 0; }
   [[nodiscard]] std::size_t size() const { return count_; }
   [[nodiscard]] std::size_t held_bytes() const { return held_bytes_; }
+  // Of the records and what finds them; payload copies are held_bytes().
+  [[nodiscard]] std::size_t state_bytes() const { return count_ * sizeof(Record) + index_.bytes(); }
   // PSNs handed in lie in [base, base + window) and are not here yet. False: no room for the copy.
   bool hold(Psn base, const wire::Packet& packet);
   // `place`: where a WRITE's payload went; null for a SEND (receive buffers are not shared with anybody's WRITEs).
@@ -69,8 +76,10 @@ class EarlyPackets {
   static constexpr std::size_t kBlocks = 1024;
   static constexpr std::uint32_t kNone = 0;  // in index_: no record; else record number plus one
 
+  EarlyPackets(std::uint32_t mtu, std::uint32_t bytes_max, bitmap::SegmentedArray<std::uint32_t> index)
+      : mtu_(mtu), bytes_max_(bytes_max), index_(std::move(index)) {}
+  void advance_to(Psn base);
   Record& add(Psn base, const wire::Packet& packet);
-  void reindex(std::size_t capacity);
   std::byte* take_buffer(bool small);
   void forget_place(Record& record);
   [[nodiscard]] Run uncovered_slow(Psn psn, const std::byte* place, std::size_t size) const;
@@ -78,7 +87,8 @@ class EarlyPackets {
 
   std::uint32_t mtu_, bytes_max_;
   std::size_t count_ = 0, held_bytes_ = 0;
-  std::vector<std::uint32_t> index_;  // by PSN modulo its power-of-two size, which spans what is in the window
+  Psn first_, last_;                             // the stretch of index_ that is in use, while there are records
+  bitmap::SegmentedArray<std::uint32_t> index_;  // by PSN: kNone, or record number plus one
   std::vector<Record> records_;
   std::vector<std::uint32_t> free_records_;
   std::vector<std::unique_ptr<std::byte[]>> chunks_;

@@ -104,6 +104,12 @@ void Responder::Impl::drain(Outcome& outcome, Instant now) {
   if (base() != before) acknowledge_soon(now);  // the sender waits for just this
 }
 
+// What one more early packet may cost at most (a segment of each bitmap, a record) is left of what half of the state
+// allowed is: the sending half has the other.
+bool Responder::Impl::state_is_full() const {
+  return window.allocated_bytes() + early.state_bytes() > recovery().state_bytes_max / 2;
+}
+
 void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant now) {
   const Psn psn = packet.bth.psn;
   if (rnr_wait) return drop(DropReason::kAfterError, packet, now);  // sent before the RNR NAK got there
@@ -124,10 +130,13 @@ void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant now) {
     return drop(DropReason::kDuplicate, packet, now);
   }
   env.count(Counter::kOutOfSequence);
-  auto reason = arrival == bitmap::Arrival::kBeyondWindow ? DropReason::kOutOfWindow : keep_early(packet);
+  auto reason = arrival == bitmap::Arrival::kBeyondWindow ? DropReason::kOutOfWindow
+                : state_is_full()                         ? DropReason::kStateFull
+                                                          : keep_early(packet);
   if (reason) {
     // A standard peer knows no other way to hear of the gap than a NAK: what cannot be kept can't be waited for.
-    if (*reason == DropReason::kOutOfWindow && !speaks_bitmap()) request_sequence_nak();
+    const bool out_of_reach = *reason == DropReason::kOutOfWindow || *reason == DropReason::kStateFull;
+    if (out_of_reach && !speaks_bitmap()) request_sequence_nak();
     return drop(*reason, packet, now);
   }
   const Psn previous_highest = window.highest();

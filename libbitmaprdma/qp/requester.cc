@@ -1,5 +1,7 @@
 #include "qp/requester.h"
 
+#include <algorithm>
+
 #include "qp/requester_impl.h"
 
 namespace brdma::qp {
@@ -69,11 +71,27 @@ Requester::Snapshot Requester::snapshot() const {
                   .congestion_bytes = me.congestion.bytes(),
                   .srtt = me.rtt.smoothed(),
                   .waits_for_receiver = me.rnr_until.has_value(),
-                  .state_bytes = me.window.allocated_bytes()};
+                  .window = me.window.window(),
+                  .bitmap = me.window.use()};
 }
 
+namespace {
+
+// No longer than half of the state allowed can hold the entries of; the rest is the receiving half's.
+bitmap::WindowShape send_shape(const RecoveryConfig& recovery) {
+  bitmap::WindowShape shape = window_shape(recovery);
+  const auto affordable = static_cast<std::uint32_t>(recovery.state_bytes_max / 2 / sizeof(bitmap::SendEntry));
+  shape.window = std::min(shape.window, affordable);
+  return shape;
+}
+
+}  // namespace
+
 Requester::Impl::Impl(const Environment& environment, Identity& identity)
-    : env(environment), id(identity), queue(identity.capabilities), window(Psn{}, identity.recovery->window_packets) {}
+    : env(environment),
+      id(identity),
+      queue(identity.capabilities),
+      window(Psn{}, send_shape(*identity.recovery), environment.segments) {}
 
 std::optional<Sequence> Requester::Impl::sequence_of(Psn psn) const {
   if (!window.contains(psn)) return std::nullopt;

@@ -54,7 +54,8 @@ class Requester {
     std::uint64_t flight_bytes = 0, pipe_bytes = 0, answers_bytes = 0, congestion_bytes = 0;
     Duration srtt;
     bool waits_for_receiver = false;  // RNR
-    std::size_t state_bytes = 0;      // of the send window
+    std::uint32_t window = 0;         // longest that the send window may get
+    bitmap::WindowUse bitmap;
   };
   [[nodiscard]] std::uint32_t packets_in_flight() const;  // sent, not acknowledged; a READ request counts as one
   [[nodiscard]] Snapshot snapshot() const;

@@ -22,13 +22,15 @@ Responder::Impl::Impl(const Environment& environment, Identity& owner)
     : env(environment),
       identity(owner),
       receives(owner.capabilities.receive_wr_max, owner.capabilities.receive_sge_max),
-      tolerance(tolerance_of(recovery())) {}
+      window(Psn{}, window_shape(recovery()), env.segments),
+      tolerance(tolerance_of(recovery())),
+      early(256, 0, window_shape(recovery()), env.segments) {}
 
 void Responder::Impl::start(Psn first) {
   reset_connection();
   mtu = identity.mtu();
-  window = bitmap::ReceiveWindow{first, recovery().window_packets};
-  early = EarlyPackets{mtu, recovery().hold_bytes_max};
+  window = bitmap::ReceiveWindow{first, window_shape(recovery()), env.segments};
+  early = EarlyPackets{mtu, recovery().hold_bytes_max, window_shape(recovery()), env.segments};
   resources.reset(identity.attributes.max_dest_rd_atomic);
   started = true;
 }
@@ -152,8 +154,8 @@ Responder::Snapshot Responder::snapshot() const {
       .gaps = me.gaps.size(),
       .limits = me.tolerance.limits(),
       .window = me.window.window(),
-      .window_bits = std::max<std::size_t>(me.window.allocated_bytes() * 8, bitmap::BitRing::kWordBits),
-      .state_bytes = me.window.allocated_bytes() + me.early.held_bytes() + me.gaps.size() * sizeof(bitmap::GapRecord),
+      .bitmap = me.window.use(),
+      .state_bytes = me.window.allocated_bytes() + me.early.state_bytes() + me.gaps.size() * sizeof(bitmap::GapRecord),
       .answers = me.resources.size(),
       .receives = me.receives.size()};
 }

@@ -65,10 +65,11 @@ class Responder {
     std::uint32_t msn = 0;
     std::size_t early_packets = 0, held_bytes = 0;  // received beyond `next`; of those, payload kept in buffers
     std::size_t gaps = 0;
-    recovery::GapLimits limits;                    // in force now, learnt ones included
-    std::uint32_t window = 0;                      // longest it may get
-    std::size_t window_bits = 0, state_bytes = 0;  // bits allocated; memory of bitmap and held packets
-    std::size_t answers = 0;                       // READs, atomics and NAKs that have not left yet
+    recovery::GapLimits limits;   // in force now, learnt ones included
+    std::uint32_t window = 0;     // longest it may get
+    bitmap::WindowUse bitmap;     // of the receive window
+    std::size_t state_bytes = 0;  // bitmap and records: of early packets (their payload apart), of gaps
+    std::size_t answers = 0;      // READs, atomics and NAKs that have not left yet
     std::size_t receives = 0;
   };
   [[nodiscard]] Snapshot snapshot() const;

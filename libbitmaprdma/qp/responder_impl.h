@@ -79,6 +79,7 @@ struct Responder::Impl {
   // receive_request.cc
   Outcome handle_request(const wire::Packet& packet, Instant now);
   void handle_ahead(const wire::Packet& packet, Instant now);
+  [[nodiscard]] bool state_is_full() const;
   void handle_duplicate(const wire::Packet& packet, Instant now);
   void replay_read(const wire::Packet& packet, Instant now);
   void replay_atomic(const wire::Packet& packet, Instant now);
@@ -176,10 +177,10 @@ struct Responder::Impl {
   // The engine's, or this queue pair's own: read it anew each time.
   [[nodiscard]] const RecoveryConfig& recovery() const { return *identity.recovery; }
   ReceiveQueue receives;
-  bitmap::ReceiveWindow window{Psn{}, 1};
+  bitmap::ReceiveWindow window;
   bitmap::GapTable gaps;
   recovery::Tolerance tolerance;
-  EarlyPackets early{256, 0};
+  EarlyPackets early;
   ResponderResources resources;
   Message message;
   std::uint32_t mtu = 256;

@@ -23,6 +23,7 @@ namespace brdma {
   X(kDuplicate, drop_duplicate)                 /* PSN received already */                             \
   X(kOutOfOrder, drop_out_of_order)             /* go-back-N responder: PSN ahead of the expected */   \
   X(kHoldFull, drop_hold_full)                  /* early packet, and no room to hold it */             \
+  X(kStateFull, drop_state_full)                /* early packet, and no room for records of it */      \
   X(kEarlyNoReceive, drop_early_no_receive)     /* early SEND, and its receive is not posted yet */    \
   X(kEarlyInvalid, drop_early_invalid)          /* early packet with a fault: judged when in order */  \
   X(kReceiverNotReady, drop_receiver_not_ready) /* no receive posted: answered with RNR NAK */         \

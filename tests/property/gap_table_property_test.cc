@@ -10,6 +10,8 @@
 namespace brdma::bitmap {
 namespace {
 
+SegmentPool pool;
+
 std::vector<ReceiveWindow::Hole> holes_of(const ReceiveWindow& window) {
   std::vector<ReceiveWindow::Hole> holes;
   for (auto hole = window.next_hole(window.base()); hole.length != 0;
@@ -41,7 +43,8 @@ TEST(GapTableProperty, RecordsExactlyTheHoles) {
   test::for_each_seed(40, [](Random& random) {
     const auto window_packets = static_cast<std::uint32_t>(16 + random.below(3000));
     const auto spread = 2 + random.below(window_packets);  // how far ahead packets come: few or very many gaps
-    ReceiveWindow window{Psn{0xFFFF00u + static_cast<std::uint32_t>(random.below(512))}, window_packets};
+    ReceiveWindow window{Psn{0xFFFF00u + static_cast<std::uint32_t>(random.below(512))},
+                         WindowShape{.window = window_packets}, pool};
     GapTable gaps;
     Instant now;
     for (int step = 0; step < 1500; ++step) {
@@ -70,7 +73,7 @@ TEST(GapTableProperty, RecordsExactlyTheHoles) {
 
 // Overflow must be reached by the property above, or it proves nothing about it.
 TEST(GapTableProperty, ManyGapsOverflowAndAreFoundAgain) {
-  ReceiveWindow window{Psn{10}, 4096};
+  ReceiveWindow window{Psn{10}, WindowShape{.window = 4096}, pool};
   GapTable gaps;
   for (std::uint32_t i = 0; i < 300; ++i) {
     const Psn psn = Psn{11 + 2 * i};

@@ -10,6 +10,8 @@
 namespace brdma::bitmap {
 namespace {
 
+SegmentPool pool;
+
 struct ModelEntry {
   EntryState state = EntryState::kSentUnacked;
   std::uint8_t path = 0;
@@ -120,19 +122,28 @@ class SendWindowProperty : public testing::Test {
   std::map<std::int64_t, ModelEntry> model_;
 };
 
+WindowShape random_shape(Random& random, std::uint32_t window) {
+  const auto power = [&random](unsigned from, unsigned to) { return 1u << (from + random.below(to - from + 1)); };
+  return {.window = window, .base = power(6, 9), .extension = power(6, 11), .segment = power(6, 10)};
+}
+
 TEST_F(SendWindowProperty, EqualsAMap) {
   test::for_each_seed(200, [this](Random& random) {
     packets_ = static_cast<std::uint32_t>(1 + random.below(random.below(2) != 0 ? 60 : 2000));
     base_ = static_cast<std::int64_t>((1 << 24) - random.below(500));
     now_ = Instant::from_ns(static_cast<std::int64_t>(random.below(1'000'000'000'000)));
     model_.clear();
-    SendWindow window{psn_of(base_), packets_};
+    SendWindow window{psn_of(base_), random_shape(random, packets_), pool};
     for (int step = 0; step < 300; ++step) {
       now_ = now_ + Duration::from_ns(static_cast<std::int64_t>(random.below(100'000)));
       ASSERT_NO_FATAL_FAILURE(act(window, random)) << "step " << step;
       ASSERT_NO_FATAL_FAILURE(expect_same(window, random)) << "step " << step;
     }
+    if (model_.empty()) {
+      EXPECT_LE(window.use().bytes, 128u) << "at most two short directories stay";
+    }
     window.reset(Psn{7});
+    EXPECT_EQ(window.use().bytes, 0u);
     EXPECT_EQ(window.base(), Psn{7});
     EXPECT_EQ(window.next_pending(Psn{7}), Psn{7});
     EXPECT_EQ(window.room(), packets_);

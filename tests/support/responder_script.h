@@ -48,6 +48,7 @@ struct ScriptOptions {
 
 class ResponderScript {
  public:
+  ~ResponderScript() { responder.reset(); }  // before the environment
   explicit ResponderScript(ScriptOptions options = {}) : options_(options) {
     config_.recovery = options.recovery;
     config_.recovery.mode = options.mode;
@@ -404,7 +405,7 @@ class ResponderScript {
 
  public:
   qp::Environment environment{
-      .config = config_, .memory = table_, .statistics = statistics, .sink = &sink_, .notices = {}};
+      .config = config_, .memory = table_, .statistics = statistics, .sink = &sink_, .notices = {}, .segments = {}};
 
  private:
   TransmitBuffer buffer_;

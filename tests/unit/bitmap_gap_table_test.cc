@@ -7,6 +7,8 @@
 namespace brdma::bitmap {
 namespace {
 
+SegmentPool pool;
+
 TEST(GapTable, OpensARecordForWhatWasSkipped) {
   GapTable gaps;
   EXPECT_TRUE(gaps.open(Psn{1002}, Psn{1003}, 0, Instant{}, Instant{}));
@@ -60,7 +62,7 @@ TEST(GapTable, ForgetsWhatLiesBeforeTheBase) {
 
 TEST(GapTable, AFullTableLeavesTheNewestOut) {
   GapTable gaps;
-  ReceiveWindow window{Psn{0}, 8192};
+  ReceiveWindow window{Psn{0}, WindowShape{.window = 8192}, pool};
   const auto arrives = [&](std::uint32_t psn) {
     const Psn highest = window.highest();
     window.receive(Psn{psn});

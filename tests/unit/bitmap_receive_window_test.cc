@@ -10,8 +10,10 @@
 namespace brdma::bitmap {
 namespace {
 
+SegmentPool pool;
+
 TEST(ReceiveWindow, ClassifiesBothSidesOfEachLimit) {
-  ReceiveWindow window{Psn{1000}, 16};
+  ReceiveWindow window{Psn{1000}, WindowShape{.window = 16}, pool};
   window.receive(Psn{1003});
   EXPECT_EQ(window.classify(Psn{999}), Arrival::kBeforeBase);
   EXPECT_EQ(window.classify(Psn{1000}), Arrival::kNew);
@@ -23,7 +25,7 @@ TEST(ReceiveWindow, ClassifiesBothSidesOfEachLimit) {
 }
 
 TEST(ReceiveWindow, BaseMovesOverTheRunThatIsComplete) {
-  ReceiveWindow window{Psn{0xFFFFFE}, 4096};
+  ReceiveWindow window{Psn{0xFFFFFE}, WindowShape{.window = 4096}, pool};
   for (const std::uint32_t psn : {0xFFFFFEu, 0xFFFFFFu, 0u, 2u}) window.receive(Psn{psn});
   EXPECT_EQ(window.highest(), Psn{2});
   EXPECT_EQ(window.next_hole(window.base()).start, Psn{1});
@@ -37,32 +39,79 @@ TEST(ReceiveWindow, BaseMovesOverTheRunThatIsComplete) {
 }
 
 TEST(ReceiveWindow, AFullWindowAdvancesAsAWhole) {
-  ReceiveWindow window{Psn{77}, 256};
+  ReceiveWindow window{Psn{77}, WindowShape{.window = 256}, pool};
   for (std::uint32_t i = 256; i-- > 0;) EXPECT_EQ(window.receive(Psn{77 + i}), Arrival::kNew);
   EXPECT_EQ(window.receive(Psn{77 + 256}), Arrival::kBeyondWindow);
   EXPECT_EQ(window.advance(), 256u);
   EXPECT_EQ(window.receive(Psn{77 + 256 + 255}), Arrival::kNew);
 }
 
-TEST(ReceiveWindow, GrowsWithWhatIsOutOfOrderAndGivesItBack) {
-  ReceiveWindow window{Psn{5}, 1u << 20};
-  EXPECT_EQ(window.allocated_bytes(), 0u);
+TEST(ReceiveWindow, InOrderItTakesNoMemory) {
+  ReceiveWindow window{Psn{5}, WindowShape{.window = 1u << 20}, pool};
   for (std::uint32_t i = 0; i < 10'000; ++i) {
     window.receive(Psn{5 + i});
     window.advance();
   }
-  EXPECT_EQ(window.allocated_bytes(), 0u) << "in order needs no ring";
-  window.receive(window.base() + 4095);
-  EXPECT_EQ(window.allocated_bytes(), 4096u / 8);
-  window.shrink();
-  EXPECT_EQ(window.allocated_bytes(), 4096u / 8) << "a bit is set";
-  window.advance_over(4096);
-  window.shrink();
-  EXPECT_EQ(window.allocated_bytes(), 0u);
+  EXPECT_EQ(window.use().bytes, 0u);
+  EXPECT_FALSE(window.use().segmented);
+  EXPECT_EQ(window.use().length, 128u) << "the base length";
+}
+
+TEST(ReceiveWindow, GetsLongerInStepsAndTakesOnlyTheSegmentsThatPacketsFallInto) {
+  ReceiveWindow window{Psn{512}, WindowShape{.window = 1u << 20, .base = 128, .extension = 1024, .segment = 512}, pool};
+  window.receive(window.base() + 100);
+  EXPECT_FALSE(window.use().segmented);
+  EXPECT_LE(window.use().bytes, 64u);
+  window.receive(window.base() + 3000);  // the sixth segment
+  EXPECT_TRUE(window.use().segmented);
+  EXPECT_EQ(window.use().length, 128u + 3 * 1024);
+  EXPECT_EQ(window.use().segments, 2u);
+  window.receive(window.base() + (1u << 20) - 1);
+  EXPECT_EQ(window.use().segments, 3u) << "a packet far ahead costs one segment, and the directory";
+  EXPECT_LE(window.use().bytes, 3 * 64u + 4096 * 8);
+  EXPECT_EQ(window.use().length, 128u + 1024 * 1024);
+  window.advance_over(1000);  // the first is behind the base now
+  EXPECT_EQ(window.use().segments, 2u);
+  EXPECT_TRUE(window.has(Psn{512 + 3000}));
+  window.advance_over(1u << 20);
+  EXPECT_EQ(window.use().bytes, 0u) << "nothing is waiting: nothing is kept";
+  EXPECT_EQ(window.use().length, 128u);
+}
+
+TEST(ReceiveWindow, GetsShorterWhenTheLoadGoes) {
+  ReceiveWindow window{Psn{0}, WindowShape{.window = 1u << 16, .base = 128, .extension = 512, .segment = 512}, pool};
+  window.receive(Psn{20'000});
+  const std::uint32_t longest = window.use().length;
+  EXPECT_GE(longest, 20'000u);
+  window.advance_over(19'900);
+  // From now on never more than 300 packets are waiting.
+  std::uint32_t length = longest;
+  for (std::uint32_t i = 0; i < 400'000; i += 100) {
+    window.receive(window.base() + 300);
+    window.advance_over(100);
+    ASSERT_LE(window.use().length, length);
+    length = window.use().length;
+  }
+  EXPECT_LE(length, 128u + 2 * 512);
+}
+
+TEST(ReceiveWindow, SegmentsComeFromThePoolWithoutAllocationOnceWarm) {
+  SegmentPool own;
+  ReceiveWindow window{Psn{0}, WindowShape{.window = 1u << 16}, own};
+  std::uint64_t allocations = 0;
+  for (int round = 0; round < 100; ++round) {
+    if (round == 2) allocations = own.allocations();
+    window.receive(window.base() + 40'000);
+    window.advance_over(30'000);
+    for (std::uint32_t i = 0; i < 40; ++i) window.receive(window.base() + 1000 * i);
+    window.advance_over(60'000);
+  }
+  EXPECT_EQ(own.allocations(), allocations);
+  EXPECT_EQ(own.used_bytes(), 0u);
 }
 
 TEST(ReceiveWindow, AReadOccupiesARun) {
-  ReceiveWindow window{Psn{100}, 32};
+  ReceiveWindow window{Psn{100}, WindowShape{.window = 32}, pool};
   EXPECT_EQ(window.receive_run(Psn{104}, 8), 8u);
   EXPECT_EQ(window.receive_run(Psn{104}, 8), 0u);
   EXPECT_EQ(window.receive_run(Psn{98}, 4), 2u) << "what lies before the base is left out";
@@ -76,7 +125,7 @@ TEST(ReceiveWindow, AReadOccupiesARun) {
 }
 
 TEST(ReceiveWindow, ExportsBitsInWireOrder) {
-  ReceiveWindow window{Psn{1000}, 64};
+  ReceiveWindow window{Psn{1000}, WindowShape{.window = 64}, pool};
   for (const std::uint32_t psn : {1001u, 1031u, 1032u, 1039u}) window.receive(Psn{psn});
   std::array<std::byte, 8> bytes{};
   window.export_bits(40, bytes.data());
@@ -88,10 +137,10 @@ TEST(ReceiveWindow, ExportsBitsInWireOrder) {
 
 TEST(ReceiveWindow, SteppingOverWhatHasNotComeIsOurBug) {
   const test::ThrowingChecks checks;
-  ReceiveWindow window{Psn{1}, 8};
+  ReceiveWindow window{Psn{1}, WindowShape{.window = 8}, pool};
   EXPECT_THROW(window.advance_one(), test::CheckFailed);
-  EXPECT_THROW((ReceiveWindow{Psn{1}, 0}), test::CheckFailed);
-  EXPECT_THROW((ReceiveWindow{Psn{1}, kWindowMax + 1}), test::CheckFailed);
+  EXPECT_THROW((ReceiveWindow{Psn{1}, WindowShape{.window = 0}, pool}), test::CheckFailed);
+  EXPECT_THROW((ReceiveWindow{Psn{1}, WindowShape{.window = kWindowMax + 1}, pool}), test::CheckFailed);
 }
 
 }  // namespace

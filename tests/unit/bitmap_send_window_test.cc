@@ -9,10 +9,12 @@
 namespace brdma::bitmap {
 namespace {
 
+SegmentPool pool;
+
 using enum EntryState;
 
 SendWindow with_entry_in(EntryState state) {
-  SendWindow window{Psn{1003}, 16};
+  SendWindow window{Psn{1003}, WindowShape{.window = 16}, pool};
   window.sent(0, Instant{});
   window.sent(0, Instant{});
   if (state == kSuspectedLost) window.suspect(Psn{1003});
@@ -66,7 +68,7 @@ TEST(SendWindow, MovesOfAnEntryAreLegalOrRefused) {
 
 TEST(SendWindow, ReachesOnlyWhatWasSent) {
   const test::ThrowingChecks checks;
-  SendWindow window{Psn{0xFFFFFF}, 2};
+  SendWindow window{Psn{0xFFFFFF}, WindowShape{.window = 2}, pool};
   EXPECT_THROW((void)window.entry(Psn{0xFFFFFF}), test::CheckFailed);
   window.sent(0, Instant{});
   window.sent(1, Instant{});
@@ -84,7 +86,7 @@ TEST(SendWindow, ReachesOnlyWhatWasSent) {
 }
 
 TEST(SendWindow, RemembersWhenAnEntryWasSentOverTheWrapOfItsClock) {
-  SendWindow window{Psn{1}, 4};
+  SendWindow window{Psn{1}, WindowShape{.window = 4}, pool};
   const Instant at = Instant::from_ns((std::int64_t{1} << 38) - 100);  // 64 ns * 2^32 is 2^38 ns
   window.sent(0, at);
   const Instant seen = window.sent_at(Psn{1}, at + 3_s);
@@ -93,7 +95,7 @@ TEST(SendWindow, RemembersWhenAnEntryWasSentOverTheWrapOfItsClock) {
 }
 
 TEST(SendWindow, FindsPendingEntriesAmongManySentLater) {
-  SendWindow window{Psn{100}, 1u << 16};
+  SendWindow window{Psn{100}, WindowShape{.window = 1u << 16}, pool};
   window.sent_run(10, 0, Instant{});
   window.request_retransmission(Psn{109});
   window.sent_run(5000, 0, Instant{});  // far beyond what the bitmap of pending entries holds

@@ -12,6 +12,7 @@ namespace brdma::qp {
 namespace {
 
 constexpr std::uint32_t kMtu = 1024;
+bitmap::SegmentPool pool;
 
 wire::Packet packet(std::uint32_t psn, ConstBytes payload = {}) {
   wire::Packet p;
@@ -21,7 +22,7 @@ wire::Packet packet(std::uint32_t psn, ConstBytes payload = {}) {
 }
 
 TEST(EarlyPackets, CopiesWhatItHolds) {
-  EarlyPackets early{kMtu, 1 << 20};
+  EarlyPackets early{kMtu, 1 << 20, {}, pool};
   std::vector<std::byte> bytes(700, std::byte{7});
   ASSERT_TRUE(early.hold(Psn{10}, packet(12, bytes)));
   std::fill(bytes.begin(), bytes.end(), std::byte{9});
@@ -39,7 +40,7 @@ TEST(EarlyPackets, CopiesWhatItHolds) {
 }
 
 TEST(EarlyPackets, BoundCountsBuffersNotBytes) {
-  EarlyPackets early{kMtu, 2 * kMtu + 256};
+  EarlyPackets early{kMtu, 2 * kMtu + 256, {}, pool};
   const std::vector<std::byte> bytes(kMtu);
   EXPECT_TRUE(early.hold(Psn{0}, packet(1, ConstBytes{bytes}.first(257))));
   EXPECT_TRUE(early.hold(Psn{0}, packet(2, bytes)));
@@ -55,14 +56,14 @@ TEST(EarlyPackets, BoundCountsBuffersNotBytes) {
 
 TEST(EarlyPackets, TwoOfOnePsnAreOurBug) {
   test::ThrowingChecks checks;
-  EarlyPackets early{kMtu, 1 << 20};
+  EarlyPackets early{kMtu, 1 << 20, {}, pool};
   ASSERT_TRUE(early.hold(Psn{0}, packet(1)));
   EXPECT_THROW(early.hold(Psn{0}, packet(1)), test::CheckFailed);
 }
 
 TEST(EarlyPackets, AgainstAMapAsTheWindowMovesOverTheWrap) {
   Random random{7};
-  EarlyPackets early{kMtu, 1 << 22};
+  EarlyPackets early{kMtu, 1 << 22, {}, pool};
   std::map<std::uint32_t, std::vector<std::byte>> model;  // by PSN
   Psn base{0xFF'FF00};
   for (int step = 0; step < 20'000; ++step) {
@@ -96,7 +97,7 @@ TEST(EarlyPackets, UncoveredIsWhatNoLaterPacketHasWritten) {
   Random random{3};
   std::vector<std::byte> memory(40 * kMtu);
   for (int round = 0; round < 300; ++round) {
-    EarlyPackets early{kMtu, 1 << 20};
+    EarlyPackets early{kMtu, 1 << 20, {}, pool};
     const Psn base{static_cast<std::uint32_t>(random.next())};
     std::vector<std::uint32_t> newest(memory.size(), 0);  // offset from base, plus one, of who wrote the byte last
     const std::vector<std::byte> payload(kMtu);

@@ -1,0 +1,35 @@
+// bitmap/window_shape.h - how long a window's bitmaps are and in which pieces they are kept (spec 1: large windows).
+//
+//   window     L: PSNs from the base on that are taken at all
+//   base       B: the length that a bitmap has while what lies in the window fits; a ring of its own
+//   extension  dL: beyond that it is B + k dL long, k as small as the load allows, in segments of
+//   segment    S: this many PSNs; a segment is taken when a PSN first falls into it, and given back when the base has
+//              left it
+//
+// B, dL and S are powers of two; a dL below S is taken as S, for the length grows by whole segments.
+#pragma once
+
+#include <cstdint>
+
+namespace brdma::bitmap {
+
+// Largest window: a quarter of the PSN space leaves "before the base" and "beyond the window" apart.
+inline constexpr std::uint32_t kWindowMax = 1u << 22;
+inline constexpr std::uint32_t kSegmentMin = 64, kSegmentMax = 1u << 16;
+
+struct WindowShape {
+  std::uint32_t window = 4096;
+  std::uint32_t base = 128;
+  std::uint32_t extension = 512;
+  std::uint32_t segment = 512;
+};
+
+// How a bitmap stands now, for whoever asks.
+struct WindowUse {
+  bool segmented = false;      // else: the base ring
+  std::uint32_t length = 0;    // PSNs: B, or B + k dL
+  std::uint32_t segments = 0;  // taken
+  std::size_t bytes = 0;       // of the pool
+};
+
+}  // namespace brdma::bitmap

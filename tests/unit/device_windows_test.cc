@@ -1,0 +1,93 @@
+// The windows' bitmaps as the engine uses them: memory follows what is in flight. tests spec 1: large windows,
+// management
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "support/two_engines.h"
+
+namespace brdma::test {
+namespace {
+
+PairOptions large() {
+  PairOptions options;
+  options.mtu = PathMtu::k256;
+  options.one_way_delay = 1_ms;
+  options.receive_packets = 1u << 16;
+  options.receive_bytes = 64u << 20;
+  options.recovery.window_packets = 1u << 20;
+  return options;
+}
+
+class Windows : public testing::Test {
+ protected:
+  static QueuePairReport report(TwoEngines& pair, int i) {
+    return pair.side[i].engine->report(pair.side[i].engine->qp_num(pair.side[i].qp)).value();
+  }
+};
+
+TEST_F(Windows, AnIdleQueuePairTakesNothing) {
+  TwoEngines pair{large()};
+  for (int i = 0; i < 2; ++i) {
+    const QueuePairReport now = report(pair, i);
+    EXPECT_EQ(now.send_bitmap.bytes + now.receive_bitmap.bytes, 0u);
+    EXPECT_EQ(now.state_bytes, 0u);
+    EXPECT_FALSE(now.send_bitmap.segmented);
+    EXPECT_EQ(now.send_bitmap.base, 128u);
+    EXPECT_EQ(now.send_bitmap.length, 128u);
+    EXPECT_EQ(now.send_bitmap.window, 1u << 20);
+  }
+}
+
+TEST_F(Windows, BitmapsFollowWhatIsInFlight) {
+  TwoEngines pair{large()};
+  std::memset(pair.side[0].memory.data(), 0x5A, TwoEngines::kMemory);
+  pair.drop = [](const Sent& sent) { return sent.data() && sent.copy == 1 && sent.psn() % 500 == 3; };
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(pair.post(0, pair.write(0, 0, 1u << 20, static_cast<std::uint64_t>(i))).ok());
+  std::uint32_t longest = 0;
+  for (int i = 0; i < 4000 && pair.poll(0).size() < 4; ++i) {
+    pair.run_for(50_us);
+    const QueuePairReport sender = report(pair, 0), receiver = report(pair, 1);
+    longest = std::max(longest, sender.send_bitmap.length);
+    const std::uint32_t in_flight = sender.unacked;
+    if (sender.send_bitmap.segmented) {
+      ASSERT_LE(sender.send_bitmap.bytes,
+                4096u * sender.send_bitmap.segments + 8u * sender.send_bitmap.length / 512 + 8192);
+      ASSERT_GE(sender.send_bitmap.length, in_flight);
+    }
+    ASSERT_LE(receiver.receive_bitmap.bytes, 16'384u);
+  }
+  pair.run_until_idle();
+  EXPECT_GT(longest, 1024u) << "the load asked for more than the base length";
+  EXPECT_EQ(pair.side[0].memory, pair.side[1].memory);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_LE(report(pair, i).state_bytes, 192u) << "at most short directories stay";
+    EXPECT_EQ(report(pair, i).gaps, 0u);
+  }
+  const RecoveryStatus status = pair.side[0].engine->recovery_status();
+  EXPECT_EQ(status.queue_pairs, 1u);
+  EXPECT_EQ(status.segments, 0u);
+  EXPECT_GT(status.pool_bytes, 4096u) << "for the next load";
+}
+
+// What a peer may make us keep is bounded: beyond the limit early packets are dropped, counted, and come again.
+TEST_F(Windows, TheStateOfAQueuePairIsBounded) {
+  PairOptions options = large();
+  options.recovery.state_bytes_max = 1u << 16;
+  TwoEngines pair{options};
+  std::memset(pair.side[0].memory.data(), 0x77, TwoEngines::kMemory);
+  pair.drop = [](const Sent& sent) { return sent.data() && sent.copy == 1 && sent.psn() == 1300; };
+  ASSERT_TRUE(pair.post(0, pair.write(0, 0, 1u << 20, 1)).ok());
+  std::size_t most = 0;
+  for (int i = 0; i < 400; ++i) {
+    pair.run_for(50_us);
+    most = std::max(most, report(pair, 1).state_bytes);
+  }
+  pair.run_until_idle();
+  EXPECT_EQ(pair.side[0].memory, pair.side[1].memory);
+  EXPECT_LE(most, (1u << 15) + 4096);
+  EXPECT_GT(pair.side[1].count(DropReason::kStateFull), 0u);
+}
+
+}  // namespace
+}  // namespace brdma::test

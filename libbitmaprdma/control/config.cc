@@ -6,6 +6,7 @@
 #define TOML_EXCEPTIONS 0  // this code runs inside applications
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -109,6 +110,19 @@ void load_file(Loader& loader, const std::string& path, SettingSource source) {
   }
 }
 
+// brdmad of another version may name what is not known here: passed over.
+void load_device(Loader& loader, std::string_view lines) {
+  while (!lines.empty()) {
+    const std::string_view line = lines.substr(0, lines.find('\n'));
+    lines.remove_prefix(std::min(line.size() + 1, lines.size()));
+    const std::size_t equals = line.find('=');
+    const Definition* const definition = find_definition(line.substr(0, equals));
+    if (equals == line.npos || definition == nullptr) continue;
+    loader.take(static_cast<std::size_t>(definition - definitions().data()), line.substr(equals + 1),
+                SettingSource::kDevice, "brdma recovery set");
+  }
+}
+
 std::optional<std::string> variable_of_process(const char* variable_name) {
   const char* value = ::secure_getenv(variable_name);
   return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
@@ -117,7 +131,7 @@ std::optional<std::string> variable_of_process(const char* variable_name) {
 }  // namespace
 
 std::string_view name(SettingSource source) {
-  constexpr std::array<std::string_view, 4> kNames{"default", "system file", "user file", "environment"};
+  constexpr std::array<std::string_view, 5> kNames{"default", "system file", "user file", "device", "environment"};
   return kNames[static_cast<std::size_t>(source)];
 }
 
@@ -137,6 +151,7 @@ LoadedSettings load_settings(const SettingPlaces& places) {
   Loader loader;
   load_file(loader, places.system_file, SettingSource::kSystemFile);
   load_file(loader, places.user_file, SettingSource::kUserFile);
+  load_device(loader, places.device);
   const auto all = definitions();
   for (std::size_t i = 0; i < all.size() && places.variable != nullptr; ++i) {
     const std::string variable(all[i].variable);
@@ -150,9 +165,11 @@ LoadedSettings load_settings(const SettingPlaces& places) {
   return std::move(loader.result);
 }
 
-Settings load_settings_or_warn() {
+Settings load_settings_or_warn(const std::string& device) {
   static std::once_flag warned;
-  LoadedSettings loaded = load_settings();
+  SettingPlaces places = default_places();
+  places.device = device;
+  LoadedSettings loaded = load_settings(places);
   if (!loaded.errors.empty()) {
     std::call_once(warned, [&loaded] {
       const std::size_t more = loaded.errors.size() - 1;

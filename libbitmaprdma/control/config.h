@@ -23,8 +23,9 @@ struct Settings {
   std::uint32_t idle_seconds = 10;    // BRDMA_IDLE_SECONDS: brdmad exits after so long without work; 0 = never
 };
 
-enum class SettingSource : std::uint8_t { kDefault, kSystemFile, kUserFile, kEnvironment };
-[[nodiscard]] std::string_view name(SettingSource source);  // "default", "system file", "user file", "environment"
+enum class SettingSource : std::uint8_t { kDefault, kSystemFile, kUserFile, kDevice, kEnvironment };
+// "default", "system file", "user file", "device" (brdma recovery set), "environment"
+[[nodiscard]] std::string_view name(SettingSource source);
 
 struct SettingReport {
   std::string_view key;       // "recovery.window"
@@ -47,11 +48,13 @@ struct SettingPlaces {
   std::string system_file;
   std::string user_file;                                                        // empty: none
   std::optional<std::string> (*variable)(const char* variable_name) = nullptr;  // nullptr: no environment
+  std::string device = {};  // lines `key=value`: what was set at run time for the device (brdmad keeps it)
 };
 [[nodiscard]] SettingPlaces default_places();
 [[nodiscard]] LoadedSettings load_settings(const SettingPlaces& places = default_places());
 
 // For the library inside an application: the first error goes to standard error as one line, once per process.
-[[nodiscard]] Settings load_settings_or_warn();
+// `device`: as SettingPlaces::device.
+[[nodiscard]] Settings load_settings_or_warn(const std::string& device = {});
 
 }  // namespace brdma::control

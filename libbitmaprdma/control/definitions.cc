@@ -59,9 +59,12 @@ constexpr NumberSetting idle_seconds() {
           [](Settings& s, std::uint64_t value) { s.idle_seconds = static_cast<std::uint32_t>(value); }};
 }
 
+constexpr Applies kNow = Applies::kNow, kNewPrograms = Applies::kNewPrograms;
+
 using R = RecoveryConfig;
 constexpr std::uint64_t kSecond = 1'000'000;  // in microseconds
 
+// The last member says what a change at run time reaches; without it, queue pairs made from then on.
 // Ranges: a window no queue pair can use, or a timer that can only spin, is refused; whatever may serve an experiment
 // is allowed.
 const std::array kDefinitions{
@@ -79,50 +82,53 @@ const std::array kDefinitions{
                "bytes of bitmaps and records a queue pair may take, payload apart",
                count<&R::state_bytes_max>(1u << 16, 1u << 30)},
     Definition{"recovery.depth_max", "BRDMA_DEPTH_MAX",
-               "packets that may overtake a missing one before it counts as lost", count<&R::depth_max>(0, 1u << 20)},
+               "packets that may overtake a missing one before it counts as lost", count<&R::depth_max>(0, 1u << 20),
+               kNow},
     Definition{"recovery.age_max_us", "BRDMA_AGE_MAX_US", "time a packet may be missing before it counts as lost",
-               microseconds<&R::age_max>(0, 10 * kSecond)},
+               microseconds<&R::age_max>(0, 10 * kSecond), kNow},
     Definition{"recovery.stall_max_us", "BRDMA_STALL_MAX_US",
                "time the window's base may stand still before its gap counts as lost",
-               microseconds<&R::stall_max>(0, 10 * kSecond)},
+               microseconds<&R::stall_max>(0, 10 * kSecond), kNow},
     Definition{"recovery.adaptive", "BRDMA_ADAPTIVE", "learn these three limits from packets that were only late",
-               adaptive()},
+               adaptive(), kNow},
     Definition{"recovery.depth_ceiling", "BRDMA_DEPTH_CEILING", "as far as depth_max may be learnt",
-               count<&R::depth_ceiling>(0, 1u << 20)},
+               count<&R::depth_ceiling>(0, 1u << 20), kNow},
     Definition{"recovery.time_ceiling_us", "BRDMA_TIME_CEILING_US", "as far as age_max and stall_max may be learnt",
-               microseconds<&R::time_ceiling>(0, 10 * kSecond)},
+               microseconds<&R::time_ceiling>(0, 10 * kSecond), kNow},
     Definition{"recovery.resend_interval_min_us", "BRDMA_RESEND_INTERVAL_MIN_US",
                "a packet is resent at most once in this time, or in a round trip if that is longer",
-               microseconds<&R::resend_interval_min>(0, kSecond)},
+               microseconds<&R::resend_interval_min>(0, kSecond), kNow},
     Definition{"recovery.aggregate_delay_us", "BRDMA_AGGREGATE_DELAY_US",
                "time retransmissions wait for more of them, to leave together",
-               microseconds<&R::aggregate_delay>(0, 100'000)},
+               microseconds<&R::aggregate_delay>(0, 100'000), kNow},
     Definition{"recovery.resend_window", "BRDMA_RESEND_WINDOW",
                "packets sent again and not acknowledged yet; 0: as many as the window allows",
-               count<&R::resend_window>(0, 1u << 20)},
+               count<&R::resend_window>(0, 1u << 20), kNow},
     Definition{"recovery.send_stall_min_us", "BRDMA_SEND_STALL_MIN_US",
                "time the send window may stand still while later packets arrive, at least (or 4 round trips)",
-               microseconds<&R::send_stall_min>(100, 10 * kSecond)},
+               microseconds<&R::send_stall_min>(100, 10 * kSecond), kNow},
     Definition{"recovery.probe_timeout_min_us", "BRDMA_PROBE_TIMEOUT_MIN_US",
                "silence after which the last packet is sent again, at least",
-               microseconds<&R::probe_timeout_min>(10, kSecond)},
+               microseconds<&R::probe_timeout_min>(10, kSecond), kNow},
     Definition{"recovery.retransmit_timeout_min_us", "BRDMA_RETRANSMIT_TIMEOUT_MIN_US",
-               "first retransmission timeout, at least", microseconds<&R::retransmit_timeout_min>(100, 10 * kSecond)},
+               "first retransmission timeout, at least", microseconds<&R::retransmit_timeout_min>(100, 10 * kSecond),
+               kNow},
     Definition{"recovery.ack_packets", "BRDMA_ACK_PACKETS", "packets acknowledged together at most",
-               count<&R::ack_packets>(1, 4096)},
+               count<&R::ack_packets>(1, 4096), kNow},
     Definition{"recovery.ack_delay_us", "BRDMA_ACK_DELAY_US", "time an acknowledgement may wait for more packets",
-               microseconds<&R::ack_delay>(0, 100'000)},
+               microseconds<&R::ack_delay>(0, 100'000), kNow},
     Definition{"recovery.hold_bytes_max", "BRDMA_HOLD_BYTES_MAX",
                "bytes of early packets a queue pair keeps until their turn", count<&R::hold_bytes_max>(0, 1u << 30)},
     Definition{"recovery.standard_window", "BRDMA_STANDARD_WINDOW",
                "packets in flight towards a peer that states no credit",
-               count<&R::standard_window_packets>(1, 1u << 20)},
-    Definition{"device.loopback", "BRDMA_LO", "show brdma_lo even where there are other devices", loopback()},
-    Definition{"device.seed", "BRDMA_SEED", "makes keys and first PSNs repeatable; 0: random", seed()},
+               count<&R::standard_window_packets>(1, 1u << 20), kNow},
+    Definition{"device.loopback", "BRDMA_LO", "show brdma_lo even where there are other devices", loopback(),
+               kNewPrograms},
+    Definition{"device.seed", "BRDMA_SEED", "makes keys and first PSNs repeatable; 0: random", seed(), kNewPrograms},
     Definition{"daemon.path", "BRDMA_DAEMON", "the program brdmad; empty: beside the library, then in PATH",
-               TextSetting{&Settings::daemon_path}},
+               TextSetting{&Settings::daemon_path}, kNewPrograms},
     Definition{"daemon.idle_seconds", "BRDMA_IDLE_SECONDS", "brdmad ends after so long without work; 0: never",
-               idle_seconds()},
+               idle_seconds(), kNewPrograms},
 };
 
 std::optional<std::uint64_t> parse_number(std::string_view text) {
@@ -146,6 +152,18 @@ bool assign_choice(const ChoiceSetting& choice, std::string_view text, Settings&
 }  // namespace
 
 std::span<const Definition> definitions() { return kDefinitions; }
+
+std::string_view name(Applies applies) {
+  constexpr std::array<std::string_view, 3> kNames{"new queue pairs", "now", "new programs"};
+  return kNames[static_cast<std::size_t>(applies)];
+}
+
+const Definition* find_definition(std::string_view key) {
+  for (const Definition& definition : kDefinitions) {
+    if (definition.key == key || definition.key.substr(definition.key.find('.') + 1) == key) return &definition;
+  }
+  return nullptr;
+}
 
 std::string allowed_text(const Definition& definition) {
   if (const auto* number = std::get_if<NumberSetting>(&definition.kind)) {

@@ -29,14 +29,25 @@ struct TextSetting {
   std::string Settings::*member;
 };
 
+// What a change at run time (brdma recovery set) reaches.
+enum class Applies : std::uint8_t {
+  kNewQueuePairs,  // those made from then on
+  kNow,            // running queue pairs too
+  kNewPrograms,    // nothing that runs: files and variables only
+};
+[[nodiscard]] std::string_view name(Applies applies);  // "new queue pairs", "now", "new programs"
+
 struct Definition {
   std::string_view key;       // "table.name" of the TOML file
   std::string_view variable;  // "BRDMA_..."
   std::string_view meaning;
   std::variant<NumberSetting, ChoiceSetting, TextSetting> kind;
+  Applies applies = Applies::kNewQueuePairs;
 };
 
 [[nodiscard]] std::span<const Definition> definitions();
+// By key, with or without its table ("recovery.depth_max", "depth_max"); null: none.
+[[nodiscard]] const Definition* find_definition(std::string_view key);
 [[nodiscard]] std::string allowed_text(const Definition& definition);
 [[nodiscard]] std::string value_text(const Definition& definition, const Settings& settings);
 // Writes `text` into `settings` if it is allowed; else changes nothing.

@@ -98,7 +98,12 @@ Context::Impl::Impl(const DeviceInfo& device_info, io::Lease leased, const Optio
                thread_options.on_hangup = [this] { handle_hangup(); };
                return thread_options;
              }()),
-      pid(getpid()) {}
+      management(shard),
+      pid(getpid()) {
+  if (options.control_thread) {
+    control.start(lease.control_fd, [this](std::string_view line) { return management.answer(line); });
+  }
+}
 
 Result<std::unique_ptr<Context>, ContextError> Context::Impl::make(const DeviceInfo& device, io::Lease lease,
                                                                    const Options& options,
@@ -140,9 +145,10 @@ Context::~Context() {
 Result<std::unique_ptr<Context>, ContextError> Context::open(const DeviceInfo& device, NotificationHandler* handler) {
   auto lease = io::acquire_lease(device);
   if (!lease) return lease.reason();
-  const control::Settings settings = control::load_settings_or_warn();
+  const control::Settings settings = control::load_settings_or_warn(lease.value().settings);
   Impl::Options options;
   options.recovery = settings.recovery;
+  options.control_thread = true;
   options.seed = settings.seed ? *settings.seed : random_seed();
   return Impl::make(device, std::move(lease).value(), options, handler);
 }

@@ -13,7 +13,7 @@
 namespace brdma::io {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 constexpr std::chrono::seconds kTimeout{5};
 constexpr std::size_t kReplyMax = 16u << 20;  // 254 processes with all their counters are under 1 MiB
@@ -33,7 +33,7 @@ Result<std::string, ContextError> read_line(int fd, Deadline deadline) {
 
 }  // namespace
 
-Result<json, ContextError> query_daemon(const json& request) {
+Result<json, ContextError> query_daemon(const nlohmann::json& request) {
   const Deadline deadline = std::chrono::steady_clock::now() + kTimeout;
   auto connected = connect_to_daemon(deadline);
   if (!connected) {
@@ -42,7 +42,7 @@ Result<json, ContextError> query_daemon(const json& request) {
                         "no brdmad runs in this network namespace: the first program that opens a device starts it"};
   }
   const int fd = connected.value().get();
-  const std::string line = request.dump(-1, ' ', true, json::error_handler_t::replace) + "\n";
+  const std::string line = request.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
   if (const Status sent = send_all(fd, line.data(), line.size(), deadline); !sent.ok()) {
     return ContextError{sent.error(), "brdmad closed the connection"};
   }

@@ -12,6 +12,6 @@
 namespace brdma::io {
 
 // Errors: ENOENT no brdmad runs in this network namespace; ETIMEDOUT; EPROTO; else what brdmad answered.
-[[nodiscard]] Result<nlohmann::json, ContextError> query_daemon(const nlohmann::json& request);
+[[nodiscard]] Result<nlohmann::ordered_json, ContextError> query_daemon(const nlohmann::json& request);
 
 }  // namespace brdma::io

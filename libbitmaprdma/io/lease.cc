@@ -43,12 +43,10 @@ LeaseList& leases() {
 }
 
 bool peer_open(int control_fd) {
-  std::array<char, 512> ignored{};
-  for (;;) {
-    const ssize_t got = ::recv(control_fd, ignored.data(), ignored.size(), MSG_DONTWAIT);
-    if (got > 0 || (got < 0 && errno == EINTR)) continue;  // a repeated answer of a restarted worker
-    return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+  pollfd end{control_fd, POLLRDHUP, 0};  // what waits there to be read is io/control_thread.h's
+  while (::poll(&end, 1, 0) < 0 && errno == EINTR) {
   }
+  return end.revents == 0;
 }
 
 // Replaces the socket behind `fd` by one that nobody sends to, in one step: another thread may be using the number.
@@ -189,6 +187,7 @@ Result<Lease, ContextError> acquire_lease(const DeviceInfo& device) {
   lease.dual_stack = answer.reply.dual_stack != 0;
   lease.slot = answer.reply.slot;
   lease.slot_bits = answer.reply.slot_bits;
+  lease.settings = get_text(answer.reply.settings);
   lease.socket_fd = answer.socket.release();
   lease.control_fd = connection.release();
   remember(lease.socket_fd, lease.control_fd);
@@ -209,6 +208,7 @@ Lease& Lease::operator=(Lease&& other) noexcept {
   std::swap(slot_bits, other.slot_bits);
   std::swap(statistics, other.statistics);
   std::swap(control_fd, other.control_fd);
+  std::swap(settings, other.settings);
   std::swap(mapping_, other.mapping_);
   return *this;
 }

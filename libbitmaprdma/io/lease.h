@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "base/result.h"
 #include "bitmaprdma/context.h"
@@ -27,6 +28,7 @@ struct Lease {
   std::uint32_t slot_bits = 8;
   Statistics* statistics = nullptr;  // zeroed; shared with brdmad, which adds it to the device's totals at the end
   int control_fd = -1;               // connection to brdmad: the lease lives as long as this end is open
+  std::string settings;              // set at run time for the device: lines `key=value`
 
   Lease() = default;
   ~Lease();

@@ -2,8 +2,9 @@
 //
 // One socket serves two languages; the first byte tells which:
 //   'B'  a LeaseRequest, answered by a LeaseReply with two descriptors attached (receive socket, statistics page) when
-//        error is 0. The connection then stays open for the lease's life. Whatever brdmad writes after the first reply
-//        is to be ignored (a restarted worker repeats an answer that may have been lost).
+//        error is 0. The connection then stays open for the lease's life, and brdmad asks the process over it: one
+//        JSON object a line, an empty line before it, answered by one on one line (io/management.h). Other lines are
+//        to be ignored by both (a restarted worker repeats a reply that may have been lost, or sees half an answer).
 //   '{'  a JSON object on one line, answered by one on one line; any number of them.
 // Numbers in host order: both ends are on one machine. Text is NUL-terminated and cut to fit.
 // Versioned by kLeaseVersion (a change of either struct) and, for the statistics page, by its layout hash.
@@ -22,11 +23,13 @@ namespace brdma::io {
 
 inline constexpr std::string_view kDaemonName = "brdmad";  // abstract: a NUL byte stands before it in sun_path
 inline constexpr std::uint32_t kLeaseMagic = 0x4C445242;   // "BRDL" in memory
-inline constexpr std::uint16_t kLeaseVersion = 1;
+inline constexpr std::uint16_t kLeaseVersion = 2;
 inline constexpr std::uint32_t kSlotBits = 8;
 inline constexpr std::uint32_t kSlotCount = 1u << kSlotBits;
 inline constexpr std::uint32_t kFirstLeasableSlot = 2;  // 0 and 1 hold QP 0 and QP 1, which are the daemon's
 inline constexpr std::size_t kQueryLineMax = 64 * 1024;
+inline constexpr std::size_t kSettingsMax = 2048;
+inline constexpr std::size_t kManagementAnswerMax = 15u << 20;  // of one process; longer lists are cut
 
 struct LeaseRequest {
   std::uint32_t magic = kLeaseMagic;
@@ -50,11 +53,12 @@ struct LeaseReply {
   std::uint32_t slot = 0;
   std::uint32_t dual_stack = 0;
   std::uint64_t lease_id = 0;
-  std::array<char, 512> message{};  // what is wrong and what to do, when error is not 0
+  std::array<char, 512> message{};            // what is wrong and what to do, when error is not 0
+  std::array<char, kSettingsMax> settings{};  // set at run time for the device: lines `key=value`
 };
 
 static_assert(std::is_trivially_copyable_v<LeaseRequest> && sizeof(LeaseRequest) == 112);
-static_assert(std::is_trivially_copyable_v<LeaseReply> && sizeof(LeaseReply) == 544);
+static_assert(std::is_trivially_copyable_v<LeaseReply> && sizeof(LeaseReply) == 2592);
 
 // The memory behind the statistics descriptor: sealed against resizing, one page or more.
 struct StatisticsPage {

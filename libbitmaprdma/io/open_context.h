@@ -8,7 +8,9 @@
 #include "base/config.h"
 #include "base/result.h"
 #include "bitmaprdma/context.h"
+#include "io/control_thread.h"
 #include "io/lease.h"
+#include "io/management.h"
 #include "io/progress_thread.h"
 #include "io/receive_socket.h"
 #include "io/shard.h"
@@ -24,6 +26,7 @@ struct Context::Impl {
     io::ReceiveSocketOptions receive;
     bool progress_thread = true;  // false: only calls make progress
     io::ProgressThread::Options thread;
+    bool control_thread = false;  // brdmad is at the other end of the lease, and may ask
   };
   // Error: no socket to send from.
   static Result<std::unique_ptr<Context>, ContextError> make(const DeviceInfo& device, io::Lease lease,
@@ -42,6 +45,8 @@ struct Context::Impl {
   io::Shard shard;
   bool thread_wanted;
   io::ProgressThread thread;
+  io::Management management;
+  io::ControlThread control;  // after all that it asks: it stops first
   int pid;
 };
 

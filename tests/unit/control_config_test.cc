@@ -28,7 +28,7 @@ class ConfigTest : public testing::Test {
     std::string pattern = testing::TempDir() + "brdma-config-XXXXXX";
     ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
     folder_ = pattern;
-    places_ = {folder_ + "/system.toml", folder_ + "/user.toml", &variable};
+    places_ = {folder_ + "/system.toml", folder_ + "/user.toml", &variable, {}};
     variables.clear();
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }

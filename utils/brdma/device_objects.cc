@@ -1,10 +1,12 @@
 // `brdma dev`, `link`, `resource`, `statistic`: the RDMA devices of this network namespace and what uses them.
 // Devices are read from the system; who uses them, and their counters, are asked of brdmad where one runs.
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "io/daemon_client.h"
 #include "io/netdev.h"
 #include "objects.h"
+#include "process_rows.h"
 
 namespace brdma {
 namespace {
@@ -75,7 +78,7 @@ std::vector<DeviceInfo> devices_or_reason(const Filter& filter) {
 }
 
 // The daemon's answer; nothing if none runs here.
-std::optional<nlohmann::json> ask_daemon(const char* query) {
+std::optional<Json> ask_daemon(const char* query) {
   const auto answer = io::query_daemon({{"query", query}});
   if (answer.ok()) return answer.value();
   if (answer.reason().error == ENOENT) {
@@ -98,6 +101,21 @@ Json address_list(const DeviceInfo& device) {
     list.push_back(text);
   }
   return list;
+}
+
+// "[show] qp [show]" in front, and takes it.
+bool takes_queue_pairs(Invocation& invocation) {
+  Words& words = invocation.words;
+  while (!words.empty() && take_style_option(words, invocation.style)) {
+  }
+  constexpr std::array<std::string_view, 2> kShow{"show", "list"};
+  if (!words.empty() && find_word(words.peek(), kShow) >= 0) words.take();
+  const bool pairs = !words.empty() && words.peek() == "qp";
+  if (pairs) {
+    words.take();
+    if (!words.empty() && find_word(words.peek(), kShow) >= 0) words.take();
+  }
+  return pairs;
 }
 
 }  // namespace
@@ -146,8 +164,18 @@ int link_object(Invocation& invocation) {
   return 0;
 }
 
-// `statistic show [link NAME]`: each device's counters; with -d each process's too.
+// `statistic show [link NAME]`: each device's counters; with -d each process's too. `statistic show qp`: each queue
+// pair's.
 int statistic_object(Invocation& invocation) {
+  if (takes_queue_pairs(invocation)) {
+    Target target;
+    Words& words = invocation.words;
+    while (!words.empty()) {
+      if (take_style_option(words, invocation.style) || take_target(words, target)) continue;
+      throw UsageError("expected: brdma statistic [show] qp [dev DEV] [lqpn N]");
+    }
+    return show_rows({{"query", "queue_pair_statistics"}}, target, Json::object(), "link", invocation.style);
+  }
   const Filter filter = parse_show(invocation, "statistic");
   const auto answer = ask_daemon("statistics");
   std::vector<Record> records;
@@ -175,52 +203,97 @@ int statistic_object(Invocation& invocation) {
   return 0;
 }
 
-// `resource show`: contexts per device; `resource show ctx`: who has them.
-int resource_object(Invocation& invocation) {
-  Words& words = invocation.words;
-  constexpr std::array<std::string_view, 2> kShow{"show", "list"};
-  while (!words.empty() && take_style_option(words, invocation.style)) {
+namespace {
+
+// What the processes of one device have, summed: cq, qp, mr. Those that do not answer count nothing; told on standard
+// error.
+std::map<std::string, Json> objects_by_device(const Target& target, const OutputStyle& style, int& failed) {
+  std::map<std::string, Json> sums;
+  const auto reply = ask_processes({{"query", "resource"}, {"what", "objects"}}, target);
+  if (!reply) return sums;
+  for (const auto& [record, answer] : process_answers(*reply, style, failed)) {
+    Json& sum = sums.try_emplace(answer.at("device"), Json::object()).first->second;
+    const auto add = [&sum](const char* key, std::uint64_t n) { sum[key] = sum.value(key, std::uint64_t{0}) + n; };
+    for (const char* key : {"cq", "qp", "mr", "state_bytes"}) add(key, answer.at(key).get<std::uint64_t>());
+    add("ctx", 1);
   }
-  if (!words.empty() && find_word(words.peek(), kShow) >= 0) words.take();
-  bool contexts = false;
-  Filter filter;
-  while (!words.empty()) {
-    if (take_style_option(words, invocation.style)) continue;
-    if (words.peek() == "ctx") {
-      words.take();
-      contexts = true;
-    } else if (words.peek() == "help") {
-      throw UsageError("expected: brdma resource [show [ctx] [dev NAME]]");
-    } else if (words.peek() == "qp" || words.peek() == "cq" || words.peek() == "mr" || words.peek() == "cm_id") {
-      throw UsageError("resource show " + words.peek() + " is not in this version: brdmad knows contexts (ctx)");
-    } else {
-      take_filter_word(words, filter);
+  return sums;
+}
+
+int show_objects(const Target& target, const OutputStyle& style) {
+  int failed = 0;
+  const std::vector<DeviceInfo> devices = devices_or_reason({target.device});
+  const auto sums = objects_by_device(target, style, failed);
+  std::vector<Record> records;
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    if (!target.device.empty() && target.device != devices[i].name) continue;
+    Record record{std::to_string(i) + ": " + devices[i].name + ":", {}};
+    if (style.json) record.fields = {{"ifindex", i}, {"ifname", devices[i].name}};
+    const auto sum = sums.find(devices[i].name);
+    for (const char* key : {"cq", "qp", "mr", "ctx", "state_bytes"}) {
+      record.fields[key] = sum == sums.end() ? Json(0) : sum->second.at(key);
     }
+    records.push_back(std::move(record));
   }
-  const std::vector<DeviceInfo> devices = devices_or_reason(filter);
+  print_records(records, style);
+  return failed == 0 ? 0 : 1;
+}
+
+int show_contexts(const Target& target, const OutputStyle& style) {
+  const std::vector<DeviceInfo> devices = devices_or_reason({target.device});
   const auto answer = ask_daemon("leases");
   const Json leases = answer ? Json(answer->at("leases")) : Json::array();
   std::vector<Record> records;
   for (std::size_t i = 0; i < devices.size(); ++i) {
-    if (!filter.matches(devices[i].name)) continue;
-    std::size_t count = 0;
+    if (!target.device.empty() && target.device != devices[i].name) continue;
     for (const Json& lease : leases) {
       if (lease.at("device") != devices[i].name) continue;
-      ++count;
-      if (!contexts) continue;
       Record record{"dev " + devices[i].name, {}};
-      if (invocation.style.json) record.fields = {{"ifindex", i}, {"ifname", devices[i].name}};
+      if (style.json) record.fields = {{"ifindex", i}, {"ifname", devices[i].name}};
       record.fields.update({{"ctxn", lease.at("slot")}, {"pid", lease.at("pid")}, {"comm", lease.at("comm")}});
       records.push_back(std::move(record));
     }
-    if (contexts) continue;
-    Record record{std::to_string(i) + ": " + devices[i].name + ":", {}};
-    if (invocation.style.json) record.fields = {{"ifindex", i}, {"ifname", devices[i].name}};
-    record.fields["ctx"] = count;
-    records.push_back(std::move(record));
   }
-  print_records(records, invocation.style);
+  print_records(records, style);
   return 0;
+}
+
+constexpr const char* kResourceUsage =
+    "expected: brdma resource [show [ctx|qp|cq|mr] [dev DEV] [lqpn N] [KEY VALUE]...]; KEY is one of those shown";
+
+}  // namespace
+
+// `resource show`: how much of what each device has; `resource show qp|cq|mr`: each of them; `ctx`: who has contexts.
+int resource_object(Invocation& invocation) {
+  Words& words = invocation.words;
+  constexpr std::array<std::string_view, 2> kShow{"show", "list"};
+  constexpr std::array<std::string_view, 5> kWhat{"ctx", "qp", "cq", "mr", "cm_id"};
+  while (!words.empty() && take_style_option(words, invocation.style)) {
+  }
+  if (!words.empty() && find_word(words.peek(), kShow) >= 0) words.take();
+  while (!words.empty() && take_style_option(words, invocation.style)) {
+  }
+  std::string what;
+  if (!words.empty() && std::find(kWhat.begin(), kWhat.end(), words.peek()) != kWhat.end()) what = words.take();
+  if (what == "cm_id") throw UsageError("resource show cm_id is not in this version");
+  Target target;
+  Json filters = Json::object();
+  while (!words.empty()) {
+    if (take_style_option(words, invocation.style) || take_target(words, target)) continue;
+    const std::string word = words.take();
+    if (word == "help") throw UsageError(kResourceUsage);
+    if (word.starts_with("brdma_")) {
+      target.device = word.substr(0, word.find('/'));
+    } else if (what == "qp" || what == "cq" || what == "mr") {
+      filters[word] = words.take_value(word);
+    } else {
+      throw UsageError(kResourceUsage);
+    }
+  }
+  if (what.empty()) return show_objects(target, invocation.style);
+  if (what == "ctx") return show_contexts(target, invocation.style);
+  return show_rows({{"query", "resource"}, {"what", what}}, target, filters, what == "qp" ? "link" : "dev",
+                   invocation.style);
 }
 
 }  // namespace brdma

@@ -1,4 +1,4 @@
-// `brdma system` and `brdma recovery`: versions, every setting with where its value comes from, the daemon's end.
+// `brdma system`: versions, every setting with where its value comes from, the daemon's end.
 
 #include <array>
 #include <cerrno>
@@ -12,6 +12,7 @@
 #include "io/daemon_client.h"
 #include "objects.h"
 #include "programs.h"
+#include "settings_report.h"
 
 namespace brdma {
 namespace {
@@ -29,32 +30,6 @@ std::vector<std::string> parse_show(Invocation& invocation) {
     first = false;
   }
   return rest;
-}
-
-// Settings whose key begins with `prefix`. Exit code 1 when a file or variable has a bad value.
-int print_settings(std::string_view prefix, const OutputStyle& style) {
-  const control::LoadedSettings loaded = control::load_settings();
-  std::vector<Record> records;
-  for (const control::SettingReport& report : loaded.reports) {
-    if (!report.key.starts_with(prefix)) continue;
-    const std::string source{control::name(report.source)};
-    Record record;
-    if (style.json) {
-      record.fields = {{"key", report.key},        {"value", report.value},       {"source", source},
-                       {"where", report.where},    {"variable", report.variable}, {"allowed", report.allowed},
-                       {"meaning", report.meaning}};
-    } else {
-      record.fields[std::string{report.key}] = report.value.empty() ? "\"\"" : report.value;
-      record.fields["source"] = report.where.empty() ? source : source + " (" + report.where + ")";
-      if (style.details > 0) {
-        record.fields.update({{"variable", report.variable}, {"allowed", report.allowed}, {"meaning", report.meaning}});
-      }
-    }
-    records.push_back(std::move(record));
-  }
-  print_records(records, style);
-  for (const std::string& error : loaded.errors) std::fprintf(stderr, "brdma: %s\n", error.c_str());
-  return loaded.errors.empty() ? 0 : 1;
 }
 
 std::string library_or_none() {
@@ -87,6 +62,31 @@ int shut_down(Invocation& invocation) {
 
 }  // namespace
 
+int print_settings(std::string_view prefix, const OutputStyle& style) {
+  const control::LoadedSettings loaded = control::load_settings();
+  std::vector<Record> records;
+  for (const control::SettingReport& report : loaded.reports) {
+    if (!report.key.starts_with(prefix)) continue;
+    const std::string source{control::name(report.source)};
+    Record record;
+    if (style.json) {
+      record.fields = {{"key", report.key},        {"value", report.value},       {"source", source},
+                       {"where", report.where},    {"variable", report.variable}, {"allowed", report.allowed},
+                       {"meaning", report.meaning}};
+    } else {
+      record.fields[std::string{report.key}] = report.value.empty() ? "\"\"" : report.value;
+      record.fields["source"] = report.where.empty() ? source : source + " (" + report.where + ")";
+      if (style.details > 0) {
+        record.fields.update({{"variable", report.variable}, {"allowed", report.allowed}, {"meaning", report.meaning}});
+      }
+    }
+    records.push_back(std::move(record));
+  }
+  print_records(records, style);
+  for (const std::string& error : loaded.errors) std::fprintf(stderr, "brdma: %s\n", error.c_str());
+  return loaded.errors.empty() ? 0 : 1;
+}
+
 int system_object(Invocation& invocation) {
   Words& first = invocation.words;
   while (!first.empty() && take_style_option(first, invocation.style)) {
@@ -105,13 +105,6 @@ int system_object(Invocation& invocation) {
   record.fields["brdmad"] = answer.ok() ? Json(answer.value()) : Json(nullptr);
   print_records({record}, invocation.style);
   return 0;
-}
-
-int recovery_object(Invocation& invocation) {
-  if (!parse_show(invocation).empty()) {
-    throw UsageError("expected: brdma recovery [show]. Set values in the files or variables: 'brdma recovery show -d'");
-  }
-  return print_settings("recovery.", invocation.style);
 }
 
 }  // namespace brdma

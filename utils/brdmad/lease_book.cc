@@ -64,6 +64,7 @@ bool LeaseBook::answer(std::uint32_t slot, int connection) {
   reply.slot = slot;
   reply.dual_stack = group_.dual_stack ? 1 : 0;
   reply.lease_id = state_.slots[slot].lease_id;
+  io::put_text(reply.settings, device_settings(state_, io::get_text(state_.slots[slot].device)));
   const std::array<int, 2> descriptors{group_.sockets[slot].get(), pages_[slot].fd()};
   return send_reply(connection, reply, &descriptors);
 }

@@ -40,6 +40,10 @@ class LeaseBook {
   [[nodiscard]] std::vector<Adopted> adopt(KeptLeases& kept);
 
   [[nodiscard]] const SharedState& state() const { return state_; }
+  // For the programs that lease `device` from now on. False: no room.
+  [[nodiscard]] bool set_settings(std::string_view device, std::string_view text) {
+    return set_device_settings(state_, device, text);
+  }
   [[nodiscard]] Statistics statistics(std::uint32_t slot) const { return pages_[slot].read(); }
 
  private:

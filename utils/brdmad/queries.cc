@@ -14,12 +14,6 @@
 namespace brdma::daemon {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-Json error_json(const ContextError& reason) {
-  return {{"error", {{"errno", reason.error}, {"message", reason.message}}}};
-}
-
 Json version(const QueryContext& context) {
   return {{"version", BRDMA_VERSION},
           {"lease_protocol", io::kLeaseVersion},
@@ -36,16 +30,6 @@ Json config(const QueryContext& context) {
           {"dual_stack", context.dual_stack},
           {"system", context.options.system},
           {"idle_seconds", context.options.idle_seconds}};
-}
-
-Json lease_json(std::uint32_t slot, const SlotRecord& record) {
-  return {{"pid", record.pid},
-          {"comm", std::string(io::get_text(record.program))},
-          {"device", std::string(io::get_text(record.device))},
-          {"slot", slot},
-          {"uid", record.uid},
-          {"lease_id", record.lease_id},
-          {"since_unix_ns", record.since_unix_ns}};
 }
 
 // Calls f(slot, record) for each lease.
@@ -115,10 +99,26 @@ Json answer(const QueryContext& context, const Json& request, bool& shut_down) {
   if (query == "config") return config(context);
   if (query == "leases") return leases(context);
   if (query == "statistics") return statistics(context);
-  return error_json({EINVAL, "no such query; there are: version config leases statistics shutdown"});
+  return error_json({EINVAL,
+                     "no such query; there are: version config leases statistics recovery recovery_set resource "
+                     "queue_pair_statistics shutdown"});
 }
 
 }  // namespace
+
+Json error_json(const ContextError& reason) {
+  return {{"error", {{"errno", reason.error}, {"message", reason.message}}}};
+}
+
+Json lease_json(std::uint32_t slot, const SlotRecord& record) {
+  return {{"pid", record.pid},
+          {"comm", std::string(io::get_text(record.program))},
+          {"device", std::string(io::get_text(record.device))},
+          {"slot", slot},
+          {"uid", record.uid},
+          {"lease_id", record.lease_id},
+          {"since_unix_ns", record.since_unix_ns}};
+}
 
 bool may_use(const Options& options, std::uint32_t uid) { return options.system || uid == ::geteuid(); }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
@@ -9,6 +10,8 @@
 #include "options.h"
 
 namespace brdma::daemon {
+
+using Json = nlohmann::ordered_json;
 
 struct QueryContext {
   const Options& options;
@@ -24,6 +27,10 @@ struct QueryAnswer {
 
 // Errors are answered as {"error":{"errno":N,"message":"..."}}: EINVAL not JSON or no such query, EACCES, EBUSY.
 [[nodiscard]] QueryAnswer answer_query(const QueryContext& context, std::string_view line);
+
+// What answers are made of.
+[[nodiscard]] Json error_json(const ContextError& reason);
+[[nodiscard]] Json lease_json(std::uint32_t slot, const SlotRecord& record);
 
 // Who may have a lease of, or ask, the daemon of this user.
 [[nodiscard]] bool may_use(const Options& options, std::uint32_t uid);

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "management.h"
 #include "queries.h"
 
 namespace brdma::daemon {
@@ -18,6 +19,11 @@ constexpr std::chrono::seconds kFirstRequestMax{10};
 constexpr std::size_t kReadBytes = 4096;
 
 using ErrorCode = boost::system::error_code;
+
+// A question is short and the client reads at once: what does not fit its buffer is not sent.
+bool send_line(int fd, std::string_view text) {
+  return ::send(fd, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(text.size());
+}
 
 }  // namespace
 
@@ -37,8 +43,14 @@ void Session::start() {
   read_more();
 }
 
-void Session::resume_lease(std::uint32_t slot) {
-  slot_ = slot;
+void Session::resume_lease(std::uint32_t slot) { begin_lease(slot); }
+
+void Session::begin_lease(std::uint32_t slot) {
+  input_.clear();
+  link_ = std::make_shared<LeaseLink>(slot, [weak = weak_from_this()](std::string_view text) {
+    const auto self = weak.lock();
+    return self != nullptr && !self->ended_ && send_line(self->socket_.native_handle(), text);
+  });
   watch_lease();
 }
 
@@ -86,19 +98,22 @@ void Session::handle_lease_request() {
     spdlog::warn("no lease for {} (pid {}): {}", io::get_text(request.program), pid_, granted.reason().message);
     return end();
   }
-  slot_ = granted.value();
-  spdlog::info("{} (pid {}, uid {}) leases slot {} for {}", io::get_text(request.program), pid_, uid_, *slot_,
+  spdlog::info("{} (pid {}, uid {}) leases slot {} for {}", io::get_text(request.program), pid_, uid_, granted.value(),
                io::get_text(request.device));
-  watch_lease();
+  begin_lease(granted.value());
 }
 
-// A client of a lease has nothing more to say: input is thrown away, its end is the lease's end.
+// A client of a lease says nothing unasked; its end is the lease's end.
 void Session::watch_lease() {
-  input_.resize(kReadBytes);
-  socket_.async_read_some(asio::buffer(input_), [self = shared_from_this()](ErrorCode error, std::size_t) {
-    if (error) return self->end();
-    self->watch_lease();
-  });
+  const std::size_t had = input_.size();
+  input_.resize(had + kReadBytes);
+  socket_.async_read_some(asio::buffer(input_.data() + had, kReadBytes),
+                          [self = shared_from_this(), had](ErrorCode error, std::size_t bytes) {
+                            self->input_.resize(had + bytes);
+                            if (error) return self->end();
+                            self->link_->take_lines(self->input_);
+                            self->watch_lease();
+                          });
 }
 
 void Session::answer_next_line() {
@@ -108,10 +123,18 @@ void Session::answer_next_line() {
   const std::string line = input_.substr(0, line_end);
   input_.erase(0, line_end + 1);
   spdlog::debug("uid {} asks: {}", uid_, line);
+  const bool begun = begin_management(host_, uid_, line, [self = shared_from_this()](std::string answer) {
+    if (!self->ended_) self->write_answer(std::move(answer), false);
+  });
+  if (begun) return;
   QueryAnswer answer = answer_query({host_.options(), host_.book(), host_.dual_stack(), uid_}, line);
-  output_ = std::move(answer.line);
+  write_answer(std::move(answer.line), answer.shutdown);
+}
+
+void Session::write_answer(std::string line, bool shutdown) {
+  output_ = std::move(line);
   asio::async_write(socket_, asio::buffer(output_),
-                    [self = shared_from_this(), shutdown = answer.shutdown](ErrorCode error, std::size_t) {
+                    [self = shared_from_this(), shutdown](ErrorCode error, std::size_t) {
                       if (shutdown) return self->host_.shut_down();
                       if (error) return self->end();
                       if (self->input_.empty()) return self->read_more();
@@ -123,7 +146,10 @@ void Session::end() {
   if (ended_) return;
   ended_ = true;
   first_request_.cancel();
-  if (slot_) host_.book().end(*slot_);
+  if (link_) {
+    link_->end();
+    host_.book().end(link_->slot());
+  }
   ErrorCode ignored;
   socket_.close(ignored);
   host_.session_ended(this);

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "lease_book.h"
+#include "lease_link.h"
 #include "options.h"
 
 namespace brdma::daemon {
@@ -25,6 +26,8 @@ struct SessionHost {
   virtual bool dual_stack() = 0;
   virtual void session_ended(Session* session) = 0;  // may destroy it once its handlers are done
   virtual void shut_down() = 0;
+  virtual asio::io_context& context() = 0;
+  virtual std::shared_ptr<LeaseLink> link(std::uint32_t slot) = 0;  // null: nobody has that slot
 };
 
 class Session : public std::enable_shared_from_this<Session> {
@@ -34,12 +37,15 @@ class Session : public std::enable_shared_from_this<Session> {
 
   void start();                           // a new connection
   void resume_lease(std::uint32_t slot);  // one that an earlier worker made into a lease
+  [[nodiscard]] const std::shared_ptr<LeaseLink>& link() const { return link_; }  // null: no lease
 
  private:
   void read_more();
   void handle_input(std::size_t bytes);
   void handle_lease_request();
   void answer_next_line();
+  void write_answer(std::string line, bool shutdown);
+  void begin_lease(std::uint32_t slot);
   void watch_lease();
   void end();
 
@@ -48,7 +54,7 @@ class Session : public std::enable_shared_from_this<Session> {
   asio::steady_timer first_request_;
   std::string input_, output_;
   std::uint32_t uid_ = 0, pid_ = 0;
-  std::optional<std::uint32_t> slot_;
+  std::shared_ptr<LeaseLink> link_;
   bool ended_ = false;
 };
 

@@ -35,4 +35,22 @@ void add_ended(SharedState& state, std::string_view device, const Statistics& st
   control::accumulate(found->ended, statistics);
 }
 
+std::string_view device_settings(const SharedState& state, std::string_view device) {
+  for (std::size_t i = 0; i < state.settings_count; ++i) {
+    if (io::get_text(state.settings[i].device) == device) return io::get_text(state.settings[i].text);
+  }
+  return {};
+}
+
+bool set_device_settings(SharedState& state, std::string_view device, std::string_view text) {
+  if (text.size() >= io::kSettingsMax) return false;
+  std::size_t at = 0;
+  while (at < state.settings_count && io::get_text(state.settings[at].device) != device) ++at;
+  if (at == kDevicesMax) return false;
+  io::put_text(state.settings[at].text, text);
+  io::put_text(state.settings[at].device, device);
+  state.settings_count = std::max(state.settings_count, static_cast<std::uint32_t>(at + 1));
+  return true;
+}
+
 }  // namespace brdma::daemon

@@ -38,6 +38,12 @@ struct DeviceTotals {
   Statistics ended;  // of leases that ended
 };
 
+// What was set at run time for a device, for the programs that start later: lines `key=value`.
+struct DeviceSettings {
+  std::array<char, 64> device{};
+  std::array<char, io::kSettingsMax> text{};
+};
+
 struct SharedState {
   std::array<SlotRecord, io::kSlotCount> slots{};
   std::uint64_t lease_count = 0;   // ever; the last lease's id
@@ -46,6 +52,8 @@ struct SharedState {
   std::uint64_t management_datagrams = 0;  // for QP 0 and 1; nobody answers them yet
   std::uint32_t device_count = 0;
   std::array<DeviceTotals, kDevicesMax> devices{};
+  std::uint32_t settings_count = 0;
+  std::array<DeviceSettings, kDevicesMax> settings{};
 };
 
 // The free slot that `uid` may have whose last lease ended longest ago, so that late packets of a dead queue pair find
@@ -56,5 +64,9 @@ struct SharedState {
 
 // Adds to the totals of `device`; devices beyond kDevicesMax share the last entry, named "(others)".
 void add_ended(SharedState& state, std::string_view device, const Statistics& statistics);
+
+// What is set for `device`, "" where nothing is. set_device_settings: false where there is no room.
+[[nodiscard]] std::string_view device_settings(const SharedState& state, std::string_view device);
+[[nodiscard]] bool set_device_settings(SharedState& state, std::string_view device, std::string_view text);
 
 }  // namespace brdma::daemon

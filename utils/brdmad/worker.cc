@@ -44,6 +44,8 @@ class Worker final : public SessionHost {
   bool dual_stack() override { return inheritance_.group.dual_stack; }
   void session_ended(Session* session) override;
   void shut_down() override;
+  asio::io_context& context() override { return context_; }
+  std::shared_ptr<LeaseLink> link(std::uint32_t slot) override;
 
   std::shared_ptr<Session> add_session(stream_protocol::socket socket);
   void accept();
@@ -91,6 +93,13 @@ void Worker::discard_management(std::size_t qp) {
 void Worker::session_ended(Session* session) {
   sessions_.erase(session);
   watch_idleness();
+}
+
+std::shared_ptr<LeaseLink> Worker::link(std::uint32_t slot) {
+  for (const auto& [key, session] : sessions_) {
+    if (session->link() != nullptr && session->link()->slot() == slot) return session->link();
+  }
+  return nullptr;
 }
 
 void Worker::shut_down() {

@@ -1,0 +1,199 @@
+#include "control/report.h"
+
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "control/definitions.h"
+
+namespace brdma::control {
+namespace {
+
+constexpr std::string_view kRecoveryTable = "recovery.";
+
+std::string_view state_name(QpState state) {
+  constexpr std::array<std::string_view, 7> kNames{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+  return kNames[static_cast<std::size_t>(state)];
+}
+
+std::string_view type_name(QpType type) {
+  switch (type) {
+    case QpType::kRc:
+      return "RC";
+    case QpType::kUc:
+      return "UC";
+    case QpType::kUd:
+      return "UD";
+  }
+  return "?";
+}
+
+// What it speaks now: bitmap mode may be wanted and not agreed on.
+std::string_view mode_in_use(const QueuePairReport& report) {
+  if (report.recovery.mode == RecoveryMode::kGoBackN) return "gobackn";
+  return report.bitmap_agreed ? "bitmap" : "standard";
+}
+
+double microseconds(Duration duration) { return static_cast<double>(duration.ns()) / 1000; }
+
+Json value_json(const Definition& definition, const Settings& settings) {
+  if (const auto* number = std::get_if<NumberSetting>(&definition.kind)) return number->get(settings);
+  const std::string text = value_text(definition, settings);
+  if (text == "true" || text == "false") return text == "true";
+  return text;
+}
+
+Json bitmap_json(const BitmapReport& bitmap) {
+  return {{"mode", bitmap.segmented ? "segmented" : "base"},
+          {"base", bitmap.base},
+          {"extension", bitmap.extension},
+          {"segment", bitmap.segment},
+          {"window", bitmap.window},
+          {"length", bitmap.length},
+          {"segments", bitmap.segments},
+          {"bytes", bitmap.bytes}};
+}
+
+// As the files and variables write it.
+std::string spelled(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+}  // namespace
+
+Json recovery_json(const RecoveryConfig& config) {
+  Settings settings;
+  settings.recovery = config;
+  Json object = Json::object();
+  for (const Definition& definition : definitions()) {
+    if (definition.key.starts_with(kRecoveryTable)) {
+      object[std::string(definition.key)] = value_json(definition, settings);
+    }
+  }
+  return object;
+}
+
+Json queue_pair_json(const QueuePairReport& report) {
+  return {{"lqpn", report.qpn},
+          {"rqpn", report.peer_qpn},
+          {"type", type_name(report.type)},
+          {"state", state_name(report.state)},
+          {"rq-psn", report.receive_next.value()},
+          {"sq-psn", report.send_next.value()},
+          {"pdn", report.pd},
+          {"mode", mode_in_use(report)},
+          {"local", address_text(report.local)},
+          {"peer", address_text(report.peer)},
+          {"path_mtu", report.path_mtu},
+          {"peer_window", report.peer_window},
+          {"send_bitmap", bitmap_json(report.send_bitmap)},
+          {"receive_bitmap", bitmap_json(report.receive_bitmap)},
+          {"send_base", report.send_base.value()},
+          {"unacked", report.unacked},
+          {"retransmit_pending", report.pending},
+          {"flight_pkts", report.flight_packets},
+          {"flight_bytes", report.flight_bytes},
+          {"congestion_bytes", report.congestion_bytes},
+          {"work_requests", report.work_requests},
+          {"srtt_us", microseconds(report.srtt)},
+          {"rnr_wait", report.waits_for_receiver},
+          {"receive_highest", report.receive_highest.value()},
+          {"gaps", report.gaps},
+          {"early_pkts", report.early_packets},
+          {"held_bytes", report.held_bytes},
+          {"receives", report.receives},
+          {"depth_limit", report.limits.depth_max},
+          {"age_limit_us", microseconds(report.limits.age_max)},
+          {"stall_limit_us", microseconds(report.limits.stall_max)},
+          {"state_bytes", report.state_bytes},
+          {"own_settings", report.own_recovery}};
+}
+
+Json queue_pair_statistics_json(const QueuePairReport& report) {
+  Json object = {{"lqpn", report.qpn}};
+  for (std::size_t i = 0; i < kQpCounterCount; ++i) {
+    object[std::string(kQpCounterNames[i])] = report.statistics.counters[i];
+  }
+  return object;
+}
+
+Json completion_queue_json(const CompletionQueueReport& report) {
+  return {{"cqn", report.number}, {"cqe", report.entries}, {"waiting", report.waiting}, {"users", report.queue_pairs}};
+}
+
+Json memory_region_json(const MemoryRegion& region) {
+  return {{"mrn", region.key},      {"lkey", region.key},       {"rkey", region.key},     {"iova", region.iova},
+          {"mrlen", region.length}, {"pdn", region.pd->number}, {"access", region.access}};
+}
+
+std::string check_changes(const Json& changes) {
+  if (!changes.is_object() || changes.empty()) return "no setting is named";
+  Settings scratch;
+  for (const auto& [key, value] : changes.items()) {
+    const Definition* const definition = find_definition(key);
+    if (definition == nullptr) return "there is no setting " + key;
+    if (definition->applies == Applies::kNewPrograms || !definition->key.starts_with(kRecoveryTable)) {
+      return std::string(definition->key) + " cannot be changed at run time: set it in a file or variable";
+    }
+    if (!assign(*definition, spelled(value), scratch)) {
+      return std::string(definition->key) + " = '" + spelled(value) +
+             "' is not allowed; allowed: " + allowed_text(*definition);
+    }
+  }
+  return {};
+}
+
+void apply_changes(const Json& changes, RecoveryConfig& config, bool made) {
+  Settings settings;
+  settings.recovery = config;
+  for (const auto& [key, value] : changes.items()) {
+    const Definition* const definition = find_definition(key);
+    if (definition == nullptr || (made && definition->applies != Applies::kNow)) continue;
+    static_cast<void>(assign(*definition, spelled(value), settings));
+  }
+  config = settings.recovery;
+}
+
+Json reach_json(const Json& changes) {
+  Json object = Json::object();
+  for (const auto& [key, value] : changes.items()) {
+    if (const Definition* const definition = find_definition(key)) {
+      object[std::string(definition->key)] = name(definition->applies);
+    }
+  }
+  return object;
+}
+
+std::string address_text(const IpAddress& address) {
+  std::array<char, 48> text{};
+  const auto& b = address.bytes;
+  if (address.is_v4()) {
+    std::snprintf(text.data(), text.size(), "%u.%u.%u.%u", b[12], b[13], b[14], b[15]);
+    return text.data();
+  }
+  // Longest run of zero words as "::" (RFC 5952).
+  std::array<unsigned, 8> words{};
+  for (std::size_t i = 0; i < 8; ++i) words[i] = static_cast<unsigned>(b[2 * i] << 8 | b[2 * i + 1]);
+  std::size_t run_at = 8, run = 1;
+  for (std::size_t i = 0; i < 8; ++i) {
+    std::size_t length = 0;
+    while (i + length < 8 && words[i + length] == 0) ++length;
+    if (length > run) {
+      run_at = i;
+      run = length;
+    }
+  }
+  std::string result;
+  for (std::size_t i = 0; i < 8; ++i) {
+    if (i == run_at) {
+      result += "::";
+      i += run - 1;
+      continue;
+    }
+    if (!result.empty() && result.back() != ':') result += ':';
+    std::snprintf(text.data(), text.size(), "%x", words[i]);
+    result += text.data();
+  }
+  return result;
+}
+
+}  // namespace brdma::control

@@ -1,0 +1,35 @@
+// control/report.h - how an engine's objects stand and what is set, as JSON with stable keys (docs/cli.md lists them).
+// Names are those of rdma(8) where it has one.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "base/config.h"
+#include "base/ip_address.h"
+#include "device/report.h"
+#include "memory/memory_table.h"
+
+namespace brdma::control {
+
+using Json = nlohmann::ordered_json;
+
+// {"recovery.mode":"bitmap","recovery.window":4096,...}: numbers as numbers, switches as true and false.
+[[nodiscard]] Json recovery_json(const RecoveryConfig& config);
+
+[[nodiscard]] Json queue_pair_json(const QueuePairReport& report);  // lqpn, rqpn, type, state, ... and how it stands
+[[nodiscard]] Json queue_pair_statistics_json(const QueuePairReport& report);  // lqpn and its counters
+[[nodiscard]] Json completion_queue_json(const CompletionQueueReport& report);
+[[nodiscard]] Json memory_region_json(const MemoryRegion& region);
+
+// {"recovery.depth_max":"100",...} of a request, checked: what is wrong with it, empty where nothing is.
+[[nodiscard]] std::string check_changes(const Json& changes);
+// Writes them into `config`; `made`: only what applies to queue pairs that exist. Changes that were checked.
+void apply_changes(const Json& changes, RecoveryConfig& config, bool made);
+// {"recovery.depth_max":"now",...}: what each change reaches.
+[[nodiscard]] Json reach_json(const Json& changes);
+
+// "10.0.0.1" or "fd00::1".
+[[nodiscard]] std::string address_text(const IpAddress& address);
+
+}  // namespace brdma::control

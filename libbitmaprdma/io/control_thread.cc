@@ -1,0 +1,100 @@
+#include "io/control_thread.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <new>
+#include <system_error>
+
+#include "io/lease_protocol.h"
+
+namespace brdma::io {
+namespace {
+
+constexpr int kForever = -1;
+constexpr int kWriteMs = 5000;  // brdmad reads at once, or is stuck: then the answer is given up
+
+}  // namespace
+
+ControlThread::~ControlThread() {
+  if (!thread_.joinable()) return;
+  const std::uint64_t one = 1;
+  static_cast<void>(!::write(stop_.get(), &one, sizeof one));
+  thread_.join();
+}
+
+bool ControlThread::start(int connection_fd, Answer answer) {
+  connection_fd_ = connection_fd;
+  answer_ = std::move(answer);
+  stop_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (connection_fd < 0 || !stop_.valid()) return false;
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // a new thread inherits the mask
+  try {
+    thread_ = std::thread{[this] { run(); }};
+  } catch (const std::system_error&) {  // EAGAIN: no more threads
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return thread_.joinable();
+}
+
+void ControlThread::run() {
+  pthread_setname_np(pthread_self(), "brdma-control");
+  try {
+    while (wait(connection_fd_, POLLIN, kForever) && read_more()) answer_lines();
+  } catch (const std::bad_alloc&) {  // nobody answers from here on; brdmad says so
+  }
+}
+
+// False: to stop, or time is up.
+bool ControlThread::wait(int fd, short events, int timeout_ms) const {
+  for (;;) {
+    std::array<pollfd, 2> fds{pollfd{stop_.get(), POLLIN, 0}, pollfd{fd, events, 0}};
+    const int ready = ::poll(fds.data(), fds.size(), timeout_ms);
+    if (ready < 0 && errno == EINTR) continue;
+    return ready > 0 && fds[0].revents == 0;
+  }
+}
+
+// False: brdmad is gone; the progress thread tells the application.
+bool ControlThread::read_more() {
+  std::array<char, 4096> buffer{};
+  const ssize_t got = ::recv(connection_fd_, buffer.data(), buffer.size(), MSG_DONTWAIT);
+  if (got < 0) return errno == EAGAIN || errno == EINTR;
+  if (input_.size() > kQueryLineMax) input_.clear();  // no question is so long
+  input_.append(buffer.data(), static_cast<std::size_t>(got));
+  return got > 0;
+}
+
+void ControlThread::answer_lines() {
+  for (std::size_t end = 0; (end = input_.find('\n')) != std::string::npos;) {
+    const std::string line = input_.substr(0, end);
+    input_.erase(0, end + 1);
+    if (line.empty() || line.front() != '{') continue;
+    const std::string reply = answer_(line);
+    if (!reply.empty() && !write("\n" + reply)) return;  // behind half an answer that was given up, if any
+  }
+}
+
+bool ControlThread::write(std::string_view text) const {
+  while (!text.empty()) {
+    const ssize_t sent = ::send(connection_fd_, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent > 0) {
+      text.remove_prefix(static_cast<std::size_t>(sent));
+    } else if (errno == EAGAIN) {
+      if (!wait(connection_fd_, POLLOUT, kWriteMs)) return false;
+    } else if (errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace brdma::io

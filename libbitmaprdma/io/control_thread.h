@@ -1,0 +1,43 @@
+// io/control_thread.h - listens on the lease's connection for what brdmad asks (io/management.h) and answers.
+//
+// A thread of its own, because nobody else always can: the progress thread spins while packets come and is not there
+// before the first queue pair, the application may compute for hours. It sleeps in poll() until brdmad writes; all
+// signals are blocked in it. fork(): the child has no such thread.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "io/file_descriptor.h"
+
+namespace brdma::io {
+
+class ControlThread {
+ public:
+  using Answer = std::function<std::string(std::string_view line)>;  // empty: none
+
+  ControlThread() = default;
+  ~ControlThread();
+  ControlThread(const ControlThread&) = delete;
+  ControlThread& operator=(const ControlThread&) = delete;
+
+  // `connection_fd` outlives the thread. False: the system gives no thread or descriptor; nobody answers then.
+  bool start(int connection_fd, Answer answer);
+
+ private:
+  void run();
+  bool wait(int fd, short events, int timeout_ms) const;
+  bool read_more();
+  void answer_lines();
+  bool write(std::string_view text) const;
+
+  int connection_fd_ = -1;
+  Answer answer_;
+  std::string input_;
+  FileDescriptor stop_;
+  std::thread thread_;
+};
+
+}  // namespace brdma::io

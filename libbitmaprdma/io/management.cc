@@ -1,0 +1,182 @@
+#include "io/management.h"
+
+#include <cerrno>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
+
+#include "control/report.h"
+#include "io/clock.h"
+#include "io/lease_protocol.h"
+
+namespace brdma::io {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kPairsPerLock = 32;
+constexpr std::size_t kRowBytes = 1024;  // no row is longer
+constexpr std::size_t kRowsMax = kManagementAnswerMax / kRowBytes;
+
+Json error_json(int error, const std::string& message) { return {{"error", {{"errno", error}, {"message", message}}}}; }
+
+std::optional<std::uint32_t> queue_pair_of(const Json& request) {
+  const auto found = request.find("qp");
+  if (found == request.end() || !found->is_number_unsigned()) return std::nullopt;
+  return found->get<std::uint32_t>();
+}
+
+Json no_such_queue_pair(std::uint32_t qpn) { return error_json(ENOENT, "no queue pair " + std::to_string(qpn)); }
+
+struct Changes final : RecoveryEditor {
+  explicit Changes(const Json& given) : changes(given) {}
+  void edit(RecoveryConfig& config, bool made) const override { control::apply_changes(changes, config, made); }
+  const Json& changes;
+};
+
+}  // namespace
+
+std::string Management::answer(std::string_view line) {
+  const Json request = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!request.is_object()) return {};
+  const auto id = request.find("id");
+  const auto what = request.find("do");
+  if (id == request.end() || what == request.end() || !what->is_string()) return {};
+  const auto& name = what->get_ref<const std::string&>();
+  Json reply;
+  if (name == "recovery") {
+    reply = recovery(request);
+  } else if (name == "set") {
+    reply = set(request);
+  } else if (name == "queue_pairs") {
+    reply = queue_pairs(request, &control::queue_pair_json);
+  } else if (name == "statistics") {
+    reply = queue_pairs(request, &control::queue_pair_statistics_json);
+  } else if (name == "objects") {
+    reply = objects();
+  } else if (name == "completion_queues") {
+    reply = completion_queues();
+  } else if (name == "memory_regions") {
+    reply = memory_regions();
+  } else {
+    reply = error_json(EINVAL, "this library knows no '" + name + "'");
+  }
+  reply["id"] = *id;
+  return reply.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";
+}
+
+Json Management::recovery(const Json& request) {
+  const auto qpn = queue_pair_of(request);
+  if (!qpn) {
+    const std::lock_guard held{shard_.lock()};
+    return {{"settings", control::recovery_json(shard_.engine().recovery())}};
+  }
+  std::optional<QueuePairReport> report;
+  {
+    const std::lock_guard held{shard_.lock()};
+    report = shard_.engine().report(*qpn);
+  }
+  if (!report) return no_such_queue_pair(*qpn);
+  const Json all = control::queue_pair_json(*report);
+  Json in_force = Json::object();
+  for (const char* key : {"mode", "depth_limit", "age_limit_us", "stall_limit_us", "receive_bitmap"})
+    in_force[key] = all[key];
+  return {{"lqpn", *qpn},
+          {"own_settings", report->own_recovery},
+          {"settings", control::recovery_json(report->recovery)},
+          {"in_force", std::move(in_force)}};
+}
+
+Json Management::set(const Json& request) {
+  const auto changes = request.find("settings");
+  if (changes == request.end()) return error_json(EINVAL, "no setting is named");
+  if (const std::string wrong = control::check_changes(*changes); !wrong.empty()) return error_json(EINVAL, wrong);
+  const auto qpn = queue_pair_of(request);
+  std::size_t reached = 1;
+  bool wake = false;
+  Status status;
+  {
+    const std::lock_guard held{shard_.lock()};
+    const Instant now = monotonic_now();
+    status = shard_.engine().change_recovery(qpn, Changes{*changes}, now);
+    if (!qpn) reached = shard_.engine().queue_pairs();
+    shard_.settle(now);  // deadlines may be others now
+    wake = shard_.attendance().take_wake_request();
+  }
+  if (wake) shard_.attendance().wake();
+  if (!status.ok()) return no_such_queue_pair(*qpn);
+  return {{"qp", reached}, {"applies", control::reach_json(*changes)}};
+}
+
+Json Management::queue_pairs(const Json& request, Json (*row)(const QueuePairReport&)) {
+  std::vector<std::uint32_t> numbers;
+  if (const auto only = queue_pair_of(request)) {
+    numbers.push_back(*only);
+  } else {
+    const std::lock_guard held{shard_.lock()};
+    numbers = shard_.engine().queue_pair_numbers();
+  }
+  const bool cut = numbers.size() > kRowsMax;
+  if (cut) numbers.resize(kRowsMax);
+  Json rows = Json::array();
+  std::vector<QueuePairReport> reports;
+  for (std::size_t at = 0; at < numbers.size();) {
+    reports.clear();
+    {
+      const std::lock_guard held{shard_.lock()};
+      for (std::size_t i = 0; i < kPairsPerLock && at < numbers.size(); ++i, ++at) {
+        if (const auto report = shard_.engine().report(numbers[at])) reports.push_back(*report);
+      }
+    }
+    for (const QueuePairReport& report : reports) rows.push_back(row(report));
+  }
+  return {{"rows", std::move(rows)}, {"cut", cut}};
+}
+
+Json Management::objects() {
+  std::vector<std::uint32_t> numbers;
+  std::size_t queues = 0, regions = 0, state_bytes = 0;
+  {
+    const std::lock_guard held{shard_.lock()};
+    numbers = shard_.engine().queue_pair_numbers();
+    queues = shard_.engine().completion_queue_reports().size();
+    regions = shard_.engine().memory_regions().size();
+  }
+  for (std::size_t at = 0; at < numbers.size();) {
+    const std::lock_guard held{shard_.lock()};
+    for (std::size_t i = 0; i < kPairsPerLock && at < numbers.size(); ++i, ++at) {
+      if (const auto report = shard_.engine().report(numbers[at])) state_bytes += report->state_bytes;
+    }
+  }
+  return {{"qp", numbers.size()}, {"cq", queues}, {"mr", regions}, {"state_bytes", state_bytes}};
+}
+
+Json Management::completion_queues() {
+  std::vector<CompletionQueueReport> reports;
+  {
+    const std::lock_guard held{shard_.lock()};
+    reports = shard_.engine().completion_queue_reports();
+  }
+  const bool cut = reports.size() > kRowsMax;
+  if (cut) reports.resize(kRowsMax);
+  Json rows = Json::array();
+  for (const auto& report : reports) rows.push_back(control::completion_queue_json(report));
+  return {{"rows", std::move(rows)}, {"cut", cut}};
+}
+
+Json Management::memory_regions() {
+  Json rows = Json::array();
+  bool cut = false;
+  std::vector<MemoryRegion> regions;
+  {
+    const std::lock_guard held{shard_.lock()};
+    regions = shard_.engine().memory_regions();
+    cut = regions.size() > kRowsMax;
+    if (cut) regions.resize(kRowsMax);
+    for (const auto& region : regions) rows.push_back(control::memory_region_json(region));  // reads its domain
+  }
+  return {{"rows", std::move(rows)}, {"cut", cut}};
+}
+
+}  // namespace brdma::io

@@ -1,0 +1,42 @@
+// io/management.h - what a process answers its brdmad about its engine: one JSON object a line, one back with the same
+// `id`. The way is the lease's connection; io/control_thread.h listens.
+//
+//   {"id":1,"do":"recovery","qp":N}                        settings in force; without "qp": for queue pairs made now
+//   {"id":1,"do":"set","qp":N,"settings":{"KEY":VALUE}}    changes them; without "qp": for all, and those made later
+//   {"id":1,"do":"queue_pairs","qp":N}                     how they stand: all, or one
+//   {"id":1,"do":"statistics","qp":N}                      their counters
+//   {"id":1,"do":"objects"}                                how many there are of each
+//   {"id":1,"do":"completion_queues"}  {"id":1,"do":"memory_regions"}
+//
+// Errors: {"id":1,"error":{"errno":N,"message":"..."}}. The engine's lock is held for the time of some dozen queue
+// pairs at a time, never while something is written: the data path does not wait for a manager.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+#include "io/shard.h"
+
+namespace brdma::io {
+
+class Management {
+ public:
+  explicit Management(Shard& shard) : shard_(shard) {}
+
+  // The answer with its line feed; empty where `line` is not a question. Does not throw but std::bad_alloc.
+  [[nodiscard]] std::string answer(std::string_view line);
+
+ private:
+  using Json = nlohmann::ordered_json;
+  [[nodiscard]] Json recovery(const Json& request);
+  [[nodiscard]] Json set(const Json& request);
+  [[nodiscard]] Json queue_pairs(const Json& request, Json (*row)(const QueuePairReport&));
+  [[nodiscard]] Json objects();
+  [[nodiscard]] Json completion_queues();
+  [[nodiscard]] Json memory_regions();
+
+  Shard& shard_;
+};
+
+}  // namespace brdma::io

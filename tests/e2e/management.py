@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+"""Manages running programs: `brdma recovery set`, `resource show`, `statistic show qp` and the like against an unmodified
+ib_write_bw between two lab hosts. Each case is a function; passed: no assertion fails. Last line: `N passed, M failed`.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+PATIENCE = int(os.environ.get('BRDMA_PATIENCE', '60'))  # seconds; far above what anything here takes
+
+
+class Lab:
+    """Two hosts and a network; programs and questions on them."""
+
+    def __init__(self, build, prefix, network, name="e2emgmt"):
+        self.brdma = os.path.join(build, "bin", "brdma")
+        self.prefix, self.name, self.programs = prefix, name + str(os.getpid()), []
+        subprocess.run(prefix + [self.brdma, "lab", "up", "--name", self.name, *network], check=True, timeout=PATIENCE, stdout=subprocess.DEVNULL)
+
+    def down(self):
+        for program in self.programs:
+            if program.poll() is None:
+                program.send_signal(signal.SIGTERM)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    program.wait(timeout=10)
+        subprocess.run(self.prefix + [self.brdma, "lab", "down", "--name", self.name], timeout=PATIENCE, stdout=subprocess.DEVNULL)
+
+    def on(self, host, *command):
+        return self.prefix + [self.brdma, "lab", "exec", "--name", self.name, host, "--", *command]
+
+    def start(self, host, *command):
+        program = subprocess.Popen(self.on(host, *command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.programs.append(program)
+        return program
+
+    def ask(self, host, *words, code=0):
+        done = subprocess.run(self.on(host, self.brdma, *words), capture_output=True, text=True, timeout=PATIENCE)
+        assert done.returncode == code, f"brdma {' '.join(words)}: exit code {done.returncode}\n{done.stdout}{done.stderr}"
+        return done
+
+    def ask_json(self, host, *words):
+        return json.loads(self.ask(host, "-j", *words).stdout)
+
+    def wait_for(self, what, host, *words, until):
+        """Asks until `until` of the answer holds: each round waits for the daemon."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            answer = self.ask_json(host, *words)
+            if until(answer):
+                return answer
+            assert time.monotonic() < end, f"{what}: {answer}"
+            time.sleep(0.05)
+
+    def traffic(self):
+        """ib_write_bw that runs until the lab is down; both ends are in bitmap mode when this returns."""
+        self.start("h1", "ib_write_bw", "-D", "50", "-s", "16384")
+        self.wait_for("server", "h1", "resource", "show", "ctx", until=lambda rows: len(rows) == 1)
+        deadline = time.monotonic() + PATIENCE
+        while True:  # it opens its device before it listens
+            client = self.start("h2", "ib_write_bw", "-D", "50", "-s", "16384", "10.77.0.1")
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                client.wait(timeout=2)
+            if client.poll() is None:
+                break
+            assert time.monotonic() < deadline, client.stdout.read()
+        for host in ("h1", "h2"):
+            self.wait_for("traffic", host, "resource", "show", "qp", until=lambda rows: rows and rows[0]["mode"] == "bitmap")
+
+
+def only(rows):
+    assert len(rows) == 1, rows
+    return rows[0]
+
+
+def settings_reach_running_programs(lab):
+    lab.traffic()
+    server = lambda *words: lab.ask_json("h1", "recovery", "show", *words)
+    before = only(server("dev", "brdma_eth0"))
+    assert before["scope"] == "process" and before["settings"]["recovery.depth_max"] == 8, before
+    qpn = str(only(lab.ask_json("h1", "resource", "show", "qp"))["lqpn"])
+
+    # For one queue pair.
+    answer = lab.ask_json("h1", "recovery", "set", "qp", qpn, "depth_max", "200", "adaptive", "false")
+    assert only(answer)["applies"] == {"recovery.depth_max": "now", "recovery.adaptive": "now"}, answer
+    pair = only(server("qp", qpn))
+    assert pair["own_settings"] and pair["settings"]["recovery.depth_max"] == 200, pair
+    assert pair["in_force"]["depth_limit"] == 200, pair
+    assert only(server("dev", "brdma_eth0"))["settings"]["recovery.depth_max"] == 8
+
+    # For the device: the running program, its queue pairs, and programs to come.
+    answer = lab.ask_json("h1", "recovery", "set", "dev", "brdma_eth0", "depth_max", "300", "window", "1024")
+    device = only([r for r in answer if r["scope"] == "device"])
+    assert device["settings"] == {"recovery.depth_max": 300, "recovery.window": 1024}, answer
+    process = only([r for r in answer if r["scope"] == "process"])
+    assert process["qp"] == 1 and process["applies"]["recovery.window"] == "new queue pairs", answer
+    pair = only(server("qp", qpn))
+    assert pair["settings"]["recovery.depth_max"] == 300 and pair["settings"]["recovery.window"] == 4096, pair
+    later = lab.start("h1", "ib_write_bw", "-p", "19000")
+    rows = lab.wait_for("a later program", "h1", "recovery", "show", "dev", "brdma_eth0", until=lambda rows: len(rows) == 3)
+    for row in rows[1:]:
+        assert row["settings"]["recovery.depth_max"] == 300 and row["settings"]["recovery.window"] == 1024, row
+    # A program's own variable is stronger than the device's setting.
+    lab.start("h1", "env", "BRDMA_DEPTH_MAX=5", "ib_write_bw", "-p", "19001")
+    rows = lab.wait_for("a third", "h1", "recovery", "show", "dev", "brdma_eth0", until=lambda rows: len(rows) == 4)
+    assert sorted(row["settings"]["recovery.depth_max"] for row in rows[1:]) == [5, 300, 300], rows
+    assert later.poll() is None
+    # The data path did not notice.
+    sent = only(lab.ask_json("h2", "statistic", "show", "qp"))["sent_pkts"]
+    lab.wait_for("goes on", "h2", "statistic", "show", "qp", until=lambda rows: rows[0]["sent_pkts"] > sent)
+
+
+def mistakes_are_told(lab):
+    lab.start("h1", "ib_write_bw")
+    lab.wait_for("server", "h1", "resource", "show", "ctx", until=lambda rows: len(rows) == 1)
+    for words in (["depth_max"], ["depth", "8"], ["depth_max", "9999999"], ["device.seed", "1"], ["window", "1000"], [], ["qp", "x", "depth_max", "8"]):
+        lab.ask("h1", "recovery", "set", *words, code=2)
+    assert "no queue pair" in lab.ask("h1", "recovery", "set", "qp", "0x123456", "depth_max", "9", code=1).stderr
+    assert "no queue pair" in lab.ask("h1", "recovery", "show", "qp", "0x123456", code=1).stderr
+    assert only(lab.ask_json("h1", "recovery", "show", "dev", "brdma_eth0"))["settings"]["recovery.depth_max"] == 8
+    assert lab.ask_json("h2", "recovery", "show", "dev", "brdma_eth0") == []  # no daemon there: said, and nothing shown
+    assert "no brdmad" in lab.ask("h2", "recovery", "set", "dev", "brdma_eth0", "depth_max", "9", code=1).stderr
+
+
+def objects_are_listed(lab):
+    lab.traffic()
+    pair = only(lab.ask_json("h1", "resource", "show", "qp"))
+    peer = only(lab.ask_json("h2", "resource", "show", "qp"))
+    assert pair["rqpn"] == peer["lqpn"] and pair["peer"] == "10.77.0.2" and peer["peer"] == "10.77.0.1", (pair, peer)
+    assert pair["type"] == "RC" and pair["comm"] == "ib_write_bw" and peer["state"] == "RTS", (pair, peer)
+    assert lab.ask_json("h1", "resource", "show", "qp", "lqpn", str(pair["lqpn"]))[0]["lqpn"] == pair["lqpn"]
+    assert lab.ask_json("h1", "resource", "show", "qp", "state", "ERR") == []
+    assert only(lab.ask_json("h1", "resource", "show", "cq"))["users"] == 2
+    assert only(lab.ask_json("h1", "resource", "show", "mr"))["mrlen"] >= 16384
+    device = only(lab.ask_json("h1", "resource", "show", "dev", "brdma_eth0"))
+    assert (device["qp"], device["cq"], device["mr"], device["ctx"]) == (1, 1, 1, 1), device
+    receiver = lab.wait_for("losses", "h1", "statistic", "show", "qp", until=lambda rows: rows[0]["gaps_promoted"] > 0 and rows[0]["ffm_sent"] > 0)[0]
+    assert receiver["accepted_pkts"] > 0 and receiver["out_of_sequence"] > 0, receiver
+    lab.wait_for("repairs", "h2", "statistic", "show", "qp", until=lambda rows: rows[0]["retransmitted_pkts"] > 0 and rows[0]["ffm_received"] > 0)
+
+
+def a_stopped_program_holds_nobody_up(lab):
+    lab.start("h1", "ib_write_bw")
+    lab.wait_for("server", "h1", "resource", "show", "ctx", until=lambda rows: len(rows) == 1)
+    lab.start("h1", "ib_write_bw", "-p", "19000")
+    lab.wait_for("second", "h1", "resource", "show", "ctx", until=lambda rows: len(rows) == 2)
+    stopped = lab.ask_json("h1", "resource", "show", "ctx")[0]["pid"]
+    subprocess.run(lab.on("h1", "kill", "-STOP", str(stopped)), check=True, timeout=PATIENCE)
+    done = subprocess.run(lab.on("h1", lab.brdma, "-j", "recovery", "show", "dev", "brdma_eth0"), capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 1 and "does not answer" in done.stderr, done
+    assert [row["pid"] != stopped for row in json.loads(done.stdout)] == [True], done
+    subprocess.run(lab.on("h1", "kill", "-CONT", str(stopped)), check=True, timeout=PATIENCE)
+    lab.wait_for("both again", "h1", "recovery", "show", "dev", "brdma_eth0", until=lambda rows: len(rows) == 2)
+
+
+# Case and its network.
+CASES = {
+    settings_reach_running_programs: ["--loss", "1%", "--seed", "21"],
+    mistakes_are_told: [],
+    objects_are_listed: ["--loss", "1%", "--reorder", "2%,4", "--seed", "22"],
+    a_stopped_program_holds_nobody_up: [],
+}
+
+
+def main():
+    sys.path.insert(0, os.path.dirname(__file__))
+    import programs
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--only", default="", help="run only the cases whose name holds this text")
+    parser.add_argument("--as-nobody", action="store_true", help="when root: run as user nobody, in a user namespace")
+    options = parser.parse_args()
+    build, prefix, home = options.build, [], None
+    if options.as_nobody and os.geteuid() == 0:
+        home = tempfile.TemporaryDirectory(prefix="brdma-nobody-")
+        build = programs.for_nobody(options.build, home.name)
+        prefix = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", "env", "-u", "XDG_RUNTIME_DIR", f"HOME={home.name}/home"]
+    passed = failed = 0
+    for case, network in CASES.items():
+        if options.only not in case.__name__:
+            continue
+        began = time.monotonic()
+        lab = None
+        try:
+            lab = Lab(build, prefix, network)
+            case(lab)
+            passed += 1
+            print(f"ok    {time.monotonic() - began:6.1f}s  {case.__name__}", flush=True)
+        except Exception:  # any: the others run all the same
+            failed += 1
+            print(f"FAIL  {time.monotonic() - began:6.1f}s  {case.__name__}\n{traceback.format_exc()}", flush=True)
+        finally:
+            if lab is not None:
+                lab.down()
+    print(f"{passed} passed, {failed} failed")
+    return 0 if failed == 0 and passed > 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,76 @@
+#include "management.h"
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <stdexcept>
+#include <utility>
+
+#include "io/daemon_client.h"
+
+namespace brdma {
+namespace {
+
+std::uint32_t queue_pair_number(const std::string& text) {
+  const bool hex = text.starts_with("0x") || text.starts_with("0X");
+  const char* const begin = text.data() + (hex ? 2 : 0);
+  const char* const end = text.data() + text.size();
+  std::uint32_t number = 0;
+  const auto [stopped, error] = std::from_chars(begin, end, number, hex ? 16 : 10);
+  if (error != std::errc{} || stopped != end || begin == end || number > 0xFF'FFFF) {
+    throw UsageError("'" + text + "' is no queue pair number: 'brdma resource show qp' lists them");
+  }
+  return number;
+}
+
+}  // namespace
+
+bool take_target(Words& words, Target& target) {
+  const std::string word = words.peek();
+  if (word == "dev" || word == "link") {
+    words.take();
+    std::string name = words.take_value(word);
+    if (name.ends_with("/1")) name.resize(name.size() - 2);
+    target.device = name;
+    return true;
+  }
+  if (word == "qp" || word == "lqpn") {
+    words.take();
+    target.qp = queue_pair_number(words.take_value(word));
+    return true;
+  }
+  return false;
+}
+
+std::optional<Json> ask_processes(Json question, const Target& target) {
+  if (!target.device.empty()) question["device"] = target.device;
+  if (target.qp) question["qp"] = *target.qp;
+  const auto answer = io::query_daemon(question);
+  if (answer.ok()) return Json(answer.value());
+  if (answer.reason().error == ENOENT) {
+    std::fprintf(stderr, "brdma: no brdmad runs in this network namespace: no program uses a device\n");
+    return std::nullopt;
+  }
+  throw std::runtime_error(answer.reason().message);
+}
+
+std::vector<ProcessAnswer> process_answers(const Json& reply, const OutputStyle& style, int& failed) {
+  std::vector<ProcessAnswer> answers;
+  for (const Json& answer : reply.at("answers")) {
+    const std::string device = answer.at("device");
+    if (const auto error = answer.find("error"); error != answer.end()) {
+      ++failed;
+      std::fprintf(stderr, "brdma: %s pid %d: %s\n", answer.at("comm").get<std::string>().c_str(),
+                   answer.at("pid").get<int>(), error->at("message").get<std::string>().c_str());
+      continue;
+    }
+    Record record{"dev " + device, {}};
+    if (style.json) record.fields = {{"ifname", device}};
+    record.fields.update({{"pid", answer.at("pid")}, {"comm", answer.at("comm")}});
+    answers.push_back({std::move(record), answer});
+  }
+  return answers;
+}
+
+}  // namespace brdma

@@ -1,0 +1,55 @@
+#include "process_rows.h"
+
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+namespace brdma {
+namespace {
+
+bool matches(const Json& row, const Json& filters) {
+  for (const auto& [key, wanted] : filters.items()) {
+    const auto found = row.find(key);
+    if (found == row.end()) return false;
+    const std::string text = found->is_string() ? found->get<std::string>() : found->dump();
+    if (text != wanted.get<std::string>()) return false;
+  }
+  return true;
+}
+
+// rdma(8) ends each record with whose it is.
+Record record_of(const Json& row, const Json& answer, const std::string& heading, const OutputStyle& style) {
+  const std::string device = answer.at("device");
+  Record record{heading + " " + device + (heading == "link" ? "/1" : ""), {}};
+  if (style.json) {
+    record.fields["ifname"] = device;
+    if (heading == "link") record.fields["port"] = 1;
+  }
+  record.fields.update(row);
+  record.fields.update({{"pid", answer.at("pid")}, {"comm", answer.at("comm")}});
+  return record;
+}
+
+}  // namespace
+
+int show_rows(const Json& question, const Target& target, const Json& filters, const std::string& heading,
+              const OutputStyle& style) {
+  std::vector<Record> records;
+  int failed = 0;
+  if (const auto reply = ask_processes(question, target)) {
+    for (const auto& [head, answer] : process_answers(*reply, style, failed)) {
+      for (const Json& row : answer.at("rows")) {
+        if (matches(row, filters)) records.push_back(record_of(row, answer, heading, style));
+      }
+      if (answer.at("cut") == true) {
+        ++failed;
+        std::fprintf(stderr, "brdma: %s has more than %zu: the others are left out\n",
+                     answer.at("comm").get<std::string>().c_str(), answer.at("rows").size());
+      }
+    }
+  }
+  print_records(records, style);
+  return failed == 0 ? 0 : 1;
+}
+
+}  // namespace brdma

@@ -1,0 +1,31 @@
+// brdmad/management.h - questions that the processes themselves must answer: what is set, how queue pairs stand. Asks
+// those that are concerned, waits for their answers, at most kAnswerMax, and puts them together.
+//
+//   {"query":"recovery","device":D,"qp":N}                      settings in force
+//   {"query":"recovery_set","device":D,"qp":N,"settings":{...}}
+//   {"query":"resource","what":"objects"|"qp"|"cq"|"mr","device":D,"qp":N}
+//   {"query":"queue_pair_statistics","device":D,"qp":N}
+// "device" and "qp" are optional. Answer: {"answers":[{as in "leases", and what the process answered, or "error"}]}; of
+// "recovery" and "recovery_set" also "devices": what is set at run time for each.
+//
+// Changes are the lease's user's and root's. Those of a device are for programs to come too: only the daemon's user and
+// root may make them.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace brdma::daemon {
+
+struct SessionHost;
+
+inline constexpr std::chrono::seconds kAnswerMax{3};
+
+// True: it is such a question; `done` gets the line to answer, at once or later. False: it is none.
+[[nodiscard]] bool begin_management(SessionHost& host, std::uint32_t asker_uid, std::string_view line,
+                                    std::function<void(std::string)> done);
+
+}  // namespace brdma::daemon

@@ -69,6 +69,25 @@ GapTable::Filled GapTable::fill(Psn psn) {
   return filled;
 }
 
+bool GapTable::reopen(Psn psn, Instant now) {
+  if (incomplete_) return false;  // refill() must not find it and an unrecorded neighbour as one
+  const std::size_t at = find(psn);
+  BRDMA_CHECK(at == gaps_.size() || distance(gaps_[at].start, psn) > 0);
+  const bool joins = at > 0 && end_of(gaps_[at - 1]) == psn && gaps_[at - 1].first_seen == now &&
+                     gaps_[at - 1].state == GapState::kWaiting;
+  if (joins) {
+    ++gaps_[at - 1].length;
+    return true;
+  }
+  if (gaps_.size() == kGapsMax) return false;
+  GapRecord gap;
+  gap.start = psn;
+  gap.length = 1;
+  gap.first_seen = gap.base_stuck_since = now;
+  gaps_.insert(gaps_.begin() + static_cast<std::ptrdiff_t>(at), gap);
+  return true;
+}
+
 void GapTable::drop_before(Psn base) {
   const std::size_t kept = find(base);
   gaps_.erase(gaps_.begin(), gaps_.begin() + static_cast<std::ptrdiff_t>(kept));

@@ -43,6 +43,8 @@ class GapTable {
     Instant first_seen;
   };
   Filled fill(Psn psn);
+  // A packet that had arrived was thrown away: `psn`, part of no gap, is missing again. False: no room, nothing done.
+  bool reopen(Psn psn, Instant now);
   // Forgets what lies before the base.
   void drop_before(Psn base);
   // Gaps exist that are not recorded. refill() records as many of them as there is room for, as seen now; how many.

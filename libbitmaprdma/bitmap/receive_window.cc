@@ -39,6 +39,11 @@ std::uint32_t ReceiveWindow::receive_run(Psn first, std::uint32_t count) {
   return bits_.set_range(base_, base_ + static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end - begin));
 }
 
+void ReceiveWindow::forget(Psn psn) {
+  BRDMA_CHECK(has(psn) && psn != highest_);
+  bits_.clear(psn);
+}
+
 void ReceiveWindow::advance_one() {
   BRDMA_CHECK(has(base_));
   bits_.clear(base_);

@@ -37,6 +37,8 @@ class ReceiveWindow {
   // Marks the run [first, first + count) as received: a READ request occupies as many PSNs as it has responses. What
   // lies before the base or beyond the window is left out. Answers how many PSNs are newly marked.
   std::uint32_t receive_run(Psn first, std::uint32_t count);
+  // It is not here after all: thrown away before anybody was told. Precondition: has(psn), and not the highest.
+  void forget(Psn psn);
   // The PSN's bit: false before the base and beyond highest().
   [[nodiscard]] bool has(Psn psn) const {
     const std::int32_t offset = distance(psn, base_);

@@ -27,6 +27,20 @@ constexpr NumberSetting microseconds(std::uint64_t min, std::uint64_t max) {
           }};
 }
 
+template <std::uint32_t TransferConfig::*Member>
+constexpr NumberSetting transfer(std::uint64_t min, std::uint64_t max) {
+  return {min, max, false, [](const Settings& s) -> std::uint64_t { return s.transfer.*Member; },
+          [](Settings& s, std::uint64_t value) { s.transfer.*Member = static_cast<std::uint32_t>(value); }};
+}
+
+constexpr NumberSetting escape_time() {
+  return {10, 10'000'000, false,
+          [](const Settings& s) { return static_cast<std::uint64_t>(s.transfer.escape_time.ns() / 1000); },
+          [](Settings& s, std::uint64_t value) {
+            s.transfer.escape_time = Duration::from_ns(static_cast<std::int64_t>(value) * 1000);
+          }};
+}
+
 constexpr ChoiceSetting mode() {
   return {kModes, [](const Settings& s) { return static_cast<std::size_t>(s.recovery.mode); },
           [](Settings& s, std::size_t place) { s.recovery.mode = static_cast<RecoveryMode>(place); }};
@@ -62,6 +76,7 @@ constexpr NumberSetting idle_seconds() {
 constexpr Applies kNow = Applies::kNow, kNewPrograms = Applies::kNewPrograms;
 
 using R = RecoveryConfig;
+using T = TransferConfig;
 constexpr std::uint64_t kSecond = 1'000'000;  // in microseconds
 
 // The last member says what a change at run time reaches; without it, queue pairs made from then on.
@@ -122,6 +137,20 @@ const std::array kDefinitions{
     Definition{"recovery.standard_window", "BRDMA_STANDARD_WINDOW",
                "packets in flight towards a peer that states no credit",
                count<&R::standard_window_packets>(1, 1u << 20), kNow},
+    Definition{"transfer.threshold_bytes", "BRDMA_TRANSFER_THRESHOLD",
+               "size from which a WRITE or SEND is a large transfer, sent in segments; 0: none is",
+               transfer<&T::threshold_bytes>(0, 1u << 30), kNewPrograms},
+    Definition{"transfer.segment_bytes", "BRDMA_TRANSFER_SEGMENT",
+               "bytes of one segment; rounded down to 1, 2, 4 .. 128 packets",
+               transfer<&T::segment_bytes>(256, 512u * 1024), kNewPrograms},
+    Definition{"transfer.escape_bytes_max", "BRDMA_ESCAPE_BYTES_MAX",
+               "bytes of packets that a queue pair keeps before the start of their operation",
+               transfer<&T::escape_bytes_max>(0, 1u << 30), kNewPrograms},
+    Definition{"transfer.escape_time_us", "BRDMA_ESCAPE_TIME_US",
+               "time that it keeps them, or a few round trips if that is longer", escape_time(), kNewPrograms},
+    Definition{"transfer.regular_turns", "BRDMA_REGULAR_TURNS",
+               "batches of small commands in a row while large transfers wait",
+               transfer<&T::regular_turns>(1, 1u << 20), kNewPrograms},
     Definition{"device.loopback", "BRDMA_LO", "show brdma_lo even where there are other devices", loopback(),
                kNewPrograms},
     Definition{"device.seed", "BRDMA_SEED", "makes keys and first PSNs repeatable; 0: random", seed(), kNewPrograms},

@@ -37,6 +37,7 @@ EngineConfig engine_config(const io::ContextImpl::Options& options, const io::Le
                            const std::vector<io::TransmitSocket>& transmit_sockets) {
   EngineConfig config;
   config.recovery = options.recovery;
+  config.transfer = options.transfer;
   // Somebody watches over what is held back, and whether that pays (io/ack_deferral.h).
   if (config.recovery.ack_delay > Duration{}) config.recovery.ack_hold_max = kAckHoldMax;
   config.seed = options.seed;
@@ -148,6 +149,7 @@ Result<std::unique_ptr<Context>, ContextError> Context::open(const DeviceInfo& d
   const control::Settings settings = control::load_settings_or_warn(lease.value().settings);
   Impl::Options options;
   options.recovery = settings.recovery;
+  options.transfer = settings.transfer;
   options.control_thread = true;
   options.seed = settings.seed ? *settings.seed : random_seed();
   return Impl::make(device, std::move(lease).value(), options, handler);

@@ -20,6 +20,7 @@ namespace brdma {
 struct Context::Impl {
   struct Options {
     RecoveryConfig recovery;
+    TransferConfig transfer;
     std::uint64_t seed = 1;
     bool gso = true;
     int send_buffer_bytes = 1 << 20;

@@ -133,6 +133,7 @@ Status MemoryTable::remove(MemoryRegion* region) {
   if (impl_->free_tail != kNoSlot) impl_->slots[impl_->free_tail].next_free = index;
   if (impl_->free_head == kNoSlot) impl_->free_head = index;
   impl_->free_tail = index;
+  ++version_;
   return Status::success();
 }
 

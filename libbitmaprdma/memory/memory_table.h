@@ -57,6 +57,8 @@ class MemoryTable {
   Status remove(MemoryRegion* region);  // one that add() gave, once; EINVAL: another table's
   [[nodiscard]] std::size_t regions() const;
   [[nodiscard]] std::vector<MemoryRegion> list() const;  // copies, for whoever asks
+  // Changes when a region goes: what resolve() gave before may not be used any more.
+  [[nodiscard]] std::uint64_t version() const { return version_; }
 
   // Resolves [address, address + length) under `key` for `needed` access (kAccess... bits; 0 = local read); addresses
   // count from the region's iova. On kNone `*bytes` points to the memory. Length 0 resolves without looking at key or
@@ -67,6 +69,7 @@ class MemoryTable {
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
+  std::uint64_t version_ = 0;
 };
 
 }  // namespace memory

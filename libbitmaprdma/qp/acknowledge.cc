@@ -127,6 +127,7 @@ bool Responder::Impl::send_acknowledgement(TransmitBatch& batch, const wire::Aet
     if (!batch.fits(wire::kBthSize + body_size + wire::kIcrcSize, 0, true)) return false;
     window.export_bits(bit_count, bits.data());
     if (bit_count > 0) bits[0] &= std::byte{0x7F};
+    if (!escape.empty()) hide_escaped(bit_count, bits.data());
     const PeerCredit credit = env.credit_share();
     wire::BitmapAck body;
     body.source_qpn = identity.qpn;
@@ -143,6 +144,12 @@ bool Responder::Impl::send_acknowledgement(TransmitBatch& batch, const wire::Aet
     body.ack_delay_ns = echo_delay(now);
     body.bit_count = static_cast<std::uint16_t>(bit_count);
     body.bits = ConstBytes{bits.data(), bits_size};
+    if (operations.used()) {
+      const auto completed = operations.completed();
+      body.operations_valid = true;
+      body.operations_next = completed.next;
+      body.operations_beyond = completed.beyond;
+    }
     std::byte bytes[wire::kBitmapAckSize + sizeof bits];
     const std::size_t emitted = wire::emit_bitmap_ack(body, bytes);
     wire::Bth bth;

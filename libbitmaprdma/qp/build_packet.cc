@@ -61,6 +61,7 @@ void Requester::Impl::build_data(wire::Packet& packet, const Message& message, S
   const Place place{index == 0, sequence + 1 == message.end()};
   put_common(packet, op_of(wqe.opcode, place), id, message, index, again, now);
   packet.bth.psn = psn_of(sequence);
+  if (message.segment_packets != 0) label(packet.bxth, message, index);
   if (message.kind == MessageKind::kWrite) {
     packet.reth = wire::Reth{wqe.remote_address + std::uint64_t{index} * id.mtu(), wqe.rkey, wqe.length};
   }

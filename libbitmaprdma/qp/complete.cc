@@ -28,6 +28,7 @@ void Requester::Impl::advance(Instant now) {
   if (dropped == 0) return;
   base += dropped;
   base_moved = now;
+  if (operations.size() > 0) env.count(Counter::kOperationsDone, operations.retire_before(base));
   answer_gaps.drop_before(window.base());
   while (!messages.empty() && messages.front().end() <= base) {
     const Message message = messages.front();

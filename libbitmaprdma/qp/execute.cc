@@ -125,12 +125,14 @@ Verdict Responder::Impl::execute_write(const wire::Packet& packet, bool placed, 
 bool Responder::Impl::place_write(const wire::Packet& packet) {
   const std::size_t size = packet.payload.size();
   if (size == 0) return true;
-  std::byte* to = nullptr;
-  const auto fault = env.memory.resolve(identity.pd, message.reth.rkey, message.reth.address + message.bytes, size,
-                                        kAccessRemoteWrite, &to);
-  if (fault != memory::Fault::kNone) return false;
-  const auto run = early.uncovered(packet.bth.psn, to, size);
-  std::memcpy(to + run.offset, packet.payload.data() + run.offset, run.size);
+  // Of a registered operation it was looked up once, and holds until a region goes.
+  std::byte* to = packet.bxth.operation_packets != 0 ? registered_place(packet) : nullptr;
+  if (to == nullptr) {
+    const auto fault = env.memory.resolve(identity.pd, message.reth.rkey, message.reth.address + message.bytes, size,
+                                          kAccessRemoteWrite, &to);
+    if (fault != memory::Fault::kNone) return false;
+  }
+  copy_uncovered(packet.bth.psn, to, packet.payload);
   return true;
 }
 

@@ -49,6 +49,7 @@ bool Requester::Impl::acknowledge(Sequence sequence, const Message& message, Ins
     --flight.packets;
     flight.bytes -= payload;
     if (before != EntryState::kRetransmitPending) flight.pipe -= payload;
+    if (message.segment_packets != 0) operations.arrived(operation_of(message, sequence));
   }
   trace_entry(sequence, before, EntryState::kAcked, now);
   return true;
@@ -155,7 +156,8 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, Instant now) {
   }
   const Sequence base = me.base + static_cast<Sequence>(at);
   // What was never sent cannot have arrived.
-  if (base > next || distance(ack.highest, me.window.base()) >= static_cast<std::int32_t>(me.window.in_window())) {
+  if (base > next || (ack.operations_valid && me.names_unsent(ack)) ||
+      distance(ack.highest, me.window.base()) >= static_cast<std::int32_t>(me.window.in_window())) {
     me.env.drop(DropReason::kBadControl);
     return {};
   }
@@ -167,6 +169,7 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, Instant now) {
   me.credit_probe_at.reset();
   me.acknowledge_requests_before(base, now);
   if (ack.bit_count > 0) me.acknowledge_bits(ack, base, now);
+  if (ack.operations_valid && kind_of(ack.syndrome) == kKindAck) me.take_operations(ack, now);
   if (me.selective) [[unlikely]]
     me.judge_sent(now);
 
@@ -263,6 +266,7 @@ void Requester::Impl::reopen(Sequence sequence, const Message& message, Instant 
     ++flight.packets;
     flight.bytes += payload;
     flight.pipe += payload;
+    if (message.segment_packets != 0) operations.not_arrived(operation_of(message, sequence));
   }
   trace_entry(sequence, EntryState::kAcked, EntryState::kSuspectedLost, now);
 }

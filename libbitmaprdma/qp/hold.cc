@@ -29,14 +29,27 @@ bool EarlyPackets::hold(Psn base, const wire::Packet& packet) {
 
 void EarlyPackets::note_placed(Psn base, const wire::Packet& packet, const std::byte* place) {
   Record& record = add(base, packet);
+  note_place(record, place);
+}
+
+void EarlyPackets::settle(Psn psn, const std::byte* place) {
+  BRDMA_CHECK(find(psn) != nullptr);
+  Record& record = records_[*index_.find(psn.value()) - 1];
+  BRDMA_CHECK(!record.placed);
+  give_back(record);
+  note_place(record, place);
+}
+
+void EarlyPackets::note_place(Record& record, const std::byte* place) {
   record.placed = true;
   if (place == nullptr) return;
-  const Psn psn = packet.bth.psn;
-  placed_.push_back({place, static_cast<std::uint32_t>(packet.payload.size()), psn,
-                     static_cast<std::uint32_t>(&record - records_.data())});
+  const Psn psn = record.packet.bth.psn;
+  const std::size_t size = record.packet.payload.size();
+  placed_.push_back(
+      {place, static_cast<std::uint32_t>(size), psn, static_cast<std::uint32_t>(&record - records_.data())});
   record.placed_index = static_cast<std::uint32_t>(placed_.size());
   if (newest_.empty()) newest_.assign(kBlocks, kNoPsn);
-  for (const std::byte* end : {place, place + packet.payload.size() - 1}) {
+  for (const std::byte* end : {place, place + size - 1}) {
     std::uint32_t& newest = newest_[block(end)];
     if (newest == kNoPsn || distance(psn, Psn{newest}) > 0) newest = psn.value();
   }
@@ -53,16 +66,20 @@ void EarlyPackets::release(Psn psn) {
   if (find(psn) == nullptr) return;
   std::uint32_t& number = *index_.find(psn.value());
   Record& record = records_[number - 1];
-  if (record.buffer != nullptr) {
-    held_bytes_ -= record.small ? kSmallBytes : mtu_;
-    free_buffers_[record.small].push_back(record.buffer);
-  }
+  give_back(record);
   if (record.placed_index != 0) forget_place(record);
   free_records_.push_back(number - 1);
   number = kNone;
   if (--count_ == 0) {
     index_.release(first_.value(), static_cast<std::uint32_t>(distance(last_, first_)) + 1);
   }
+}
+
+void EarlyPackets::give_back(Record& record) {
+  if (record.buffer == nullptr) return;
+  held_bytes_ -= record.small ? kSmallBytes : mtu_;
+  free_buffers_[record.small].push_back(record.buffer);
+  record.buffer = nullptr;
 }
 
 void EarlyPackets::clear() {

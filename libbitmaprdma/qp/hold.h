@@ -49,6 +49,8 @@ class EarlyPackets {
   bool hold(Psn base, const wire::Packet& packet);
   // `place`: where a WRITE's payload went; null for a SEND (receive buffers are not shared with anybody's WRITEs).
   void note_placed(Psn base, const wire::Packet& packet, const std::byte* place);
+  // A held packet's data has been written to memory: as if it had been noted as placed from the beginning.
+  void settle(Psn psn, const std::byte* place);
   [[nodiscard]] const Record* find(Psn psn) const;
   void release(Psn psn);  // nothing happens where there is none
   void clear();
@@ -80,6 +82,8 @@ class EarlyPackets {
       : mtu_(mtu), bytes_max_(bytes_max), index_(std::move(index)) {}
   void advance_to(Psn base);
   Record& add(Psn base, const wire::Packet& packet);
+  void note_place(Record& record, const std::byte* place);
+  void give_back(Record& record);
   std::byte* take_buffer(bool small);
   void forget_place(Record& record);
   [[nodiscard]] Run uncovered_slow(Psn psn, const std::byte* place, std::size_t size) const;

@@ -44,6 +44,7 @@ struct Identity {
   // accepted at any time: each says by its opcode what it is.
   bool bitmap_agreed = false;
   bool peer_reads_piggybacks = false;  // acknowledgements may travel inside data packets: both sides' CAPS say so
+  bool peer_reads_operations = false;  // large transfers may travel as operations: the peer's CAPS say so
   std::uint32_t peer_window = 0;
   PeerCredit peer_credit;  // from the last CAPS or BitmapAck
 

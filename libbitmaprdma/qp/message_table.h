@@ -23,6 +23,8 @@ struct Message {
   std::uint32_t length = 0;   // payload bytes
   std::uint32_t msn = 0, rsn = 0;
   MessageKind kind = MessageKind::kSend;
+  std::uint8_t segment_packets = 0;  // of a large command: packets of each of its segments; 0: it is none
+  std::uint8_t first_operation = 0;  // its first segment's number
   bool last_of_wqe = true;
   bool request_received = false;   // READ, atomic: the peer has the request, only responses are missing
   bool in_flight_counted = false;  // READ, atomic: its request counts against the peer's credit

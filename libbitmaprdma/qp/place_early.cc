@@ -10,8 +10,12 @@
 
 namespace brdma::qp {
 
-std::optional<DropReason> Responder::Impl::keep_early(const wire::Packet& packet) {
+std::optional<DropReason> Responder::Impl::keep_early(const wire::Packet& packet, Instant now) {
   if (!payload_fits_opcode(packet)) return DropReason::kEarlyInvalid;
+  return in_operation(packet) ? keep_operation(packet, now) : place_or_hold(packet);
+}
+
+std::optional<DropReason> Responder::Impl::place_or_hold(const wire::Packet& packet) {
   if (packet.bitmap && !wire::is_last_or_only(packet.op)) {
     return wire::is_write(packet.op) ? place_write_early(packet) : place_send_early(packet);
   }
@@ -46,17 +50,28 @@ std::optional<DropReason> Responder::Impl::place_write_early(const wire::Packet&
   const std::uint64_t offset = std::uint64_t{packet.bxth.packet_index} * mtu;
   const std::size_t size = packet.payload.size();
   if (offset + size >= packet.reth.length) return DropReason::kEarlyInvalid;  // only a last packet ends the message
+  std::byte* registered = in_operation(packet) ? registered_place(packet) : nullptr;
+  if (registered != nullptr) {
+    copy_uncovered(packet.bth.psn, registered, packet.payload);
+    early.note_placed(base(), packet, registered);
+    env.count(Counter::kPlacedEarly);
+    return std::nullopt;
+  }
   // The whole message must be as good as this packet: nothing is written of one that will be refused.
   std::byte* whole = nullptr;
   const auto fault = env.memory.resolve(identity.pd, packet.reth.rkey, packet.reth.address - offset, packet.reth.length,
                                         kAccessRemoteWrite, &whole);
   if (fault != memory::Fault::kNone) return DropReason::kEarlyInvalid;
   std::byte* const to = whole + offset;
-  const auto run = early.uncovered(packet.bth.psn, to, size);
-  std::memcpy(to + run.offset, packet.payload.data() + run.offset, run.size);
+  copy_uncovered(packet.bth.psn, to, packet.payload);
   early.note_placed(base(), packet, to);
   env.count(Counter::kPlacedEarly);
   return std::nullopt;
+}
+
+void Responder::Impl::copy_uncovered(Psn psn, std::byte* to, ConstBytes payload) const {
+  const auto run = early.uncovered(psn, to, payload.size());
+  std::memcpy(to + run.offset, payload.data() + run.offset, run.size);
 }
 
 std::optional<DropReason> Responder::Impl::check_held(const wire::Packet& packet) const {

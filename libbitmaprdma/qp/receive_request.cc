@@ -33,6 +33,7 @@ Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now)
   }
   const Verdict verdict = execute(packet, /*placed=*/false, outcome, now);
   if (verdict == Verdict::kDone) [[likely]] {
+    if (in_operation(packet)) operation_executed(packet, now);
     if (!established) [[unlikely]] {
       established = true;
       if (identity.state == QpState::kRtr) outcome.async_event = kEventCommEstablished;
@@ -76,6 +77,7 @@ void Responder::Impl::advanced(const wire::Packet& packet) {
       packet.op == wire::RcOp::kReadRequest ? response_packets(packet.reth.length, mtu) : std::uint32_t{1};
   sequence_nak_sent = false;
   rnr_wait = false;
+  if (!escape.empty()) escape.forget(base());
   early.release(base());
   window.advance_over(count);
 }
@@ -98,6 +100,7 @@ void Responder::Impl::drain(Outcome& outcome, Instant now) {
       fail(verdict, packet, outcome);
       break;
     }
+    if (in_operation(packet)) operation_executed(packet, now);
     advanced(packet);
     if (outcome.to_error) break;  // the completion queue is overrun
   }
@@ -118,7 +121,10 @@ void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant now) {
     request_sequence_nak();
     return drop(DropReason::kOutOfOrder, packet, now);
   }
-  const bitmap::Arrival arrival = window.classify(psn);
+  // Of an operation, the mask tells a duplicate at once.
+  const bool repeated = in_operation(packet) && look(packet) == registry::Match::kDuplicate;
+  if (repeated) env.count(Counter::kOperationDuplicates);
+  const bitmap::Arrival arrival = repeated ? bitmap::Arrival::kDuplicate : window.classify(psn);
   if (arrival == bitmap::Arrival::kDuplicate) {
     env.count(Counter::kDuplicateRequest);
     if (speaks_bitmap()) {
@@ -132,7 +138,7 @@ void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant now) {
   env.count(Counter::kOutOfSequence);
   auto reason = arrival == bitmap::Arrival::kBeyondWindow ? DropReason::kOutOfWindow
                 : state_is_full()                         ? DropReason::kStateFull
-                                                          : keep_early(packet);
+                                                          : keep_early(packet, now);
   if (reason) {
     // A standard peer knows no other way to hear of the gap than a NAK: what cannot be kept can't be waited for.
     const bool out_of_reach = *reason == DropReason::kOutOfWindow || *reason == DropReason::kStateFull;

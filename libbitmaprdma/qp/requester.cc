@@ -48,6 +48,8 @@ bool Requester::has_output(Instant now) const {
   return me.ready_to_send_new();
 }
 
+bool Requester::next_is_large() const { return impl_->next_is_large(); }
+
 bool Requester::idle() const { return impl_->queue.head() == impl_->queue.next() && impl_->read_cut == 0; }
 
 Outcome Requester::take_outcome(Instant now) { return impl_->outcome(now); }
@@ -58,6 +60,7 @@ Requester::Snapshot Requester::snapshot() const {
   const Impl& me = *impl_;
   return Snapshot{.base = me.window.base(),
                   .next = me.window.next(),
+                  .operations = me.operations.size(),
                   .unacked = me.window.unacked(),
                   .pending = me.window.pending(),
                   .messages = me.messages.size(),
@@ -102,6 +105,7 @@ void Requester::Impl::begin_from(Psn first) {
   forget_flight();
   window.reset(first);
   base = cumulative = answers_seen = arrived_end = 0;
+  operations.restart();
   next_msn = next_rsn = 0;
   selective = id.recovery->mode == RecoveryMode::kSelective ? std::make_unique<Selective>() : nullptr;
   rtt = recovery::RttEstimator{};
@@ -114,6 +118,7 @@ void Requester::Impl::begin_from(Psn first) {
 
 void Requester::Impl::forget_flight() {
   messages.clear();
+  operations.clear();
   window.reset(window.next());
   base = cumulative = answers_seen = arrived_end = next_sequence();
   answer_gaps.clear();

@@ -42,11 +42,13 @@ class Requester {
   // Retransmissions first, then new packets, within window, credit and congestion window. True: at least one was added.
   bool poll_requests(TransmitBatch& batch, Instant now);
   [[nodiscard]] bool has_output(Instant now) const;
-  [[nodiscard]] bool idle() const;  // no work request outstanding (SQ drained)
+  [[nodiscard]] bool next_is_large() const;  // what would leave next is of a large command (large_transfer.cc)
+  [[nodiscard]] bool idle() const;           // no work request outstanding (SQ drained)
 
   // How it stands, for whoever asks (resource show, tests).
   struct Snapshot {
     Psn base, next;                          // oldest PSN not done, first never sent
+    std::size_t operations = 0;              // of large commands, under way
     std::uint32_t unacked = 0, pending = 0;  // entries of the send window; of those, to be sent again
     std::size_t messages = 0;                // begun, not done
     std::uint64_t work_requests = 0;         // posted, not complete

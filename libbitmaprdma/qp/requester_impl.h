@@ -20,6 +20,7 @@
 #include "recovery/retransmit_request.h"
 #include "recovery/rtt_estimator.h"
 #include "recovery/selective_judge.h"
+#include "registry/operation_table.h"
 
 namespace brdma::qp {
 
@@ -80,7 +81,8 @@ struct Requester::Impl {
   SendQueue queue;
   MessageTable messages;
   bitmap::SendWindow window;
-  bitmap::GapTable answer_gaps;  // among the responses of READs and atomics
+  registry::OperationTable operations;  // segments of large commands under way
+  bitmap::GapTable answer_gaps;         // among the responses of READs and atomics
   recovery::RttEstimator rtt;
   congestion::DelayWindow congestion;         // bytes of requests under way
   congestion::DelayWindow answer_congestion;  // bytes of answers asked for
@@ -144,6 +146,18 @@ struct Requester::Impl {
   [[nodiscard]] bool wants_ack(const Message& message, bool last);
   [[nodiscard]] std::uint32_t ack_request_interval() const;
   void left(Instant now);  // something new was sent
+
+  // --- large_transfer.cc ---
+  [[nodiscard]] bool is_large(const SendWqe& wqe) const;
+  [[nodiscard]] std::uint8_t segment_packets(const SendWqe& wqe) const;
+  [[nodiscard]] bool segment_may_leave(const Message& message) const;
+  void begin_segment(const Message& message, Sequence sequence);
+  [[nodiscard]] std::uint8_t operation_of(const Message& message, Sequence sequence) const;
+  void label(wire::Bxth& bxth, const Message& message, std::uint32_t index) const;
+  [[nodiscard]] bool names_unsent(const wire::BitmapAck& ack) const;
+  [[nodiscard]] static bool is_named(const wire::BitmapAck& ack, std::uint8_t number);
+  void take_operations(const wire::BitmapAck& ack, Instant now);
+  [[nodiscard]] bool next_is_large();
 
   // --- build_packet.cc ---
   void build_data(wire::Packet& packet, const Message& message, Sequence sequence, bool again, Instant now) const;

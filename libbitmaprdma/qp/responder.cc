@@ -39,6 +39,8 @@ void Responder::Impl::start(Psn first) {
 void Responder::Impl::reset_connection() {
   gaps.clear();
   early.clear();
+  operations.clear();
+  escape = registry::EscapeChannel{env.config.transfer.escape_bytes_max};
   resources.reset(0);
   message = Message{};
   msn = rsn = 0;
@@ -84,6 +86,7 @@ Outcome Responder::Impl::handle_timeout(Instant now) {
   owed.reset();
   if (halted) return outcome;
   if (ack.pending && now >= acknowledgement_deadline()) ack.forced = true;
+  expire_escaped(now);
   if (retry_blocked) {
     retry_base(outcome, now);
     return outcome;
@@ -103,6 +106,7 @@ std::optional<Instant> Responder::Impl::next_timeout() const {
   };
   if (watch.repeat_at && !feedback_due) sooner(*watch.repeat_at);
   if (ack.pending && !ack.forced) sooner(acknowledgement_deadline());
+  if (const auto expiry = escape.next_deadline(escape_time())) sooner(*expiry);
   return next;
 }
 
@@ -156,6 +160,8 @@ Responder::Snapshot Responder::snapshot() const {
       .window = me.window.window(),
       .bitmap = me.window.use(),
       .state_bytes = me.window.allocated_bytes() + me.early.state_bytes() + me.gaps.size() * sizeof(bitmap::GapRecord),
+      .operations = me.operations.size(),
+      .escaped = me.escape.size(),
       .answers = me.resources.size(),
       .receives = me.receives.size()};
 }

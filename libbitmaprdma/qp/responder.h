@@ -69,6 +69,8 @@ class Responder {
     std::uint32_t window = 0;     // longest it may get
     bitmap::WindowUse bitmap;     // of the receive window
     std::size_t state_bytes = 0;  // bitmap and records: of early packets (their payload apart), of gaps
+    std::size_t operations = 0;   // of large transfers, registered and not executed
+    std::size_t escaped = 0;      // packets in the escape channel
     std::size_t answers = 0;      // READs, atomics and NAKs that have not left yet
     std::size_t receives = 0;
   };

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "bitmap/gap_table.h"
 #include "bitmap/receive_window.h"
@@ -20,6 +21,8 @@
 #include "recovery/gap_judge.h"
 #include "recovery/rtt_estimator.h"
 #include "recovery/tolerance.h"
+#include "registry/escape_channel.h"
+#include "registry/receive_registry.h"
 #include "wire/control.h"
 
 namespace brdma::qp {
@@ -107,11 +110,34 @@ struct Responder::Impl {
                         Instant now);
 
   // place_early.cc: the reason why not, nullopt when the packet is now kept (and may be marked as received).
-  std::optional<DropReason> keep_early(const wire::Packet& packet);
+  std::optional<DropReason> keep_early(const wire::Packet& packet, Instant now);
+  std::optional<DropReason> place_or_hold(const wire::Packet& packet);
   std::optional<DropReason> place_send_early(const wire::Packet& packet);
   std::optional<DropReason> place_write_early(const wire::Packet& packet);
   std::optional<DropReason> check_held(const wire::Packet& packet) const;
   [[nodiscard]] std::optional<std::size_t> receive_index(const wire::Packet& packet) const;
+
+  // receive_operation.cc
+  [[nodiscard]] std::uint64_t target_of(const wire::Packet& packet) const;
+  [[nodiscard]] registry::Match look(const wire::Packet& packet) const;
+  [[nodiscard]] std::byte* registered_place(const wire::Packet& packet) const;
+  void register_operation(const wire::Packet& packet, Instant now);
+  void note_operation(const wire::Packet& packet, registry::Match match, Instant now);
+  void enter_operation(const wire::Packet& packet, Instant now);
+  void operation_executed(const wire::Packet& packet, Instant now);
+  std::optional<DropReason> keep_operation(const wire::Packet& packet, Instant now);
+  std::optional<DropReason> keep_in_escape(const wire::Packet& packet, Instant now);
+  void release_escaped(std::uint8_t number, Instant now);
+  void settle(const wire::Packet& packet);
+  [[nodiscard]] Duration escape_time() const;
+  void expire_escaped(Instant now);
+  void hide_escaped(std::uint32_t bit_count, std::byte* bits) const;
+  // The packet is part of an operation of a large transfer.
+  [[nodiscard]] static bool in_operation(const wire::Packet& packet) {
+    return packet.bxth.operation_packets != 0 && (wire::is_write(packet.op) || wire::is_send(packet.op));
+  }
+  // Copies what no packet of a higher PSN has written there.
+  void copy_uncovered(Psn psn, std::byte* to, ConstBytes payload) const;
 
   // promote_gaps.cc
   void note_early(Psn previous_highest, const wire::Packet& packet, Instant now);
@@ -181,6 +207,8 @@ struct Responder::Impl {
   bitmap::GapTable gaps;
   recovery::Tolerance tolerance;
   EarlyPackets early;
+  registry::ReceiveRegistry operations;
+  registry::EscapeChannel escape{0};
   ResponderResources resources;
   Message message;
   std::uint32_t mtu = 256;

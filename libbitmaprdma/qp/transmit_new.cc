@@ -74,6 +74,7 @@ bool Requester::Impl::ready_to_send_new() {
     const Message& message = messages.back();
     if (broken_wqe && message.wqe >= *broken_wqe) return false;
     if (message.answered()) return admits(message.packets, 0, true);
+    if (!segment_may_leave(message)) return false;
     return admits(1, message.payload_at(next_sequence(), mtu), false);
   }
   if (queue.next() == queue.tail() || broken_wqe) return false;
@@ -86,6 +87,7 @@ bool Requester::Impl::ready_to_send_new() {
     case MessageKind::kAtomic:
       return admits(1, 0, true);
     default:
+      if (operations.full() && segment_packets(wqe) != 0) return false;
       return admits(1, std::min(wqe.length, mtu), false);
   }
 }
@@ -154,6 +156,8 @@ void Requester::Impl::begin_message() {
     answers.packets += message.packets;
     answers.bytes += message.length;
   }
+  message.segment_packets = message.answered() ? std::uint8_t{0} : segment_packets(wqe);
+  message.first_operation = operations.next_number();
   messages.push_back(message);
   if (message.last_of_wqe) queue.begin_next();
 }
@@ -189,6 +193,7 @@ bool Requester::Impl::transmit_data(const Message& message, PayloadCursor& curso
   packet.bth.ack_request = wants_ack(message, sequence + 1 == message.end());
   if (window.in_window() == 0) left(now);
   batch.add(packet, cursor.slices(), payload);
+  if (message.segment_packets != 0) begin_segment(message, sequence);
   window.sent(batch.path(), now);
   ++flight.packets;
   flight.bytes += payload;

@@ -85,6 +85,14 @@ struct CompletionMade {
   std::uint32_t status;
   bool receive;
 };
+struct OperationRegistered {
+  std::uint32_t operation;
+  std::uint32_t packets;
+};
+struct OperationCompleted {
+  std::uint32_t operation;
+  bool last;  // of its transfer
+};
 struct QpStateChanged {
   std::uint8_t from;
   std::uint8_t to;
@@ -92,7 +100,7 @@ struct QpStateChanged {
 
 using Event = std::variant<PacketSent, PacketReceived, PacketDropped, GapSeen, GapPromoted, GapClosed, FfmSent,
                            FfmReceived, EntryMoved, AckSent, AckReceived, BitmapModeAgreed, TimeoutFired, SendStalled,
-                           CompletionMade, QpStateChanged>;
+                           CompletionMade, QpStateChanged, OperationRegistered, OperationCompleted>;
 
 // Given from outside; null = off. One call per event, on the engine's thread.
 class Sink {

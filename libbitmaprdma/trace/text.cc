@@ -153,6 +153,14 @@ struct ToText {
         .field("wr_id", e.wr_id)
         .field("status", std::uint64_t{e.status});
   }
+  std::string operator()(const OperationRegistered& e) const {
+    return Line{"operation_registered"}
+        .field("operation", std::uint64_t{e.operation})
+        .field("packets", std::uint64_t{e.packets});
+  }
+  std::string operator()(const OperationCompleted& e) const {
+    return Line{"operation_completed"}.field("operation", std::uint64_t{e.operation}).word(e.last ? "last" : "more");
+  }
   std::string operator()(const QpStateChanged& e) const {
     return Line{"qp_state"}.word(pick(kQpStates, e.from)).word("->").word(pick(kQpStates, e.to));
   }

@@ -8,9 +8,10 @@ namespace brdma::wire {
 namespace {
 
 constexpr std::uint32_t kMask24 = 0xFF'FFFF;
-constexpr std::uint8_t kFlagReply = 1;                          // CAPS
-constexpr std::uint8_t kFlagResponses = 1, kFlagEchoValid = 2;  // BitmapAck; FFM has the first
-constexpr std::uint32_t kPsnsMax = 0x80'0000;                   // half the circle: beyond, before and after are one
+constexpr std::uint8_t kFlagReply = 1;  // CAPS
+constexpr std::uint8_t kFlagResponses = 1, kFlagEchoValid = 2,
+                       kFlagOperations = 4;    // BitmapAck; FFM has the first
+constexpr std::uint32_t kPsnsMax = 0x80'0000;  // half the circle: beyond, before and after are one
 
 std::uint32_t first_word(std::uint8_t flags, std::uint32_t source_qpn) {
   return (std::uint32_t{kBitmapVersion} << 28) | (std::uint32_t{flags} << 24) | (source_qpn & kMask24);
@@ -87,6 +88,9 @@ std::optional<BitmapAck> parse_bitmap_ack(ConstBytes body, Psn bth_psn) {
   ack.tr = load_be64(p + 28);
   ack.ack_delay_ns = load_be32(p + 36);
   ack.bit_count = load_be16(p + 40);
+  ack.operations_valid = (load_u8(p) & kFlagOperations) != 0;
+  ack.operations_next = load_u8(p + 42);
+  ack.operations_beyond = load_u8(p + 43);
   if (ack.bit_count > kAckBitsMax || !syndrome_exists(ack.syndrome)) return std::nullopt;
   ack.bits = body.subspan(kBitmapAckSize);
   if (ack.bits.size() != bitmap_bytes(ack.bit_count)) return std::nullopt;
@@ -141,7 +145,8 @@ std::size_t emit_bitmap_ack(const BitmapAck& ack, std::byte* out) {
   const std::size_t bitmap_size = bitmap_bytes(ack.bit_count);
   BRDMA_CHECK(ack.bit_count <= kAckBitsMax && ack.bits.size() >= bitmap_size);
   const auto flags =
-      static_cast<std::uint8_t>((ack.responses ? kFlagResponses : 0) | (ack.echo_valid ? kFlagEchoValid : 0));
+      static_cast<std::uint8_t>((ack.responses ? kFlagResponses : 0) | (ack.echo_valid ? kFlagEchoValid : 0) |
+                                (ack.operations_valid ? kFlagOperations : 0));
   store_be32(out, first_word(flags, ack.source_qpn));
   store_be32(out + 4, byte_and_24(ack.path, ack.msn));
   store_be32(out + 8, byte_and_24(ack.syndrome, ack.highest.value()));
@@ -150,7 +155,9 @@ std::size_t emit_bitmap_ack(const BitmapAck& ack, std::byte* out) {
   store_be64(out + 20, ack.ts_echo);
   store_be64(out + 28, ack.tr);
   store_be32(out + 36, ack.ack_delay_ns);
-  store_be32(out + 40, std::uint32_t{ack.bit_count} << 16);
+  store_be16(out + 40, ack.bit_count);
+  store_u8(out + 42, ack.operations_next);
+  store_u8(out + 43, ack.operations_beyond);
   if (bitmap_size != 0) std::memcpy(out + kBitmapAckSize, ack.bits.data(), bitmap_size);
   return kBitmapAckSize + bitmap_size;
 }

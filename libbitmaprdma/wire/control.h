@@ -17,14 +17,14 @@ namespace brdma::wire {
 struct Caps {
   bool reply = false;
   std::uint32_t source_qpn = 0;
-  std::uint32_t capabilities = 0;  // bit 0: bitmap mode, 1: reads piggybacked acknowledgements; the rest reserved
+  std::uint32_t capabilities = 0;  // bit 0: bitmap mode, 1: reads piggybacked acknowledgements, 2: operations
   std::uint8_t version_min = 1, version_max = 1;
   std::uint8_t path_mtu_code = 3;  // enum ibv_mtu; differing sides stay in standard mode
   std::uint8_t paths = 1;
   std::uint32_t window_packets = 0;  // the receive window
   std::uint32_t credit_packets = 0, credit_bytes = 0;
 };
-inline constexpr std::uint32_t kCapabilityBitmap = 1, kCapabilityPiggyback = 2;
+inline constexpr std::uint32_t kCapabilityBitmap = 1, kCapabilityPiggyback = 2, kCapabilityOperations = 4;
 inline constexpr std::size_t kCapsSize = 32;
 
 // Bitmap acknowledgement (0xE1). BTH.psn is `base`: all before it has arrived. Body 44 bytes + bitmap, 4-byte multiple.
@@ -40,11 +40,14 @@ struct BitmapAck {
   std::uint32_t credit_packets = 0;  // the sender may have so many packets ...
   std::uint32_t credit_bytes = 0;    // ... and so many payload bytes in flight
   bool echo_valid = false;
-  std::uint64_t ts_echo = 0;       // timestamp of the packet that caused this
-  std::uint64_t tr = 0;            // when it arrived, receiver's clock (a switch may add to it: spec 2)
-  std::uint32_t ack_delay_ns = 0;  // between its arrival and this packet's making
-  std::uint16_t bit_count = 0;     // bit i: PSN base + i has arrived (bit 0 is never set)
-  ConstBytes bits;                 // ceil(bit_count / 32) big-endian words, lowest PSN in the most significant bit
+  std::uint64_t ts_echo = 0;           // timestamp of the packet that caused this
+  std::uint64_t tr = 0;                // when it arrived, receiver's clock (a switch may add to it: spec 2)
+  std::uint32_t ack_delay_ns = 0;      // between its arrival and this packet's making
+  std::uint16_t bit_count = 0;         // bit i: PSN base + i has arrived (bit 0 is never set)
+  bool operations_valid = false;       // the next two say something
+  std::uint8_t operations_next = 0;    // all operations before this one are complete ...
+  std::uint8_t operations_beyond = 0;  // ... and of the eight after it those whose bits are set, lowest number first
+  ConstBytes bits;                     // ceil(bit_count / 32) big-endian words, lowest PSN in the most significant bit
 };
 inline constexpr std::size_t kBitmapAckSize = 44;
 inline constexpr std::uint16_t kAckBitsMax = 4096;

@@ -78,8 +78,8 @@ inline void emit_bth(const Bth& bth, std::byte* out) {
 }
 
 // Bitmap mode's extension header: each packet says by itself what it is part of, so that it can be placed alone.
-//   0 version (4 bits), 2 reserved, piggyback, retransmitted | 1 source QPN | 4 path | 5 MSN | 8 reserved | 9 RSN |
-//   12 reserved | 13 packet index | 16 timestamp
+//   0 version (4 bits), start, more, piggyback, retransmitted | 1 source QPN | 4 path | 5 MSN | 8 operation | 9 RSN |
+//   12 packets of the operation | 13 packet index | 16 timestamp
 struct Bxth {
   bool retransmitted = false;
   bool piggyback = false;  // an acknowledgement (Piggyback) follows
@@ -89,13 +89,18 @@ struct Bxth {
   std::uint32_t rsn = 0;  // 24 bits: messages before this one that consume a receive (SEND, WRITE with immediate)
   std::uint32_t packet_index = 0;  // 24 bits: packet's place in its message; payload offset = index * path MTU
   std::uint64_t timestamp = 0;     // sender's clock, ns
+  // Of a segment of a large transfer (spec 4); `operation_packets` 0: not part of one, and the others mean nothing.
+  std::uint8_t operation = 0;          // its number
+  std::uint8_t operation_packets = 0;  // how many it has
+  bool operation_start = false;        // this packet is its first
+  bool operation_more = false;         // status flag: others of the same transfer follow
 };
 
 // Of BXTH and of every control packet's body: the high four bits of its first byte.
 inline constexpr std::uint8_t kBitmapVersion = 1;
 [[nodiscard]] inline std::uint8_t bitmap_version(const std::byte* p) { return load_u8(p) >> 4; }
 // Flags of BXTH's first byte.
-inline constexpr std::uint8_t kBxthRetransmitted = 1, kBxthPiggyback = 2;
+inline constexpr std::uint8_t kBxthRetransmitted = 1, kBxthPiggyback = 2, kBxthMore = 4, kBxthStart = 8;
 
 [[nodiscard]] inline Bxth parse_bxth(Field<kBxthSize> bytes) {
   const std::byte* p = bytes.data();
@@ -103,6 +108,10 @@ inline constexpr std::uint8_t kBxthRetransmitted = 1, kBxthPiggyback = 2;
   const std::uint8_t flags = load_u8(p);
   bxth.retransmitted = (flags & kBxthRetransmitted) != 0;
   bxth.piggyback = (flags & kBxthPiggyback) != 0;
+  bxth.operation_more = (flags & kBxthMore) != 0;
+  bxth.operation_start = (flags & kBxthStart) != 0;
+  bxth.operation = load_u8(p + 8);
+  bxth.operation_packets = load_u8(p + 12);
   bxth.source_qpn = load_be32(p) & 0xFF'FFFF;
   bxth.path = load_u8(p + 4);
   bxth.msn = load_be32(p + 4) & 0xFF'FFFF;
@@ -113,11 +122,12 @@ inline constexpr std::uint8_t kBxthRetransmitted = 1, kBxthPiggyback = 2;
 }
 
 inline void emit_bxth(const Bxth& bxth, std::byte* out) {
-  const unsigned flags = (bxth.retransmitted ? kBxthRetransmitted : 0u) | (bxth.piggyback ? kBxthPiggyback : 0u);
+  const unsigned flags = (bxth.retransmitted ? kBxthRetransmitted : 0u) | (bxth.piggyback ? kBxthPiggyback : 0u) |
+                         (bxth.operation_more ? kBxthMore : 0u) | (bxth.operation_start ? kBxthStart : 0u);
   store_be32(out, (std::uint32_t{kBitmapVersion} << 28) | (flags << 24) | (bxth.source_qpn & 0xFF'FFFF));
   store_be32(out + 4, (std::uint32_t{bxth.path} << 24) | (bxth.msn & 0xFF'FFFF));
-  store_be32(out + 8, bxth.rsn & 0xFF'FFFF);
-  store_be32(out + 12, bxth.packet_index & 0xFF'FFFF);
+  store_be32(out + 8, (std::uint32_t{bxth.operation} << 24) | (bxth.rsn & 0xFF'FFFF));
+  store_be32(out + 12, (std::uint32_t{bxth.operation_packets} << 24) | (bxth.packet_index & 0xFF'FFFF));
   store_be64(out + 16, bxth.timestamp);
 }
 

@@ -29,6 +29,21 @@ EngineConfig draw_engine(Random& random) {
   return engine;
 }
 
+// Large transfers in two worlds of three, from a size on that many messages have; escape channels down to none.
+void draw_transfers(WorldSettings& world, Random& random) {
+  if (one_in(random, 3)) return;
+  for (EngineConfig& engine : world.engines) {
+    if (one_in(random, 6)) continue;  // as sender, one side only
+    engine.transfer.threshold_bytes = draw(random, 1, 12'000);
+    engine.transfer.segment_bytes = 256u << random.below(8);
+  }
+  for (EngineConfig& engine : world.engines) {
+    if (one_in(random, 3)) engine.transfer.escape_bytes_max = draw(random, 0, 30'000);
+    if (one_in(random, 3)) engine.transfer.escape_time = 10_us + draw_up_to(random, 300_us);
+    engine.transfer.regular_turns = draw(random, 1, 20);
+  }
+}
+
 void draw_hosts(WorldSettings& world, Random& random) {
   const bool bitmap = !one_in(random, 3);
   const bool v6 = one_in(random, 4);
@@ -151,7 +166,9 @@ std::string text_of(const EngineConfig& engine) {
          std::to_string(r.standard_window_packets) + ", segments " + std::to_string(engine.segments_max) + ", credit " +
          std::to_string(engine.receive_packets) + "/" + std::to_string(engine.receive_bytes) + ", hold " +
          std::to_string(r.hold_bytes_max) + ", ack after " + std::to_string(r.ack_packets) + ", depth " +
-         std::to_string(r.depth_max);
+         std::to_string(r.depth_max) + ", large from " + std::to_string(engine.transfer.threshold_bytes) + " by " +
+         std::to_string(engine.transfer.segment_bytes) + ", escape " +
+         std::to_string(engine.transfer.escape_bytes_max) + "/" + us(engine.transfer.escape_time);
 }
 
 std::string text_of(const fabric::ImpairmentConfig& f) {
@@ -178,6 +195,7 @@ WorldSettings draw_world(Random& random) {
     for (auto& traffic : world.connections.back().traffic) traffic.bytes_max /= connections;
   }
   draw_network(world, random);
+  draw_transfers(world, random);
   return world;
 }
 

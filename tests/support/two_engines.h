@@ -50,6 +50,7 @@ struct PairOptions {
   bool ip_id_known = true;
   bool v6 = false;
   RecoveryConfig recovery{};
+  TransferConfig transfer[2];
   std::uint32_t receive_packets = 256;
   std::uint32_t receive_bytes = 1u << 20;
   bool connect = true;
@@ -308,6 +309,7 @@ class TwoEngines {
     if (options.v6) me.address = IpAddress{{0xFD, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host}};
     me.config.recovery = options.recovery;
     me.config.recovery.mode = options.mode[i];
+    me.config.transfer = options.transfer[i];
     me.config.seed = static_cast<std::uint64_t>(i) + 1;
     me.config.segments_max = options.segments_max;
     me.config.receive_packets = options.receive_packets;

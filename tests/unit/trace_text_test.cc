@@ -32,6 +32,8 @@ TEST(TraceText, OneFormForEachEvent) {
       {CompletionMade{42, 12, false}, "completion queue=send wr_id=42 status=12"},
       {CompletionMade{42, 0, true}, "completion queue=receive wr_id=42 status=0"},
       {QpStateChanged{2, 3}, "qp_state rtr -> rts"},
+      {OperationRegistered{7, 8}, "operation_registered operation=7 packets=8"},
+      {OperationCompleted{7, true}, "operation_completed operation=7 last"},
   };
   std::size_t kinds = 0;
   std::size_t last = std::variant_npos;

@@ -86,6 +86,48 @@ TEST(WireDocument, WriteWithAPiggybackedAcknowledgement) {
   EXPECT_EQ(packet_icrc(kDocumentPath, bytes), stored_icrc(bytes));
 }
 
+TEST(WireDocument, LabelsOfOperations) {
+  const Bytes start = documented("1c 001102 00 000000 01 000000 40 000040") + hex("0000000000000000");
+  const Bxth first = parse_bxth(Field<kBxthSize>{start});
+  EXPECT_EQ(first.operation, 1);
+  EXPECT_EQ(first.operation_packets, 64);
+  EXPECT_TRUE(first.operation_start);
+  EXPECT_TRUE(first.operation_more);
+  EXPECT_EQ(first.packet_index, 64u);
+  const Bytes end = documented("10 001102 00 000000 02 000000 13 000092") + hex("0000000000000000");
+  const Bxth last = parse_bxth(Field<kBxthSize>{end});
+  EXPECT_EQ(last.operation, 2);
+  EXPECT_EQ(last.operation_packets, 19);
+  EXPECT_FALSE(last.operation_start);
+  EXPECT_FALSE(last.operation_more);
+  EXPECT_EQ(last.packet_index, 146u);
+  Bytes again(kBxthSize);
+  emit_bxth(first, again.data());
+  EXPECT_EQ(again, start);
+  emit_bxth(last, again.data());
+  EXPECT_EQ(again, end);
+}
+
+TEST(WireDocument, AcknowledgedOperations) {
+  expect_documented("byte 42 is `05`, byte 43 `40`");
+  BitmapAck ack;
+  ack.base = Psn{1003};
+  ack.highest = Psn{1002};
+  ack.operations_valid = true;
+  ack.operations_next = 5;
+  ack.operations_beyond = 0x40;
+  Bytes body(kBitmapAckSize);
+  ASSERT_EQ(emit_bitmap_ack(ack, body.data()), body.size());
+  EXPECT_EQ(body[0], std::byte{0x14});
+  EXPECT_EQ(body[42], std::byte{0x05});
+  EXPECT_EQ(body[43], std::byte{0x40});
+  const auto parsed = parse_bitmap_ack(body, Psn{1003});
+  ASSERT_TRUE(parsed);
+  EXPECT_TRUE(parsed->operations_valid);
+  EXPECT_EQ(parsed->operations_next, 5);
+  EXPECT_EQ(parsed->operations_beyond, 0x40);
+}
+
 TEST(WireDocument, BitmapAcknowledgement) {
   Bytes bits = documented("7fc00000");
   for (std::uint32_t i = 0; i < 32; ++i) {

@@ -100,14 +100,16 @@ TEST(Bxth, FieldsStandWhereTheWireDocumentPutsThem) {
   EXPECT_EQ((emitted<kBxthSize>(&emit_bxth, bxth)), to_hex(bytes));
 }
 
-TEST(Bxth, ReservedBitsAreIgnoredAndSentAsZero) {
-  const Bytes bytes = hex("1c 000001  00 000002  ff 000003  ff 000004  0000000000000005");
+TEST(Bxth, LabelOfAnOperation) {
+  const Bytes bytes = hex("1c 000001  00 000002  ab 000003  40 000004  0000000000000005");
   const Bxth bxth = parse_bxth(field<kBxthSize>(bytes));
   EXPECT_FALSE(bxth.retransmitted || bxth.piggyback);
+  EXPECT_TRUE(bxth.operation_start && bxth.operation_more);
+  EXPECT_EQ(bxth.operation, 0xAB);
+  EXPECT_EQ(bxth.operation_packets, 64);
   EXPECT_EQ(bxth.rsn, 3u);
   EXPECT_EQ(bxth.packet_index, 4u);
-  EXPECT_EQ((emitted<kBxthSize>(&emit_bxth, bxth)),
-            to_hex(hex("10 000001  00 000002  00 000003  00 000004  0000000000000005")));
+  EXPECT_EQ((emitted<kBxthSize>(&emit_bxth, bxth)), to_hex(bytes));
 }
 
 TEST(Bxth, NumbersOf24BitsWrapInTheEncoder) {

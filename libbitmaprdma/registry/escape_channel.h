@@ -1,0 +1,73 @@
+// registry/escape_channel.h - packets that came before the start of their operation (spec 4: receiver, 2): kept, so
+// that the pipeline does not stall, but only so many bytes of them and only for so long. Keeps the books, oldest first;
+// the bytes lie where the caller puts them. A packet in here has not been acknowledged, so that it can be dropped.
+// Who calls: admit() when a packet finds no registration; take() when its operation is registered; expire() when
+// next_deadline() has passed.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/psn.h"
+#include "base/units.h"
+
+namespace brdma::registry {
+
+struct EscapedPacket {
+  Psn psn;
+  std::uint8_t operation = 0;
+  std::uint32_t bytes = 0;
+  Instant since;
+};
+
+class EscapeChannel {
+ public:
+  explicit EscapeChannel(std::uint64_t bytes_max) : bytes_max_(bytes_max) {}
+
+  [[nodiscard]] bool empty() const { return packets_.empty(); }
+  [[nodiscard]] std::size_t size() const { return packets_.size(); }
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+  [[nodiscard]] const EscapedPacket& operator[](std::size_t i) const { return packets_[i]; }
+  // False: no room for so many bytes.
+  [[nodiscard]] bool has_room(std::uint32_t bytes) const { return bytes_ + bytes <= bytes_max_; }
+  void admit(const EscapedPacket& packet);
+  // Takes out all packets of that operation, and calls `use` with each.
+  template <class Use>
+  void take(std::uint8_t operation, Use&& use) {
+    remove_if([operation](const EscapedPacket& packet) { return packet.operation == operation; }, use);
+  }
+  // Likewise what has been here for `time_max` or longer.
+  template <class Use>
+  void expire(Instant now, Duration time_max, Use&& use) {
+    remove_if([now, time_max](const EscapedPacket& packet) { return now - packet.since >= time_max; }, use);
+  }
+  // Takes out one packet, if it is here: its turn came by another way.
+  bool forget(Psn psn);
+  [[nodiscard]] std::optional<Instant> next_deadline(Duration time_max) const;
+  void clear();
+
+ private:
+  // `use` sees a packet that is out already, and may look at the channel, not change it.
+  template <class Wanted, class Use>
+  void remove_if(Wanted wanted, Use&& use) {
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < packets_.size(); ++i) {
+      const EscapedPacket packet = packets_[i];
+      if (!wanted(packet)) {
+        packets_[kept++] = packet;
+        continue;
+      }
+      bytes_ -= packet.bytes;
+      use(packet);
+    }
+    packets_.resize(kept);
+  }
+
+  std::vector<EscapedPacket> packets_;  // in the order in which they came
+  std::uint64_t bytes_ = 0, bytes_max_;
+};
+
+}  // namespace brdma::registry

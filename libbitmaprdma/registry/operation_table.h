@@ -1,0 +1,59 @@
+// registry/operation_table.h - the sender's operations under way (spec 4: sender, 4 and 5): number, first packet, how
+// many packets, how many of them have arrived. An operation's number goes out with each of its packets and comes back
+// in acknowledgements; numbers have 8 bits, and at most kUnderWayMax operations are under way, so that a number never
+// means two of them. Entries are in the order of sending, which is the order of numbers: finding one costs a
+// subtraction.
+//
+// Packets' timers are not here: the send window has a time per packet (bitmap/send_window.h), and what a deadline
+// finds missing becomes a retransmission entry there.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "base/ring.h"
+
+namespace brdma::registry {
+
+inline constexpr std::size_t kUnderWayMax = 128;
+
+struct SentOperation {
+  std::uint64_t first = 0;  // sequence of its start of operation
+  std::uint8_t number = 0;
+  bool last = false;  // of its command: without the status flag
+  std::uint16_t packets = 0;
+  std::uint16_t arrived = 0;
+
+  [[nodiscard]] std::uint64_t end() const { return first + packets; }
+  [[nodiscard]] bool complete() const { return arrived == packets; }
+};
+
+class OperationTable {
+ public:
+  [[nodiscard]] bool full() const { return operations_.size() >= kUnderWayMax; }
+  [[nodiscard]] std::size_t size() const { return operations_.size(); }
+  [[nodiscard]] const SentOperation& operator[](std::size_t i) const { return operations_[i]; }
+  [[nodiscard]] std::uint8_t next_number() const { return next_; }
+
+  // A segment begins to leave. Precondition: not full(). Its number.
+  std::uint8_t open(std::uint64_t first, std::uint32_t packets, bool last);
+  // The one of that number, if it is under way.
+  [[nodiscard]] std::optional<SentOperation> find(std::uint8_t number) const;
+  // A packet of it has arrived; true: that was the last one missing. / It has not after all.
+  bool arrived(std::uint8_t number);
+  void not_arrived(std::uint8_t number);
+  // All before `base` is done: forgets the operations that end there; how many.
+  std::size_t retire_before(std::uint64_t base);
+  // Forgets all. Numbers go on, unless the connection begins anew.
+  void clear() { operations_.clear(); }
+  void restart();
+
+ private:
+  [[nodiscard]] SentOperation* at(std::uint8_t number);
+
+  Ring<SentOperation> operations_;
+  std::uint8_t next_ = 0;
+};
+
+}  // namespace brdma::registry

@@ -31,7 +31,8 @@ Engine::Impl::Impl(const EngineConfig& given, Statistics& statistics, trace::Sin
     : config(given),
       memory(Random(given.seed, "memory keys")),
       environment{.config = config, .memory = memory, .statistics = statistics, .sink = sink},
-      queue_pairs(given.slot, given.slot_bits, Random(given.seed, "queue pair numbers")) {
+      queue_pairs(given.slot, given.slot_bits, Random(given.seed, "queue pair numbers")),
+      ready(given.transfer.regular_turns) {
   BRDMA_CHECK(!config.source_ports.empty());
 }
 
@@ -40,7 +41,7 @@ Engine::Engine(const EngineConfig& config, Statistics& statistics, trace::Sink* 
 Engine::~Engine() = default;
 
 void Engine::Impl::touched(QueuePair* qp) {
-  ready.push_back(qp);
+  ready.push_back(qp, qp->next_is_large());
   note_changes(qp);
 }
 
@@ -53,6 +54,14 @@ void Engine::Impl::note_changes(QueuePair* qp) {
     notifications.push_back({kind_of(event), qp->identity().user});
   }
   collect_notices();
+}
+
+std::optional<WriteArrival> Engine::poll_write_arrival() {
+  Ring<WriteArrival>& waiting = impl_->environment.arrivals;
+  if (waiting.empty()) return std::nullopt;
+  const WriteArrival arrival = waiting.front();
+  waiting.pop_front();
+  return arrival;
 }
 
 void Engine::Impl::collect_notices() {

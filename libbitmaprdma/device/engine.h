@@ -88,6 +88,13 @@ class Engine {
   Result<MemoryRegion*, Status> register_memory(ProtectionDomain* pd, std::uint64_t address, std::uint64_t length,
                                                 std::uint64_t iova, std::uint32_t access);
   Status deregister_memory(MemoryRegion* region);
+  // From now on each WRITE that arrives in this region makes one WriteArrival, with or without immediate, as soon as
+  // its last missing packet is here; no receive is needed, and the sender's last acknowledgement is not waited for.
+  // Whoever drives the engine asks poll_write_arrival() until it is empty; of more than kWriteArrivalsMax that nobody
+  // has asked for, the newest are counted (write_events_lost) and not told. EINVAL: not a region of ours.
+  Status watch_writes(MemoryRegion* region, void* user);
+  Status unwatch_writes(MemoryRegion* region);
+  [[nodiscard]] std::optional<WriteArrival> poll_write_arrival();
   [[nodiscard]] MemoryRegionInfo info(const MemoryRegion* region) const;
   Result<CompletionQueue*, Status> create_cq(std::uint32_t entries, void* user);
   Status destroy_cq(CompletionQueue* cq);

@@ -8,11 +8,11 @@
 #include "base/ring.h"
 #include "device/engine.h"
 #include "device/qp_table.h"
-#include "device/ready_list.h"
 #include "device/timers.h"
 #include "memory/memory_table.h"
 #include "qp/completion_queue.h"
 #include "qp/environment.h"
+#include "registry/command_queues.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
 
@@ -27,8 +27,8 @@ struct Engine::Impl {
   device::QpTable queue_pairs;
   std::vector<std::unique_ptr<CompletionQueue>> completion_queues;
   device::Timers timers;
-  device::ReadyList ready;
-  std::vector<QueuePair*> stale_timers;  // touched since their deadline was asked last
+  registry::CommandQueues<QueuePair> ready;  // queue pairs that may have something to send
+  std::vector<QueuePair*> stale_timers;      // touched since their deadline was asked last
   Ring<Notification> notifications;
   wire::IdentificationSolver identifications;
   Instant now;                               // of the newest call

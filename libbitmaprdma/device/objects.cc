@@ -35,6 +35,8 @@ Result<MemoryRegion*, Status> Engine::register_memory(ProtectionDomain* pd, std:
   return impl_->memory.add(pd, address, length, iova, access);
 }
 Status Engine::deregister_memory(MemoryRegion* region) { return impl_->memory.remove(region); }
+Status Engine::watch_writes(MemoryRegion* region, void* user) { return impl_->memory.watch(region, true, user); }
+Status Engine::unwatch_writes(MemoryRegion* region) { return impl_->memory.watch(region, false, nullptr); }
 MemoryRegionInfo Engine::info(const MemoryRegion* region) const { return {region->key, region->key}; }
 
 Result<CompletionQueue*, Status> Engine::create_cq(std::uint32_t entries, void* user) {

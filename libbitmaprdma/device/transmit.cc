@@ -1,5 +1,5 @@
 // The way out: queue pairs in turn, one a batch (a GSO message has one destination, and a receiving socket is chosen by
-// its first segment).
+// its first segment). Those in the midst of a large command come after the others (registry/command_queues.h).
 #include "device/engine_impl.h"
 
 namespace brdma {
@@ -9,10 +9,12 @@ bool Engine::poll_transmit(TransmitBuffer& buffer, Transmit& out, Instant now) {
   me.now = now;
   while (QueuePair* const qp = me.ready.front()) {
     qp::TransmitBatch batch(buffer, me.config);
+    const bool large = qp->ready_queue == registry::ReadyQueue::kLarge;
     me.ready.remove(qp);
     const bool added = qp->poll_transmit(batch, now);
+    if (added) me.ready.turn_taken(large);
     // One that sent comes again while it has more; one that did not waits for the next event.
-    if (added && qp->has_output(now)) me.ready.push_back(qp);
+    if (added && qp->has_output(now)) me.ready.push_back(qp, qp->next_is_large());
     me.note_changes(qp);
     if (!batch.finish(out)) continue;
     me.environment.count(Counter::kSentPackets, out.segments);
@@ -26,13 +28,13 @@ std::uint32_t Engine::packets_in_flight(const QueuePair* qp) const { return qp->
 
 bool Engine::only_deferrable_output() const {
   const Impl& me = *impl_;
-  bool any = false;  // without output there is nothing to put off
-  for (const QueuePair* qp = me.ready.front(); qp != nullptr; qp = qp->ready_next) {
-    if (!qp->has_output(me.now)) continue;
-    if (!qp->only_deferrable(me.now)) return false;
+  bool any = false, urgent = false;  // without output there is nothing to put off
+  me.ready.for_each([&](const QueuePair* qp) {
+    if (urgent || !qp->has_output(me.now)) return;
+    urgent = !qp->only_deferrable(me.now);
     any = true;
-  }
-  return any;
+  });
+  return any && !urgent;
 }
 
 }  // namespace brdma

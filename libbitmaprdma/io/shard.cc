@@ -256,6 +256,7 @@ bool Shard::send_batch(const Transmit& transmit) {
 }
 
 void Shard::deliver_notifications() {
+  deliver_write_events();
   while (const auto notification = engine_.poll_notification()) {
     if (notification->kind == Notification::Kind::kCompletion) {
       attendance_.notified();
@@ -263,6 +264,12 @@ void Shard::deliver_notifications() {
     } else if (handler_ != nullptr) {
       handler_->async_event(verbs_event(notification->kind), notification->user);
     }
+  }
+}
+
+void Shard::deliver_write_events() {
+  while (const auto arrival = engine_.poll_write_arrival()) {
+    if (handler_ != nullptr) handler_->write_event(*arrival);
   }
 }
 

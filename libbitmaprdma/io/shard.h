@@ -83,6 +83,7 @@ class Shard {
   bool drain(Instant now, Hold hold = Hold::kAllowed);
   [[nodiscard]] bool send_batch(const Transmit& transmit);
   void deliver_notifications();
+  void deliver_write_events();
   void end_call();
   void find_deadline();
 

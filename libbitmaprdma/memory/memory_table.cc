@@ -122,9 +122,21 @@ Result<MemoryRegion*, Status> MemoryTable::add(ProtectionDomain* pd, std::uint64
   return slot.region.get();
 }
 
+Status MemoryTable::watch(MemoryRegion* region, bool watched, void* watcher) {
+  if (region == nullptr || impl_->find(region->key) != region) return Status{EINVAL};
+  if (region->watched) --watched_;
+  if (watched) ++watched_;
+  region->watched = watched;
+  region->watcher = watcher;
+  return Status::success();
+}
+
+const MemoryRegion* MemoryTable::find(std::uint32_t key) const { return impl_->find(key); }
+
 Status MemoryTable::remove(MemoryRegion* region) {
   if (region == nullptr || impl_->find(region->key) != region) return Status{EINVAL};
   BRDMA_CHECK(region->pd->users > 0);
+  if (region->watched) --watched_;
   --region->pd->users;
   --impl_->used;
   const std::uint32_t index = impl_->index_of(region->key);

@@ -33,6 +33,8 @@ class MemoryRegion {
   std::uint64_t length = 0;
   std::uint32_t access = 0;
   std::uint32_t key = 0;  // lkey == rkey
+  bool watched = false;   // arrivals of WRITEs are told, with `watcher`
+  void* watcher = nullptr;
 };
 
 namespace memory {
@@ -56,7 +58,10 @@ class MemoryTable {
                                     std::uint64_t iova, std::uint32_t access);
   Status remove(MemoryRegion* region);  // one that add() gave, once; EINVAL: another table's
   [[nodiscard]] std::size_t regions() const;
-  [[nodiscard]] std::vector<MemoryRegion> list() const;  // copies, for whoever asks
+  [[nodiscard]] std::vector<MemoryRegion> list() const;             // copies, for whoever asks
+  Status watch(MemoryRegion* region, bool watched, void* watcher);  // EINVAL: another table's
+  [[nodiscard]] std::size_t watched() const { return watched_; }    // how many regions
+  [[nodiscard]] const MemoryRegion* find(std::uint32_t key) const;  // null: none of that key
   // Changes when a region goes: what resolve() gave before may not be used any more.
   [[nodiscard]] std::uint64_t version() const { return version_; }
 
@@ -70,6 +75,7 @@ class MemoryTable {
   struct Impl;
   std::unique_ptr<Impl> impl_;
   std::uint64_t version_ = 0;
+  std::size_t watched_ = 0;
 };
 
 }  // namespace memory

@@ -25,6 +25,8 @@ struct CompletionNotice {
   bool overrun = false;
 };
 
+inline constexpr std::size_t kWriteArrivalsMax = 4096;  // that nobody has asked for yet
+
 [[nodiscard]] inline bitmap::WindowShape window_shape(const RecoveryConfig& recovery) {
   return {.window = recovery.window_packets,
           .base = recovery.base_packets,
@@ -39,6 +41,7 @@ struct Environment {
   trace::Sink* sink = nullptr;
   mutable std::uint32_t active_qps = 0;  // queue pairs that receive: the socket's credit is shared among them
   mutable Ring<CompletionNotice> notices{};
+  mutable Ring<WriteArrival> arrivals{};   // of regions that are watched
   mutable bitmap::SegmentPool segments{};  // of all windows
   // Packets dropped so far. The queue pair compares it before and after a packet: a packet that nobody dropped was
   // accepted, so that accepted plus all drops equals received.

@@ -12,6 +12,7 @@
 #include "qp/requester.h"
 #include "qp/responder.h"
 #include "qp/transmit_batch.h"
+#include "registry/command_queues.h"
 #include "wire/control.h"
 #include "wire/packet.h"
 
@@ -48,6 +49,10 @@ class QueuePair {
   void set_recovery(const RecoveryConfig* recovery, Instant now);
   [[nodiscard]] bool has_output(Instant now) const;
   [[nodiscard]] bool only_deferrable(Instant now) const;
+  // What our requester would send next belongs to a large command: others have the first turn.
+  [[nodiscard]] bool next_is_large() const {
+    return environment_.config.transfer.threshold_bytes != 0 && requester_.next_is_large();
+  }
   // enum ibv_event_type values raised since the last call, one at a time, -1 = none.
   [[nodiscard]] int take_async_event();
   [[nodiscard]] bool has_async_event() const { return async_events_ != 0; }
@@ -55,7 +60,7 @@ class QueuePair {
   // The engine's bookkeeping: intrusive links, so that no container is searched per packet.
   QueuePair* ready_next = nullptr;
   QueuePair* ready_previous = nullptr;
-  bool in_ready_list = false;
+  registry::ReadyQueue ready_queue = registry::ReadyQueue::kNone;
   bool timer_is_stale = false;  // listed among those whose deadline is to be asked again
   std::size_t timer_slot = static_cast<std::size_t>(-1);
   wire::IcrcFlow received_flow;  // of the packets that came last

@@ -41,6 +41,12 @@ class CommandQueues {
     if (large_.first == nullptr || taken_ < regular_turns_) return regular_.first;
     return large_.first;
   }
+  // All that are listed, regular ones first.
+  template <class Function>
+  void for_each(Function&& function) const {
+    for (const Member* member = regular_.first; member != nullptr; member = member->ready_next) function(member);
+    for (const Member* member = large_.first; member != nullptr; member = member->ready_next) function(member);
+  }
   // Who had a turn and sent: counts against its class. `large` as it was when the turn began.
   void turn_taken(bool large) {
     if (large || large_.first == nullptr) {

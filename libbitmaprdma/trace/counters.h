@@ -14,85 +14,86 @@
 namespace brdma {
 
 // X(enumerator, counter name)
-#define BRDMA_COUNTERS(X)                                                                                          \
-  X(kSentPackets, sent_pkts)                                                                                       \
-  X(kReceivedPackets, rcvd_pkts)                                                                                   \
-  X(kSentBytes, sent_bytes) /* UDP payload */                                                                      \
-  X(kReceivedBytes, rcvd_bytes)                                                                                    \
-  X(kSentDataPackets, sent_data_pkts) /* requests and responses that carry or ask for data, first time */          \
-  X(kAcceptedPackets, accepted_pkts)                                                                               \
-  X(kDuplicateRequest, duplicate_request)                                                                          \
-  X(kOutOfSequence, out_of_sequence) /* requests that came ahead of a gap */                                       \
-  X(kSentRnr, send_rnr_err)                                                                                        \
-  X(kReceivedRnr, rcvd_rnr_err)                                                                                    \
-  X(kPacketSeqErr, packet_seq_err) /* sequence-error NAKs received */                                              \
-  X(kSentSeqNak, sent_seq_nak)                                                                                     \
-  X(kLocalAckTimeout, local_ack_timeout_err)                                                                       \
-  X(kRetryExceeded, retry_exceeded_err)                                                                            \
-  X(kRnrRetryExceeded, retry_rnr_exceeded_err)                                                                     \
-  X(kRemoteAccessErrors, resp_remote_access_errors)                                                                \
-  X(kRemoteInvalidRequests, resp_remote_invalid_requests)                                                          \
-  X(kFlushedCompletions, req_cqe_flush_error)                                                                      \
-  X(kSends, rdma_sends)                                                                                            \
-  X(kReceives, rdma_recvs)                                                                                         \
-  X(kWriteRequests, rx_write_requests)                                                                             \
-  X(kReadRequests, rx_read_requests)                                                                               \
-  X(kAtomicRequests, rx_atomic_requests)                                                                           \
-  X(kAcksSent, acks_sent)                                                                                          \
-  X(kAcksPiggybacked, acks_piggybacked) /* of acks_sent: inside a data packet */                                   \
-  X(kAcksReceived, acks_received)                                                                                  \
-  X(kStalePiggybacks, stale_piggybacks) /* acknowledgements inside data packets that told nothing new */           \
-  X(kCapsSent, caps_sent)                                                                                          \
-  X(kCapsReceived, caps_received)                                                                                  \
-  X(kBitmapQps, bitmap_qps) /* queue pairs that have agreed on bitmap mode */                                      \
-  X(kGapsSeen, gaps_seen)                                                                                          \
-  X(kGapsClosed, gaps_closed) /* by themselves: reordering, no loss */                                             \
-  X(kGapsPromotedDepth, gaps_promoted_depth)                                                                       \
-  X(kGapsPromotedAge, gaps_promoted_age)                                                                           \
-  X(kGapsPromotedStall, gaps_promoted_stall)                                                                       \
-  X(kGapsPromotedPath, gaps_promoted_path)                                                                         \
-  X(kMisjudgementCorrections, misjudgement_corrections)                                                            \
-  X(kToleranceRaised, tolerance_raised) /* times that a late packet raised the limits of its queue pair */         \
-  X(kFfmSent, ffm_sent)                                                                                            \
-  X(kFfmReceived, ffm_received)                                                                                    \
-  X(kFfmSuppressed, ffm_suppressed)         /* gaps named in an FFM that needed no retransmission */               \
-  X(kFfmDuplicates, ffm_duplicates)         /* FFMs seen before */                                                 \
-  X(kFfmStale, ffm_stale)                   /* FFMs older than the last 64 */                                      \
-  X(kFfmPacketsAcked, ffm_pkts_acked)       /* packets named by an FFM, not sent again: they had arrived */        \
-  X(kFfmPacketsPending, ffm_pkts_pending)   /* likewise: they were about to be sent again */                       \
-  X(kFfmPacketsRecent, ffm_pkts_recent)     /* likewise: they had been sent again just before */                   \
-  X(kFfmPacketsOutdated, ffm_pkts_outdated) /* likewise: sent again after an overtaken FFM left */                 \
-  X(kFfmPacketsUnsent, ffm_pkts_unsent)     /* likewise: they were never sent */                                   \
-  X(kRetransmittedFfm, retransmitted_by_ffm)                                                                       \
-  X(kRetransmittedNak, retransmitted_by_nak)                                                                       \
-  X(kRetransmittedTimeout, retransmitted_by_timeout)                                                               \
-  X(kRetransmittedProbe, retransmitted_by_probe)                                                                   \
-  X(kRetransmittedAck, retransmitted_by_ack)      /* holes that an acknowledgement showed */                       \
-  X(kRetransmitSingle, retransmit_single)         /* batches that sent one packet again */                         \
-  X(kRetransmitInterval, retransmit_interval)     /* batches that sent a run of neighbours again */                \
-  X(kRetransmitAggregated, retransmit_aggregated) /* batches that sent several runs again */                       \
-  X(kRetransmitHeld, retransmit_held)             /* waited for more to leave with them */                         \
-  X(kResendWindowFull, resend_window_full)        /* batches cut short by recovery.resend_window */                \
-  X(kSendStalls, send_window_stalls)              /* base stood still, later packets arrived */                    \
-  X(kReadsReissued, reads_reissued)               /* READ requests for missing responses only */                   \
-  X(kHeldPackets, held_pkts)                      /* came early, kept until their turn */                          \
-  X(kPlacedEarly, placed_early)                   /* came early, written to memory at once */                      \
-  X(kOperationsSent, operations_sent)             /* segments of large transfers that began to leave */            \
-  X(kOperationsDone, operations_done)             /* of those, acknowledged whole */                               \
-  X(kOperationsRegistered, operations_registered) /* as receiver: by their start */                                \
-  X(kOperationsComplete, operations_complete)     /* all packets here */                                           \
-  X(kOperationDuplicates, operation_duplicates)   /* dropped because the mask did not change */                    \
-  X(kTransfersComplete, transfers_complete)       /* large transfers received, all operations of them */           \
-  X(kEscapedPackets, escaped_pkts)      /* came before the start of their operation, kept in the escape channel */ \
-  X(kEscapeReleased, escape_released)   /* of those, put in their place when it came */                            \
-  X(kEscapeExpired, escape_expired)     /* of those, dropped because it did not come in time: sent again */        \
-  X(kWriteEvents, write_events)         /* arrival events of WRITEs, told to who asked for them */                 \
-  X(kCreditStalls, credit_stalls)       /* times a queue pair waited for the receiver's credit */                  \
-  X(kSocketOverflow, socket_overflow)   /* datagrams that found the socket's buffer full */                        \
-  X(kStrayPackets, stray_pkts)          /* packets of another slot's queue pairs */                                \
-  X(kSendBlocked, send_blocked)         /* batches that the system could not take at once */                       \
-  X(kPeerUnreachable, peer_unreachable) /* ICMP errors of earlier packets, told when sending; nothing is lost */   \
-  X(kSendFailed, send_failed_pkts)      /* packets that the system refused: no route, too long, ... */
+#define BRDMA_COUNTERS(X)                                                                                           \
+  X(kSentPackets, sent_pkts)                                                                                        \
+  X(kReceivedPackets, rcvd_pkts)                                                                                    \
+  X(kSentBytes, sent_bytes) /* UDP payload */                                                                       \
+  X(kReceivedBytes, rcvd_bytes)                                                                                     \
+  X(kSentDataPackets, sent_data_pkts) /* requests and responses that carry or ask for data, first time */           \
+  X(kAcceptedPackets, accepted_pkts)                                                                                \
+  X(kDuplicateRequest, duplicate_request)                                                                           \
+  X(kOutOfSequence, out_of_sequence) /* requests that came ahead of a gap */                                        \
+  X(kSentRnr, send_rnr_err)                                                                                         \
+  X(kReceivedRnr, rcvd_rnr_err)                                                                                     \
+  X(kPacketSeqErr, packet_seq_err) /* sequence-error NAKs received */                                               \
+  X(kSentSeqNak, sent_seq_nak)                                                                                      \
+  X(kLocalAckTimeout, local_ack_timeout_err)                                                                        \
+  X(kRetryExceeded, retry_exceeded_err)                                                                             \
+  X(kRnrRetryExceeded, retry_rnr_exceeded_err)                                                                      \
+  X(kRemoteAccessErrors, resp_remote_access_errors)                                                                 \
+  X(kRemoteInvalidRequests, resp_remote_invalid_requests)                                                           \
+  X(kFlushedCompletions, req_cqe_flush_error)                                                                       \
+  X(kSends, rdma_sends)                                                                                             \
+  X(kReceives, rdma_recvs)                                                                                          \
+  X(kWriteRequests, rx_write_requests)                                                                              \
+  X(kReadRequests, rx_read_requests)                                                                                \
+  X(kAtomicRequests, rx_atomic_requests)                                                                            \
+  X(kAcksSent, acks_sent)                                                                                           \
+  X(kAcksPiggybacked, acks_piggybacked) /* of acks_sent: inside a data packet */                                    \
+  X(kAcksReceived, acks_received)                                                                                   \
+  X(kStalePiggybacks, stale_piggybacks) /* acknowledgements inside data packets that told nothing new */            \
+  X(kCapsSent, caps_sent)                                                                                           \
+  X(kCapsReceived, caps_received)                                                                                   \
+  X(kBitmapQps, bitmap_qps) /* queue pairs that have agreed on bitmap mode */                                       \
+  X(kGapsSeen, gaps_seen)                                                                                           \
+  X(kGapsClosed, gaps_closed) /* by themselves: reordering, no loss */                                              \
+  X(kGapsPromotedDepth, gaps_promoted_depth)                                                                        \
+  X(kGapsPromotedAge, gaps_promoted_age)                                                                            \
+  X(kGapsPromotedStall, gaps_promoted_stall)                                                                        \
+  X(kGapsPromotedPath, gaps_promoted_path)                                                                          \
+  X(kMisjudgementCorrections, misjudgement_corrections)                                                             \
+  X(kToleranceRaised, tolerance_raised) /* times that a late packet raised the limits of its queue pair */          \
+  X(kFfmSent, ffm_sent)                                                                                             \
+  X(kFfmReceived, ffm_received)                                                                                     \
+  X(kFfmSuppressed, ffm_suppressed)         /* gaps named in an FFM that needed no retransmission */                \
+  X(kFfmDuplicates, ffm_duplicates)         /* FFMs seen before */                                                  \
+  X(kFfmStale, ffm_stale)                   /* FFMs older than the last 64 */                                       \
+  X(kFfmPacketsAcked, ffm_pkts_acked)       /* packets named by an FFM, not sent again: they had arrived */         \
+  X(kFfmPacketsPending, ffm_pkts_pending)   /* likewise: they were about to be sent again */                        \
+  X(kFfmPacketsRecent, ffm_pkts_recent)     /* likewise: they had been sent again just before */                    \
+  X(kFfmPacketsOutdated, ffm_pkts_outdated) /* likewise: sent again after an overtaken FFM left */                  \
+  X(kFfmPacketsUnsent, ffm_pkts_unsent)     /* likewise: they were never sent */                                    \
+  X(kRetransmittedFfm, retransmitted_by_ffm)                                                                        \
+  X(kRetransmittedNak, retransmitted_by_nak)                                                                        \
+  X(kRetransmittedTimeout, retransmitted_by_timeout)                                                                \
+  X(kRetransmittedProbe, retransmitted_by_probe)                                                                    \
+  X(kRetransmittedAck, retransmitted_by_ack)      /* holes that an acknowledgement showed */                        \
+  X(kRetransmitSingle, retransmit_single)         /* batches that sent one packet again */                          \
+  X(kRetransmitInterval, retransmit_interval)     /* batches that sent a run of neighbours again */                 \
+  X(kRetransmitAggregated, retransmit_aggregated) /* batches that sent several runs again */                        \
+  X(kRetransmitHeld, retransmit_held)             /* waited for more to leave with them */                          \
+  X(kResendWindowFull, resend_window_full)        /* batches cut short by recovery.resend_window */                 \
+  X(kSendStalls, send_window_stalls)              /* base stood still, later packets arrived */                     \
+  X(kReadsReissued, reads_reissued)               /* READ requests for missing responses only */                    \
+  X(kHeldPackets, held_pkts)                      /* came early, kept until their turn */                           \
+  X(kPlacedEarly, placed_early)                   /* came early, written to memory at once */                       \
+  X(kOperationsSent, operations_sent)             /* segments of large transfers that began to leave */             \
+  X(kOperationsDone, operations_done)             /* of those, acknowledged whole */                                \
+  X(kOperationsRegistered, operations_registered) /* as receiver: by their start */                                 \
+  X(kOperationsComplete, operations_complete)     /* all packets here */                                            \
+  X(kOperationDuplicates, operation_duplicates)   /* dropped because the mask did not change */                     \
+  X(kTransfersComplete, transfers_complete)       /* large transfers received, all operations of them */            \
+  X(kEscapedPackets, escaped_pkts)       /* came before the start of their operation, kept in the escape channel */ \
+  X(kEscapeReleased, escape_released)    /* of those, put in their place when it came */                            \
+  X(kEscapeExpired, escape_expired)      /* of those, dropped because it did not come in time: sent again */        \
+  X(kWriteEvents, write_events)          /* arrival events of WRITEs, told to who asked for them */                 \
+  X(kWriteEventsLost, write_events_lost) /* not told: too many that nobody asked for */                             \
+  X(kCreditStalls, credit_stalls)        /* times a queue pair waited for the receiver's credit */                  \
+  X(kSocketOverflow, socket_overflow)    /* datagrams that found the socket's buffer full */                        \
+  X(kStrayPackets, stray_pkts)           /* packets of another slot's queue pairs */                                \
+  X(kSendBlocked, send_blocked)          /* batches that the system could not take at once */                       \
+  X(kPeerUnreachable, peer_unreachable)  /* ICMP errors of earlier packets, told when sending; nothing is lost */   \
+  X(kSendFailed, send_failed_pkts)       /* packets that the system refused: no route, too long, ... */
 
 enum class Counter : std::uint8_t {
 #define BRDMA_X(name, text) name,

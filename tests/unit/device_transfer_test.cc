@@ -240,6 +240,36 @@ TEST(Transfer, NumbersAreUsedAgain) {
   });
 }
 
+// A plain WRITE takes no receive; who watches its region hears of it all the same, when its last packet is here.
+TEST(Transfer, WhoWatchesARegionHearsOfWrites) {
+  TwoEngines pair{options()};
+  int user = 0;
+  Engine& rx = *pair.side[1].engine;
+  ASSERT_TRUE(rx.watch_writes(pair.side[1].region, &user).ok());
+  bool all = false;
+  pair.drop = [&](const Sent& sent) { return sent.from == 1 || (sent.psn() == 1047 && sent.from == 0 && !all); };
+  ASSERT_TRUE(pair.post(0, pair.write(0, 0, 6 * kSegment, 1)).ok());
+  pair.run_for(100_us);
+  EXPECT_FALSE(rx.poll_write_arrival());
+  all = true;  // still nothing reaches the sender: it can't know when the receiver does
+  pair.run_for(5_ms);
+  const auto arrival = rx.poll_write_arrival();
+  ASSERT_TRUE(arrival);
+  EXPECT_EQ(arrival->user, &user);
+  EXPECT_EQ(arrival->address, pair.side[1].at(0));
+  EXPECT_EQ(arrival->length, 6 * kSegment);
+  EXPECT_EQ(arrival->qp_num, rx.qp_num(pair.side[1].qp));
+  EXPECT_TRUE(pair.same(0, 6 * kSegment));
+  EXPECT_TRUE(pair.poll(0).empty());
+  pair.drop = nullptr;
+  ASSERT_TRUE(pair.run_until_idle());
+  EXPECT_FALSE(rx.poll_write_arrival());  // once
+  ASSERT_TRUE(rx.unwatch_writes(pair.side[1].region).ok());
+  ASSERT_TRUE(pair.post(0, pair.write(0, 0, 8, 2)).ok());
+  ASSERT_TRUE(pair.run_until_idle());
+  EXPECT_FALSE(rx.poll_write_arrival());
+}
+
 // A region that goes while an operation is under way: what was looked up at registration is not used any more.
 TEST(Transfer, ARegionThatGoesIsFoundOut) {
   PairOptions pair_options = options();

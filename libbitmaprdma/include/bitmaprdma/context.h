@@ -45,6 +45,7 @@ struct NotificationHandler {
   virtual ~NotificationHandler() = default;
   virtual void completion_event(void* cq_user) = 0;
   virtual void async_event(int ibv_event_type, void* qp_or_cq_user) = 0;  // enum ibv_event_type
+  virtual void write_event(const WriteArrival&) {}                        // regions of Engine::watch_writes
 };
 
 struct ContextError {

@@ -59,6 +59,15 @@ struct SendRequest {
   std::uint64_t swap = 0;
 };
 
+// A WRITE that has arrived whole in a region that somebody watches (Engine::watch_writes): all of its bytes are in
+// memory, and all that its queue pair was sent before it has been done.
+struct WriteArrival {
+  void* user = nullptr;       // as given to watch_writes
+  std::uint64_t address = 0;  // as the peer named it
+  std::uint32_t length = 0;
+  std::uint32_t qp_num = 0;  // ours
+};
+
 struct ReceiveRequest {
   std::uint64_t wr_id = 0;
   std::span<const Sge> sges;

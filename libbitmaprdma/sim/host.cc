@@ -66,6 +66,7 @@ bool Host::is_away(Instant now) {
 std::optional<Instant> Host::next_wake(Instant now) const {
   if (dead_) return std::nullopt;
   std::optional<Instant> wake = engine_->next_timeout();
+  if (busy_until_ && (!wake || *busy_until_ < *wake)) wake = std::max(now, *busy_until_);
   if (touched_ || !socket_.empty()) wake = now;
   if (wake && paused_until_ && *wake < *paused_until_) wake = paused_until_;
   return wake;

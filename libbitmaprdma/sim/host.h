@@ -45,6 +45,9 @@ struct HostConfig {
   bool defers_acknowledgements = false;  // puts off what may wait for the application's next call
   bool traced = false;
   Stalls stalls{};
+  // Sending costs time: one batch leaves, and the next when so much of it is done with, as where a core copies it into
+  // the socket. None: all at once.
+  std::optional<Bandwidth> output_rate{};
 };
 
 class Host {
@@ -100,6 +103,7 @@ class Host {
   std::vector<PacketIndex> out_;
   std::vector<Notification> notifications_;
   std::optional<Instant> paused_until_;
+  std::optional<Instant> busy_until_;  // with a batch that is on its way out
   Random random_;
   Instant stall_from_, stall_until_;  // the next one
   bool dead_ = false;
@@ -114,14 +118,22 @@ bool Host::run(Instant now, const Send& send) {
   if (dead_ || is_away(now)) return false;
   const auto due = engine_->next_timeout();
   const bool timed_out = due && *due <= now;
-  if (!touched_ && !timed_out && socket_.empty()) return false;
+  const bool sends_on = busy_until_ && now >= *busy_until_;
+  if (!touched_ && !timed_out && !sends_on && socket_.empty()) return false;
   const bool by_application = touched_;
   touched_ = false;
   receive_all(now);
   if (const auto timeout = engine_->next_timeout(); timeout && *timeout <= now) engine_->handle_timeout(now);
   const bool may_wait = config_.defers_acknowledgements && !by_application && !timed_out;
-  for (std::uint32_t batches = 0; !(may_wait && engine_->only_deferrable_output()) && poll_batch(now); ++batches) {
+  if (busy_until_ && now >= *busy_until_) busy_until_.reset();
+  for (std::uint32_t batches = 0; !busy_until_ && !(may_wait && engine_->only_deferrable_output()) && poll_batch(now);
+       ++batches) {
     BRDMA_CHECK(batches < kBatchesPerRunMax);
+    if (config_.output_rate) {
+      std::uint64_t bytes = 0;
+      for (const PacketIndex packet : out_) bytes += pool_[packet].bytes.size();
+      busy_until_ = now + config_.output_rate->time_for(bytes);
+    }
     for (const PacketIndex packet : out_) {
       for (Observer* observer : observers_) observer->sent(*this, pool_[packet], now);
       send(packet);

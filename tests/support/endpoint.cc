@@ -47,7 +47,8 @@ void Endpoint::start() {
   auto region = engine.register_memory(pd_, reinterpret_cast<std::uintptr_t>(arena_.bytes()), arena_.size(),
                                        arena_.iova(), kAccessAll);
   BRDMA_CHECK(region.ok());
-  key_ = engine.info(region.value()).lkey;
+  region_ = region.value();
+  key_ = engine.info(region_).lkey;
   auto cq = engine.create_cq(config_.send_wr_max + config_.receive_wr_max, this);
   BRDMA_CHECK(cq.ok());
   cq_ = cq.value();

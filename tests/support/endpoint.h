@@ -59,6 +59,7 @@ class Endpoint {
   [[nodiscard]] CompletionQueue* cq() { return cq_; }
   [[nodiscard]] std::uint32_t qpn() const { return host_.engine().qp_num(qp_); }
   [[nodiscard]] std::uint32_t key() const { return key_; }
+  [[nodiscard]] MemoryRegion* region() { return region_; }
   [[nodiscard]] Arena& arena() { return arena_; }
 
  private:
@@ -78,6 +79,7 @@ class Endpoint {
   EndpointConfig config_;
   Arena& arena_;
   ProtectionDomain* pd_ = nullptr;
+  MemoryRegion* region_ = nullptr;
   CompletionQueue* cq_ = nullptr;
   QueuePair* qp_ = nullptr;
   std::uint32_t key_ = 0;

@@ -24,7 +24,7 @@ constexpr Way kWays[] = {{"go-back-N", RecoveryMode::kGoBackN, false},
 constexpr std::uint32_t kReorderPpm = 50'000;
 
 struct Point {
-  std::uint32_t loss_ppm, reorder_depth;
+  std::uint32_t loss_ppm, reorder_depth, skew_us;
 };
 
 double at_share(std::vector<Duration>& sorted, double share) {
@@ -46,8 +46,8 @@ void run(const Way& way, const Point& point, double lossless) {
   StreamResult result = run_stream(config);
   std::sort(result.recoveries.begin(), result.recoveries.end());
   const auto packets = static_cast<double>(result.packets);
-  std::printf("%s\t%g\t%u\t%.4f\t%.4f\t%.4f\t%llu\t%llu\t%.1f\t%.1f\t%.1f\n", way.name,
-              static_cast<double>(point.loss_ppm) / 1e4, point.reorder_depth, result.share,
+  std::printf("%s\t%g\t%u\t%u\t%.4f\t%.4f\t%.4f\t%llu\t%llu\t%.1f\t%.1f\t%.1f\n", way.name,
+              static_cast<double>(point.loss_ppm) / 1e4, point.reorder_depth, point.skew_us, result.share,
               lossless > 0 ? result.share / lossless : 1.0, static_cast<double>(result.spurious) / packets * 100,
               static_cast<unsigned long long>(result.lost + result.queue_dropped),
               static_cast<unsigned long long>(result.retransmitted), at_share(result.recoveries, 0.5),
@@ -75,11 +75,11 @@ int main(int argc, char** argv) {
       quick ? std::vector<std::uint32_t>{0, 8, 32} : std::vector<std::uint32_t>{0, 1, 2, 4, 8, 16, 32};
   const double clean = lossless();
   std::printf(
-      "way\tloss_percent\treorder_depth\tshare\tof_lossless\tspurious_percent\tlost\tretransmitted\t"
+      "way\tloss_percent\treorder_depth\tskew_us\tshare\tof_lossless\tspurious_percent\tlost\tretransmitted\t"
       "recovery_p50_us\trecovery_p99_us\trecovery_max_us\n");
   for (const std::uint32_t loss : losses) {
     for (const std::uint32_t depth : depths) {
-      for (const Way& way : kWays) run(way, {loss, depth}, clean);
+      for (const Way& way : kWays) run(way, {loss, depth, 0}, clean);
     }
   }
   return 0;

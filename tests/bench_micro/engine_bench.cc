@@ -1,7 +1,7 @@
 // What the engine costs a packet, socket excluded: WRITEs from one engine to another through memory.
 //   tx   post_send and poll_transmit, ICRC included        ack  acknowledgements at the sender, completions polled
 //   rx   handle_datagram at the receiver: ICRC and placing
-// Arguments: message bytes, path MTU code, bitmap mode (0/1).
+// Arguments: message bytes, path MTU code, bitmap mode (0/1), large transfers as operations of 64 KB (0/1).
 #include <benchmark/benchmark.h>
 
 #include <ctime>
@@ -44,12 +44,13 @@ struct Host {
   [[nodiscard]] std::uint64_t at() const { return reinterpret_cast<std::uint64_t>(memory.data()); }
 };
 
-void make(Host& host, std::uint8_t number, bool bitmap) {
+void make(Host& host, std::uint8_t number, bool bitmap, bool segments) {
   host.address = IpAddress::v4(10, 0, 0, number);
   host.config.seed = number;
   host.config.segments_max = 64;
   host.config.receive_packets = 4096;
   host.config.receive_bytes = 16u << 20;
+  if (segments) host.config.transfer.threshold_bytes = 1024;
   host.config.recovery.mode = bitmap ? RecoveryMode::kBitmap : RecoveryMode::kStandard;
   host.config.recovery.standard_window_packets = 1024;
   host.engine = std::make_unique<Engine>(host.config, host.statistics, nullptr);
@@ -130,8 +131,8 @@ void BM_Write(benchmark::State& state) {
   const auto bytes = static_cast<std::uint32_t>(state.range(0));
   const auto mtu = static_cast<PathMtu>(state.range(1));
   Host a, b;
-  make(a, 1, state.range(2) != 0);
-  make(b, 2, state.range(2) != 0);
+  make(a, 1, state.range(2) != 0, state.range(3) != 0);
+  make(b, 2, state.range(2) != 0, state.range(3) != 0);
   Instant now = Instant::from_ns(1'000'000);
   connect(a, b, mtu, now);
   connect(b, a, mtu, now);
@@ -183,12 +184,14 @@ void BM_Write(benchmark::State& state) {
 }
 
 BENCHMARK(BM_Write)
-    ->ArgNames({"bytes", "mtu", "bitmap"})
-    ->Args({65536, 5, 1})
-    ->Args({65536, 5, 0})
-    ->Args({65536, 3, 1})
-    ->Args({4096, 5, 1})
-    ->Args({64, 5, 1})
-    ->Args({64, 5, 0});
+    ->ArgNames({"bytes", "mtu", "bitmap", "segments"})
+    ->Args({65536, 5, 1, 0})
+    ->Args({65536, 5, 1, 1})
+    ->Args({65536, 5, 0, 0})
+    ->Args({65536, 3, 1, 0})
+    ->Args({65536, 3, 1, 1})
+    ->Args({4096, 5, 1, 0})
+    ->Args({64, 5, 1, 0})
+    ->Args({64, 5, 0, 0});
 
 }  // namespace

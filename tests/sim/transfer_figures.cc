@@ -1,5 +1,5 @@
 // Latency of large transfers, in segments and undivided, and of a small command while large ones run, in virtual time:
-// the same engine, no machine in between. One line of tab-separated values a point; transfer_figures.py draws them.
+// the same engine, no machine in between. One line of tab-separated values a point; tests/figures/make draws them.
 //   transfer_figures [--quick]
 //   size      MODE  LOSS%  BYTES  MEDIAN_US  P99_US     from the post to the receiver's event, and ...
 //   done      MODE  LOSS%  BYTES  MEDIAN_US  P99_US     ... to the sender's completion
@@ -25,7 +25,10 @@ constexpr std::uint64_t kRate = 25'000'000'000, kLinkRate = 40'000'000'000;
 constexpr std::uint32_t kThreshold = 128 * 1024, kSegment = 64 * 1024, kMemory = 16u << 20;
 constexpr std::uint32_t kSmallBytes = 64;
 
-sim::HostConfig host_config(std::uint8_t number, bool segmented) {
+enum class Mode { kUndivided, kSegments, kPlain };  // the last: undivided, and losses repaired by going back N
+constexpr const char* kModeNames[] = {"undivided", "segments", "plain"};
+
+sim::HostConfig host_config(std::uint8_t number, Mode mode) {
   sim::HostConfig config;
   config.address = IpAddress::v4(10, 77, 0, number);
   config.engine.seed = number;
@@ -33,7 +36,8 @@ sim::HostConfig host_config(std::uint8_t number, bool segmented) {
   config.engine.batch_bytes_max = 65'507;
   config.engine.receive_packets = 4096;
   config.engine.receive_bytes = 16u << 20;
-  if (segmented) config.engine.transfer.threshold_bytes = kThreshold;
+  config.engine.transfer.threshold_bytes = mode == Mode::kSegments ? kThreshold : 0;
+  if (mode == Mode::kPlain) config.engine.recovery.mode = RecoveryMode::kGoBackN;
   config.engine.transfer.segment_bytes = kSegment;
   config.output_rate = Bandwidth::from_bps(kRate);
   return config;
@@ -62,7 +66,7 @@ struct Connection {
   static EndpointConfig config() {
     EndpointConfig config;
     config.mtu = PathMtu::k4096;
-    config.timeout = 16;
+    config.timeout = 10;  // 4 ms: what going back N waits for a lost tail
     return config;
   }
   void post(std::uint32_t bytes, Instant now) {
@@ -96,8 +100,8 @@ struct Setting {
   sim::Host& b;
   std::vector<std::unique_ptr<Connection>> connections;
 
-  Setting(bool segmented, std::uint32_t loss_ppm)
-      : a(world.add_host(host_config(1, segmented))), b(world.add_host(host_config(2, segmented))) {
+  Setting(Mode mode, std::uint32_t loss_ppm)
+      : a(world.add_host(host_config(1, mode))), b(world.add_host(host_config(2, mode))) {
     fabric::LinkConfig link;
     link.delay = 5_us;
     link.rate = Bandwidth::from_bps(kLinkRate);
@@ -136,19 +140,19 @@ void watch(Setting& setting, Connection& connection) {
   BRDMA_CHECK(setting.b.engine().watch_writes(connection.rx.region(), &connection).ok());
 }
 
-void print(const char* kind, bool segmented, double second, std::uint32_t bytes, std::vector<Duration>& times,
+void print(const char* kind, Mode mode, double second, std::uint32_t bytes, std::vector<Duration>& times,
            const std::string& more = "") {
   std::sort(times.begin(), times.end());
   const auto at = [&](std::size_t percent) {
     return static_cast<double>(times[(times.size() - 1) * percent / 100].ns()) / 1000;
   };
-  std::printf("%s\t%s\t%g\t%u\t%.2f\t%.2f%s\n", kind, segmented ? "segments" : "undivided", second, bytes, at(50),
+  std::printf("%s\t%s\t%g\t%u\t%.2f\t%.2f%s\n", kind, kModeNames[static_cast<std::size_t>(mode)], second, bytes, at(50),
               at(99), more.c_str());
   std::fflush(stdout);
 }
 
-void transfer(bool segmented, std::uint32_t loss_ppm, std::uint32_t bytes, unsigned rounds) {
-  Setting setting{segmented, loss_ppm};
+void transfer(Mode mode, std::uint32_t loss_ppm, std::uint32_t bytes, unsigned rounds) {
+  Setting setting{mode, loss_ppm};
   Connection& connection = setting.add(kMemory);
   setting.ready();
   watch(setting, connection);
@@ -161,13 +165,14 @@ void transfer(bool segmented, std::uint32_t loss_ppm, std::uint32_t bytes, unsig
     done.push_back(setting.world.now() - begin);
     setting.world.run_for(100_us);
   }
-  print("size", segmented, loss_ppm / 1e4, bytes, arrived);
-  print("done", segmented, loss_ppm / 1e4, bytes, done);
+  print("size", mode, loss_ppm / 1e4, bytes, arrived);
+  print("done", mode, loss_ppm / 1e4, bytes, done);
 }
 
-// K queue pairs with two large WRITEs under way each; every 137 us a small WRITE on one of its own.
-void beside(bool segmented, std::uint32_t large, std::uint32_t bytes, unsigned rounds) {
-  Setting setting{segmented, 0};
+// K queue pairs with two large WRITEs under way each; every 100 to 300 us a small WRITE on one of its own.
+void beside(Mode mode, std::uint32_t large, std::uint32_t bytes, unsigned rounds) {
+  Setting setting{mode, 0};
+  Random random{7, "posts"};
   Connection& small = setting.add(4096);
   std::vector<Connection*> busy;
   for (std::uint32_t i = 0; i < large; ++i) busy.push_back(&setting.add(bytes));
@@ -202,13 +207,13 @@ void beside(bool segmented, std::uint32_t large, std::uint32_t bytes, unsigned r
         1_s);
     BRDMA_CHECK(came);
     times.push_back(setting.world.now() - begin);
-    setting.world.run_until(keep_going, 137_us);
+    setting.world.run_until(keep_going, 100_us + Duration::from_ns(static_cast<std::int64_t>(random.below(200'000))));
     small.poll();
   }
   const double seconds = static_cast<double>((setting.world.now() - start).ns()) / 1e9;
   char more[32];
   std::snprintf(more, sizeof more, "\t%.2f", static_cast<double>(moved() - before) * bytes * 8 / seconds / 1e9);
-  print("beside", segmented, large, bytes, times, more);
+  print("beside", mode, large, bytes, times, more);
 }
 
 }  // namespace
@@ -218,14 +223,14 @@ int main(int argc, char** argv) {
   using namespace brdma::test;
   const bool quick = argc > 1 && std::strcmp(argv[1], "--quick") == 0;
   const unsigned rounds = quick ? 2 : 40;
-  for (const bool segmented : {false, true}) {
+  for (const Mode mode : {Mode::kUndivided, Mode::kSegments, Mode::kPlain}) {
     for (const std::uint32_t loss : {0u, 10'000u}) {
       for (std::uint32_t bytes = 4096; bytes <= (quick ? 262'144u : 16u << 20); bytes *= 2) {
-        transfer(segmented, loss, bytes, loss == 0 ? std::min(rounds, 5u) : rounds);
+        transfer(mode, loss, bytes, loss == 0 ? std::min(rounds, 5u) : rounds);
       }
     }
     for (const std::uint32_t large : {0u, 1u, 2u, 4u, 8u, 16u}) {
-      if (!quick || large <= 2) beside(segmented, large, 1u << 20, quick ? 3 : 200);
+      if (!quick || large <= 2) beside(mode, large, 1u << 20, quick ? 3 : 200);
     }
   }
   return 0;

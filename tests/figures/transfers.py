@@ -1,0 +1,46 @@
+"""Pictures and a table of transfer_figures' points:   transfers.py POINTS.tsv DIRECTORY"""
+import sys
+
+from chart import Axis, figure, table
+
+MODES = {"plain": "undivided, go back N", "undivided": "undivided, bitmap", "segments": "segments, bitmap"}
+
+
+def size(value):
+    return f"{value >> 20} MB" if value >= 1 << 20 else f"{value >> 10} KB"
+
+
+def draw(rows, directory):
+    def curve(kind, mode, second, x, y):
+        return [(float(row[x]), float(row[y])) for row in rows if row[:2] == [kind, mode] and second in (row[2], None)]
+
+    kb = lambda points: [(x / 1024, y) for x, y in points]
+    sizes = Axis("size, KB", [4, 16, 64, 256, 1024, 4096, 16384], log=True)
+    times = Axis("from the post to the receiver's event, us: median", [1, 10, 100, 1000, 10_000], log=True)
+    figure(f"{directory}/transfer-latency.svg", "Latency of one WRITE over its size", sizes, times,
+           [(f"{loss} % loss", [(name, kb(curve("size", mode, loss, 3, 4))) for mode, name in MODES.items()]) for loss in ("0", "1")])
+    waits = Axis("from the post to the receiver's event, us", [1, 10, 100, 1000], log=True)
+    counts = Axis("queue pairs with two WRITEs of 1 MB under way each", [0, 1, 2, 4, 8, 16], steps=True)
+    figure(f"{directory}/small-beside-large.svg", "Latency of a WRITE of 64 bytes while large ones run on other queue pairs", counts, waits,
+           [(name, [(MODES[mode], curve("beside", mode, None, 2, column)) for mode in MODES]) for name, column in (("median", 4), ("99th percentile", 5))])
+
+    find = lambda kind, mode, second, bytes_: next(row for row in rows if row[:4] == [kind, mode, second, str(bytes_)])
+    with open(f"{directory}/transfer-tables.md", "w") as file:
+        file.write("### One WRITE, post to the receiver's event, us: median / 99th percentile with 1 % loss\n")
+        chosen = [4096, 65536, 1 << 20, 16 << 20]
+        file.write(table(["", *map(size, chosen)],
+                         [[name, *(" / ".join(find("size", mode, "1", each)[4:6]) for each in chosen)] for mode, name in MODES.items()]))
+        file.write("\n### The same without loss, and (in brackets) to the sender's completion\n")
+        file.write(table(["", *map(size, chosen)],
+                         [[name, *(f"{find('size', mode, '0', each)[4]} ({find('done', mode, '0', each)[4]})" for each in chosen)]
+                          for mode, name in MODES.items()]))
+        file.write("\n### A WRITE of 64 bytes beside large ones, us: median / 99th percentile (Gbit/s of the large ones)\n")
+        large = ["0", "1", "2", "4", "8", "16"]
+        file.write(table(["queue pairs with large WRITEs", *large],
+                         [[name, *(f"{row[4]} / {row[5]} ({row[6]})" for row in rows if row[:2] == ["beside", mode])]
+                          for mode, name in MODES.items()]))
+
+
+if __name__ == "__main__":
+    with open(sys.argv[1]) as points:
+        draw([line.rstrip("\n").split("\t") for line in points], sys.argv[2])

@@ -24,6 +24,7 @@ struct GapRecord {
   std::uint32_t later_packets = 0;  // packets received beyond it since it was seen
   std::uint16_t feedbacks = 0;      // FFMs that named it: repeat count
   std::uint8_t path = 0;            // of the packet that revealed it
+  std::uint8_t cause = 0;           // why it was promoted (recovery::LossCause); 0 while it waits
   GapState state = GapState::kWaiting;
 };
 

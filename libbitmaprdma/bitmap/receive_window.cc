@@ -1,6 +1,7 @@
 #include "bitmap/receive_window.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/bytes.h"
 #include "base/check.h"
@@ -18,25 +19,27 @@ std::uint32_t reverse_bits(std::uint32_t v) {
 }  // namespace
 
 ReceiveWindow::ReceiveWindow(Psn base, const WindowShape& shape, SegmentPool& pool)
-    : base_(base), highest_(base - 1), shape_(shape), bits_(shape, pool) {
+    : base_(base), highest_(base - 1), anchor_(base), shape_(shape), bits_(shape, pool) {
   BRDMA_CHECK(shape.window >= 1 && shape.window <= kWindowMax);
+  BRDMA_CHECK(std::has_single_bit(shape.slide_step) && shape.slide_step <= shape.window);
 }
 
 Arrival ReceiveWindow::receive(Psn psn) {
   const Arrival arrival = classify(psn);
   if (arrival != Arrival::kNew) return arrival;
-  bits_.set(base_, psn);
+  bits_.set(base_ - lag(), base_, psn, 1);
   if (distance(psn, highest_) > 0) highest_ = psn;
   return Arrival::kNew;
 }
 
 std::uint32_t ReceiveWindow::receive_run(Psn first, std::uint32_t count) {
   const std::int64_t begin = std::max<std::int64_t>(0, distance(first, base_));
-  const std::int64_t end = std::min<std::int64_t>(shape_.window, std::int64_t{distance(first, base_)} + count);
+  const std::int64_t end = std::min<std::int64_t>(open(), std::int64_t{distance(first, base_)} + count);
   if (begin >= end) return 0;
   const Psn last = base_ + static_cast<std::uint32_t>(end - 1);
   if (distance(last, highest_) > 0) highest_ = last;
-  return bits_.set_range(base_, base_ + static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end - begin));
+  return bits_.set(base_ - lag(), base_, base_ + static_cast<std::uint32_t>(begin),
+                   static_cast<std::uint32_t>(end - begin));
 }
 
 void ReceiveWindow::forget(Psn psn) {
@@ -46,40 +49,39 @@ void ReceiveWindow::forget(Psn psn) {
 
 void ReceiveWindow::advance_one() {
   BRDMA_CHECK(has(base_));
-  bits_.clear(base_);
   step_over(1);
 }
 
 std::uint32_t ReceiveWindow::advance() {
-  const std::uint32_t run = bits_.take_run(base_, held());
+  if (empty()) return 0;
+  const std::uint32_t run = bits_.find_unset(base_, held());
   step_over(run);
   return run;
 }
 
 void ReceiveWindow::advance_over(std::uint32_t count) {
   BRDMA_CHECK(count <= Psn::kMask / 2);
-  if (empty()) [[likely]] {
-    base_ = base_ + count;
-    highest_ = base_ - 1;
-    return;
-  }
   const std::uint32_t here = std::min(count, held());
-  bits_.clear_range(base_, here);
-  step_over(here);
-  base_ = base_ + (count - here);
-  if (count > here) highest_ = base_ - 1;
+  if (here > 0) [[unlikely]]
+    step_over(here);
+  if (count == here) return;
+  base_ = anchor_ = base_ + (count - here);
+  highest_ = base_ - 1;
 }
 
-// The base moves on over `count` PSNs whose bits are clear; they are at most those that are held.
+// The base moves on over `count` PSNs, at most those that are held. What lies behind is given up by whole slide steps;
+// where nothing is left, the window begins anew at the base.
 void ReceiveWindow::step_over(std::uint32_t count) {
-  const Psn from = base_;
-  const std::uint32_t before = held();
+  const Psn slid = base_ - lag();
+  const std::uint32_t stretch = held() + lag();
   base_ = base_ + count;
-  if (count == before) {
-    bits_.release(from, before);
-  } else {
-    bits_.leave(from, base_, before - count);
+  if (empty()) {
+    bits_.release(slid, stretch);
+    anchor_ = base_;
+    return;
   }
+  const Psn now_slid = base_ - lag();
+  if (now_slid != slid) bits_.leave(slid, now_slid, held() + lag());
 }
 
 ReceiveWindow::Hole ReceiveWindow::next_hole(Psn from) const {
@@ -98,7 +100,7 @@ void ReceiveWindow::export_bits(std::uint32_t count, std::byte* out) const {
   for (std::uint32_t offset = 0; offset < count; offset += 32, out += 4) {
     std::uint32_t word = 0;
     if (offset < meaningful) {
-      word = static_cast<std::uint32_t>(bits_.load(base_ + offset));
+      word = bits_.load(base_ + offset);
       if (meaningful - offset < 32) word &= (1u << (meaningful - offset)) - 1;
     }
     store_be32(out, reverse_bits(word));

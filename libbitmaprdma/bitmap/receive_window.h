@@ -1,6 +1,6 @@
 // bitmap/receive_window.h - the receive bitmap RBM (spec 1: windows and mapping): which PSNs from the base on have
 // arrived. Variable length and segmented (window_shape.h): its memory follows the stretch from the base to the highest
-// PSN that has arrived, and what is in order needs none. Granularity G is 1 here.
+// PSN that has arrived, and what is in order needs none.
 // Costs: classify, receive, has: constant. advance, next_hole, export_bits: a word of 64 PSNs at a time.
 #pragma once
 
@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "base/psn.h"
-#include "bitmap/segmented_bits.h"
+#include "bitmap/arrival_bits.h"
 
 namespace brdma::bitmap {
 
@@ -21,6 +21,8 @@ class ReceiveWindow {
 
   [[nodiscard]] Psn base() const { return base_; }
   [[nodiscard]] std::uint32_t window() const { return shape_.window; }
+  // PSNs from the base on that are taken: the window, less what its edge lags behind (slide step).
+  [[nodiscard]] std::uint32_t open() const { return shape_.window - lag(); }
   // Highest PSN received; base() - 1 where nothing lies at or beyond the base.
   [[nodiscard]] Psn highest() const { return highest_; }
   // Nothing has arrived at or beyond the base.
@@ -29,10 +31,12 @@ class ReceiveWindow {
   [[nodiscard]] Arrival classify(Psn psn) const {
     const std::int32_t offset = distance(psn, base_);
     if (offset < 0) return Arrival::kBeforeBase;
-    if (static_cast<std::uint32_t>(offset) >= shape_.window) return Arrival::kBeyondWindow;
+    if (static_cast<std::uint32_t>(offset) >= open()) return Arrival::kBeyondWindow;
     return has(psn) ? Arrival::kDuplicate : Arrival::kNew;
   }
-  // classify(); when kNew the bit is set and highest() moves.
+  // False: a bit stands for several PSNs, and too many runs of them are incomplete to take one of these.
+  [[nodiscard]] bool can_receive(Psn psn, std::uint32_t count = 1) const { return bits_.can_set(psn, count); }
+  // classify(); when kNew the bit is set and highest() moves. Precondition, as of receive_run(): can_receive().
   Arrival receive(Psn psn);
   // Marks the run [first, first + count) as received: a READ request occupies as many PSNs as it has responses. What
   // lies before the base or beyond the window is left out. Answers how many PSNs are newly marked.
@@ -59,16 +63,20 @@ class ReceiveWindow {
   // (wire::BitmapAck::bits). `out` holds ceil(count / 32) * 4 bytes; bits from `count` on are 0.
   void export_bits(std::uint32_t count, std::byte* out) const;
   [[nodiscard]] WindowUse use() const { return bits_.use(shape_); }
-  [[nodiscard]] std::size_t allocated_bytes() const { return bits_.allocated_bytes(); }
+  [[nodiscard]] std::size_t allocated_bytes() const { return use().bytes; }
+  [[nodiscard]] std::size_t partial_runs() const { return bits_.partial_runs(); }
 
  private:
   [[nodiscard]] std::uint32_t held() const { return static_cast<std::uint32_t>(distance(highest_, base_) + 1); }
   void step_over(std::uint32_t count);
+  // How far the base is ahead of where the window has been slid to.
+  [[nodiscard]] std::uint32_t lag() const { return (base_.value() - anchor_.value()) & (shape_.slide_step - 1); }
 
   Psn base_;
   Psn highest_;
+  Psn anchor_;  // slides are multiples of the step from here: the base when the window was empty
   WindowShape shape_;
-  SegmentedBits bits_;  // set bits only within [base_, highest_]
+  ArrivalBits bits_;  // of [base_ - lag(), highest_]
 };
 
 }  // namespace brdma::bitmap

@@ -20,7 +20,7 @@ SegmentedArray<std::uint64_t>::Shape words_of(const WindowShape& shape) {
   return {.base = std::bit_ceil(words(shape.base) + 1),
           .extension = words(shape.extension),
           .segment = words(shape.segment),
-          .index_bits = 18};
+          .index_bits = 18 - static_cast<unsigned>(std::countr_zero(shape.granularity))};
 }
 
 }  // namespace

@@ -22,6 +22,8 @@ class SegmentedBits {
   [[nodiscard]] bool test(Psn psn) const { return ((word(psn) >> bit(psn)) & 1) != 0; }
   // `first`: where the stretch begins that the bit belongs to.
   void set(Psn first, Psn psn) { words_.reach(index(first), index(psn)) |= std::uint64_t{1} << bit(psn); }
+  // The stretch reaches as far as `psn` now. Bits beyond what it reached so far must not be asked for.
+  void extend(Psn first, Psn psn) { words_.reach(index(first), index(psn)); }
   void clear(Psn psn) {
     if (std::uint64_t* const w = words_.find(index(psn))) *w &= ~(std::uint64_t{1} << bit(psn));
   }

@@ -12,10 +12,21 @@ std::uint32_t to_ticks(Instant at) { return static_cast<std::uint32_t>(at.ns() >
 
 }  // namespace
 
+namespace {
+
+// Each packet may have to be sent again alone: an entry and a bit are of one PSN at any granularity.
+WindowShape without_runs(WindowShape shape) {
+  shape.granularity = 1;
+  return shape;
+}
+
+}  // namespace
+
 SendWindow::SendWindow(Psn base, const WindowShape& shape, SegmentPool& pool)
     : base_(base),
+      anchor_(base),
       shape_(shape),
-      pending_bits_(shape, pool),
+      pending_bits_(without_runs(shape), pool),
       entries_({.base = shape.base, .extension = shape.extension, .segment = shape.segment, .index_bits = 24}, pool) {
   BRDMA_CHECK(shape.window >= 1 && shape.window <= kWindowMax);
 }
@@ -30,7 +41,8 @@ void SendWindow::sent(std::uint8_t path, Instant now) { sent_run(1, path, now); 
 void SendWindow::sent_run(std::uint32_t count, std::uint8_t path, Instant now) {
   BRDMA_CHECK(count <= room());
   const SendEntry entry{to_ticks(now), EntryState::kSentUnacked, path, 1};
-  for (std::uint32_t i = 0; i < count; ++i, ++count_) entries_.reach(base_.value(), next().value()) = entry;
+  const std::uint32_t first = (base_ - lag()).value();
+  for (std::uint32_t i = 0; i < count; ++i, ++count_) entries_.reach(first, next().value()) = entry;
   unacked_ += count;
 }
 
@@ -38,7 +50,7 @@ bool SendWindow::request_retransmission(Psn psn) {
   SendEntry& entry = at(psn);
   if (entry.state == EntryState::kAcked || entry.state == EntryState::kRetransmitPending) return false;
   entry.state = EntryState::kRetransmitPending;
-  pending_bits_.set(base_, psn);
+  pending_bits_.set(base_ - lag(), psn);
   if (pending_++ == 0 || distance(psn, pending_low_) < 0) pending_low_ = psn;
   return true;
 }
@@ -63,7 +75,7 @@ Psn SendWindow::next_pending(Psn from) const {
   if (pending_ == 0) return next();
   if (distance(from, pending_low_) < 0) from = pending_low_;
   // Entries sent since the last request may lie beyond what the bitmap's length holds: none of them is pending.
-  const std::int32_t left = distance(base_ + std::min(count_, pending_bits_.room(base_)), from);
+  const std::int32_t left = distance(base_ - lag() + std::min(count_ + lag(), pending_bits_.room(base_ - lag())), from);
   if (left <= 0) return next();
   const std::uint32_t offset = pending_bits_.find_set(from, static_cast<std::uint32_t>(left));
   if (offset == static_cast<std::uint32_t>(left)) return next();
@@ -99,18 +111,20 @@ std::uint32_t SendWindow::advance(Psn limit) {
 }
 
 void SendWindow::drop_front(std::uint32_t dropped) {
-  const Psn from = base_;
-  const std::uint32_t before = count_;
+  const Psn slid = base_ - lag();
+  const std::uint32_t stretch = count_ + lag();
   base_ = base_ + dropped;
   count_ -= dropped;
   acked_prefix_ = std::max(0, acked_prefix_ - static_cast<std::int32_t>(dropped));
   if (count_ == 0) {
-    entries_.release(from.value(), before);
-    pending_bits_.release(from, before);
-  } else {
-    entries_.leave(from.value(), base_.value(), count_);
-    pending_bits_.leave(from, base_, count_);
+    entries_.release(slid.value(), stretch);
+    pending_bits_.release(slid, stretch);
+    anchor_ = base_;
+    return;
   }
+  const Psn now_slid = base_ - lag();
+  entries_.leave(slid.value(), now_slid.value(), count_);
+  pending_bits_.leave(slid, now_slid, count_);
 }
 
 void SendWindow::unacknowledge(Psn psn) {
@@ -124,7 +138,7 @@ void SendWindow::unacknowledge(Psn psn) {
 void SendWindow::reset(Psn base) {
   entries_.clear();
   pending_bits_.clear_all();
-  base_ = base;
+  base_ = anchor_ = base;
   count_ = 0;
   unacked_ = 0;
   pending_ = 0;

@@ -40,7 +40,7 @@ class SendWindow {
   [[nodiscard]] Psn next() const { return base_ + count_; }  // first never sent
   [[nodiscard]] std::uint32_t in_window() const { return count_; }
   [[nodiscard]] std::uint32_t window() const { return shape_.window; }
-  [[nodiscard]] std::uint32_t room() const { return shape_.window - count_; }
+  [[nodiscard]] std::uint32_t room() const { return shape_.window - lag() - count_; }
   [[nodiscard]] bool contains(Psn psn) const {  // base <= psn < next
     const std::int32_t offset = distance(psn, base_);
     return offset >= 0 && offset < static_cast<std::int32_t>(in_window());
@@ -83,9 +83,12 @@ class SendWindow {
   [[nodiscard]] SendEntry& at(Psn psn);
   void unset_pending(Psn psn);
   void drop_front(std::uint32_t dropped);
+  // How far the base is ahead of where the window has been slid to (WindowShape::slide_step).
+  [[nodiscard]] std::uint32_t lag() const { return (base_.value() - anchor_.value()) & (shape_.slide_step - 1); }
 
   Psn base_;
   std::uint32_t count_ = 0;  // entries: [base_, base_ + count_)
+  Psn anchor_;               // slides are multiples of the step from here: the base when the window was empty
   WindowShape shape_;
   std::uint32_t unacked_ = 0;
   std::uint32_t pending_ = 0;

@@ -22,6 +22,10 @@ struct WindowShape {
   std::uint32_t base = 128;
   std::uint32_t extension = 512;
   std::uint32_t segment = 512;
+  std::uint32_t granularity = 1;  // G: PSNs a bit of the receive bitmap (arrival_bits.h)
+  // The window's edge, and what is kept behind it, moves by so many PSNs at a time, counted from where the window last
+  // was empty; the base itself moves by one. A power of two, at most half of the window.
+  std::uint32_t slide_step = 1;
 };
 
 // How a bitmap stands now, for whoever asks.

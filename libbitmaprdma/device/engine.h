@@ -28,6 +28,11 @@ namespace trace {
 class Sink;
 }
 
+namespace qp {
+struct OpenGap;    // qp/responder.h
+struct Duplicate;  // qp/duplicate_log.h
+}  // namespace qp
+
 // Opaque objects, owned by the engine, stable in memory until destroyed.
 class ProtectionDomain;
 class MemoryRegion;
@@ -143,6 +148,8 @@ class Engine {
   [[nodiscard]] std::vector<std::uint32_t> queue_pair_numbers() const;
   [[nodiscard]] std::optional<QueuePairReport> report(std::uint32_t qpn) const;
   [[nodiscard]] RecoveryStatus recovery_status() const;  // of all queue pairs
+  [[nodiscard]] std::vector<qp::OpenGap> open_gaps(std::uint32_t qpn, Instant now) const;
+  [[nodiscard]] std::vector<qp::Duplicate> duplicates() const;  // the last that came, newest first
   [[nodiscard]] std::vector<CompletionQueueReport> completion_queue_reports() const;
   [[nodiscard]] std::vector<MemoryRegion> memory_regions() const;
 

@@ -112,6 +112,18 @@ std::optional<QueuePairReport> Engine::report(std::uint32_t qpn) const {
   return report;
 }
 
+std::vector<qp::OpenGap> Engine::open_gaps(std::uint32_t qpn, Instant now) const {
+  const QueuePair* const qp = impl_->queue_pairs.find(qpn);
+  return qp == nullptr ? std::vector<qp::OpenGap>{} : qp->responder().open_gaps(now);
+}
+
+std::vector<qp::Duplicate> Engine::duplicates() const {
+  const qp::DuplicateLog& log = impl_->environment.duplicates;
+  std::vector<qp::Duplicate> last;
+  for (std::size_t i = 0; i < log.size(); ++i) last.push_back(log[i]);
+  return last;
+}
+
 RecoveryStatus Engine::recovery_status() const {
   RecoveryStatus status;
   status.pool_bytes = impl_->environment.segments.free_bytes();

@@ -12,6 +12,7 @@
 #include "bitmap/window_shape.h"
 #include "memory/memory_table.h"
 #include "qp/completion_queue.h"
+#include "qp/duplicate_log.h"
 #include "qp/identity.h"
 #include "trace/counters.h"
 #include "trace/events.h"
@@ -31,7 +32,15 @@ inline constexpr std::size_t kWriteArrivalsMax = 4096;  // that nobody has asked
   return {.window = recovery.window_packets,
           .base = recovery.base_packets,
           .extension = std::max(recovery.extension_packets, recovery.segment_packets),
-          .segment = recovery.segment_packets};
+          .segment = recovery.segment_packets,
+          .granularity = recovery.granularity,
+          .slide_step = std::min(recovery.slide_step, recovery.window_packets / 2)};
+}
+
+// What may be in flight towards us: the window, less what its edge may lag behind.
+[[nodiscard]] inline std::uint32_t stated_window(const RecoveryConfig& recovery) {
+  const bitmap::WindowShape shape = window_shape(recovery);
+  return shape.window - (shape.slide_step - 1);
 }
 
 struct Environment {
@@ -43,6 +52,7 @@ struct Environment {
   mutable Ring<CompletionNotice> notices{};
   mutable Ring<WriteArrival> arrivals{};   // of regions that are watched
   mutable bitmap::SegmentPool segments{};  // of all windows
+  mutable DuplicateLog duplicates{};       // received of late
   // Packets dropped so far. The queue pair compares it before and after a packet: a packet that nobody dropped was
   // accepted, so that accepted plus all drops equals received.
   mutable std::uint64_t dropped = 0;

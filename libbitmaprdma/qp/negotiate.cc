@@ -58,7 +58,7 @@ bool QueuePair::poll_caps(qp::TransmitBatch& batch, Instant now) {
   caps.capabilities = wire::kCapabilityBitmap | wire::kCapabilityPiggyback | wire::kCapabilityOperations;
   caps.version_min = caps.version_max = kVersion;
   caps.path_mtu_code = static_cast<std::uint8_t>(identity_.attributes.path_mtu);
-  caps.window_packets = identity_.recovery->window_packets;
+  caps.window_packets = qp::stated_window(*identity_.recovery);
   caps.credit_packets = credit.packets;
   caps.credit_bytes = credit.bytes;
   std::array<std::byte, wire::kCapsSize> body;

@@ -77,7 +77,7 @@ void Responder::Impl::copy_uncovered(Psn psn, std::byte* to, ConstBytes payload)
 std::optional<DropReason> Responder::Impl::check_held(const wire::Packet& packet) const {
   if (packet.op == wire::RcOp::kReadRequest) {
     const std::uint32_t packets = response_packets(packet.reth.length, mtu);
-    if (static_cast<std::uint64_t>(distance(packet.bth.psn, base())) + packets > window.window()) {
+    if (static_cast<std::uint64_t>(distance(packet.bth.psn, base())) + packets > window.open()) {
       return DropReason::kOutOfWindow;
     }
     if (check_read(packet) != Verdict::kDone) return DropReason::kEarlyInvalid;

@@ -159,6 +159,8 @@ void Responder::Impl::scan_gaps(Instant now) {
 
 void Responder::Impl::promote(GapRecord& gap, LossCause cause, Instant now) {
   gap.state = GapState::kPromoted;
+  gap.cause = static_cast<std::uint8_t>(cause);
+  ++gaps_promoted;
   env.count(promotion_counter(cause));
   env.trace(now, identity.qpn, trace::GapPromoted{gap.start, gap.length, static_cast<std::uint8_t>(cause)});
 }
@@ -223,7 +225,8 @@ bool Responder::Impl::poll_feedback(TransmitBatch& batch, Instant now) {
       ++left;
       continue;
     }
-    wire::emit_ffm_gap({gap.start, gap.length}, listed + count * wire::kFfmGapSize);
+    const auto repeat = static_cast<std::uint8_t>(std::min<unsigned>(gap.feedbacks, wire::kFfmGapRepeatMax));
+    wire::emit_ffm_gap({gap.start, gap.length, gap.cause, repeat}, listed + count * wire::kFfmGapSize);
     named[count++] = &gap;
   }
   if (count == 0 || rnr_wait) {
@@ -234,18 +237,17 @@ bool Responder::Impl::poll_feedback(TransmitBatch& batch, Instant now) {
   if (!batch.fits(wire::kBthSize + body_size + wire::kIcrcSize, 0, true)) return false;
 
   const GapRecord& first = *named[0];
-  const auto verdict = judge_gap(static_cast<std::size_t>(&first - &gaps[0]), now);
-  const auto* lost = std::get_if<Lost>(&verdict);
   wire::Ffm ffm;
   ffm.source_qpn = identity.qpn;
   ffm.path = first.path;
   ffm.highest = window.highest();
-  ffm.cause = static_cast<std::uint8_t>(lost != nullptr ? lost->cause : LossCause::kAge);
+  ffm.cause = first.cause;
   ffm.base = base();
   ffm.depth = static_cast<std::uint16_t>(std::min(distance(window.highest(), first.start), 0xFFFF));
   ffm.repeat = first.feedbacks;
   ffm.timestamp = static_cast<std::uint64_t>(now.ns());
   ffm.serial = ffm_serial++;
+  ffm.promoted = gaps_promoted;
   ffm.gap_count = static_cast<std::uint16_t>(count);
   ffm.gaps = ConstBytes{listed, count * wire::kFfmGapSize};
   std::byte body[wire::kFfmSize + sizeof listed];

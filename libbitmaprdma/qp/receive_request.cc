@@ -113,6 +113,15 @@ bool Responder::Impl::state_is_full() const {
   return window.allocated_bytes() + early.state_bytes() > recovery().state_bytes_max / 2;
 }
 
+// Of its run of PSNs, where a bit stands for several (granularity).
+bool Responder::Impl::has_record(const wire::Packet& packet) const {
+  const std::uint32_t count =
+      packet.op == wire::RcOp::kReadRequest ? response_packets(packet.reth.length, mtu) : std::uint32_t{1};
+  const bool room = window.can_receive(packet.bth.psn, count);
+  if (!room) env.count(Counter::kRunsRefused);
+  return room;
+}
+
 void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant now) {
   const Psn psn = packet.bth.psn;
   if (rnr_wait) return drop(DropReason::kAfterError, packet, now);  // sent before the RNR NAK got there
@@ -126,7 +135,7 @@ void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant now) {
   if (repeated) env.count(Counter::kOperationDuplicates);
   const bitmap::Arrival arrival = repeated ? bitmap::Arrival::kDuplicate : window.classify(psn);
   if (arrival == bitmap::Arrival::kDuplicate) {
-    env.count(Counter::kDuplicateRequest);
+    note_duplicate(packet, now);
     if (speaks_bitmap()) {
       acknowledge_copy(now);
     } else if (go_back.active) {
@@ -137,7 +146,7 @@ void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant now) {
   }
   env.count(Counter::kOutOfSequence);
   auto reason = arrival == bitmap::Arrival::kBeyondWindow ? DropReason::kOutOfWindow
-                : state_is_full()                         ? DropReason::kStateFull
+                : state_is_full() || !has_record(packet)  ? DropReason::kStateFull
                                                           : keep_early(packet, now);
   if (reason) {
     // A standard peer knows no other way to hear of the gap than a NAK: what cannot be kept can't be waited for.
@@ -155,9 +164,15 @@ void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant now) {
   if (speaks_bitmap()) note_for_acknowledgement(packet, now);  // a standard ACK could not tell of it
 }
 
+void Responder::Impl::note_duplicate(const wire::Packet& packet, Instant now) {
+  env.count(Counter::kDuplicateRequest);
+  const Psn psn = packet.bth.psn;
+  env.duplicates.record({now, identity.qpn, psn, packet.bxth.path, distance(psn, base()) < 0});
+}
+
 // A request from before the base: answered again where the answer may have been lost, never done again.
 void Responder::Impl::handle_duplicate(const wire::Packet& packet, Instant now) {
-  env.count(Counter::kDuplicateRequest);
+  note_duplicate(packet, now);
   if (packet.op == wire::RcOp::kReadRequest) return replay_read(packet, now);
   if (wire::is_atomic(packet.op)) return replay_atomic(packet, now);
   acknowledge_copy(now);

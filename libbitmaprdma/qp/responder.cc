@@ -51,6 +51,7 @@ void Responder::Impl::reset_connection() {
   tolerance = recovery::Tolerance{tolerance_of(recovery())};
   watch = GapWatch{};
   ffm_serial = 0;
+  gaps_promoted = 0;
   feedback_rtt = recovery::RttEstimator{};
   owed.reset();
 }
@@ -164,6 +165,26 @@ Responder::Snapshot Responder::snapshot() const {
       .escaped = me.escape.size(),
       .answers = me.resources.size(),
       .receives = me.receives.size()};
+}
+std::vector<OpenGap> Responder::open_gaps(Instant now) const {
+  const Impl& me = *impl_;
+  std::vector<OpenGap> open;
+  for (std::size_t i = 0; i < me.gaps.size(); ++i) {
+    const bitmap::GapRecord& gap = me.gaps[i];
+    const bool stalls = gap.start == me.base();
+    open.push_back({.start = gap.start,
+                    .length = gap.length,
+                    .first_seen = gap.first_seen,
+                    .promoted = gap.state == bitmap::GapState::kPromoted,
+                    .cause = static_cast<recovery::LossCause>(gap.cause),
+                    .path = gap.path,
+                    .depth = static_cast<std::uint32_t>(distance(me.window.highest(), gap.start)),
+                    .stalls = stalls,
+                    .stalled = stalls ? now - std::max(gap.first_seen, gap.base_stuck_since) : Duration{},
+                    .feedbacks = gap.feedbacks,
+                    .last_feedback = gap.last_feedback});
+  }
+  return open;
 }
 void Responder::recovery_changed(Instant now) {
   Impl& me = *impl_;

@@ -14,6 +14,7 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "bitmaprdma/types.h"
 #include "qp/environment.h"
@@ -23,6 +24,21 @@
 #include "wire/packet.h"
 
 namespace brdma::qp {
+
+// A gap's record (spec 1: gaps), as it stands.
+struct OpenGap {
+  Psn start;
+  std::uint32_t length = 0;
+  Instant first_seen;
+  bool promoted = false;
+  recovery::LossCause cause{};  // of a promoted one
+  std::uint8_t path = 0;        // of the packet that revealed it
+  std::uint32_t depth = 0;      // reorder depth: highest PSN received minus its start
+  bool stalls = false;          // the base stands because of it ...
+  Duration stalled;             // ... for so long
+  std::uint32_t feedbacks = 0;  // FFMs that named it; 0: no feedback sent
+  Instant last_feedback;        // of the last of them
+};
 
 class Responder {
  public:
@@ -75,6 +91,8 @@ class Responder {
     std::size_t receives = 0;
   };
   [[nodiscard]] Snapshot snapshot() const;
+  // The gaps between `next` and `highest` that have a record, in PSN order.
+  [[nodiscard]] std::vector<OpenGap> open_gaps(Instant now) const;
 
   struct Impl;
 

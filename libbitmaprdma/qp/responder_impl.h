@@ -83,6 +83,8 @@ struct Responder::Impl {
   Outcome handle_request(const wire::Packet& packet, Instant now);
   void handle_ahead(const wire::Packet& packet, Instant now);
   [[nodiscard]] bool state_is_full() const;
+  [[nodiscard]] bool has_record(const wire::Packet& packet) const;
+  void note_duplicate(const wire::Packet& packet, Instant now);
   void handle_duplicate(const wire::Packet& packet, Instant now);
   void replay_read(const wire::Packet& packet, Instant now);
   void replay_atomic(const wire::Packet& packet, Instant now);
@@ -228,6 +230,7 @@ struct Responder::Impl {
   Acknowledgement ack;
   GapWatch watch;
   std::uint32_t ffm_serial = 0;
+  std::uint16_t gaps_promoted = 0;
   recovery::RttEstimator feedback_rtt;  // from an FFM to the packet that it asked for
   Instant last_call;
   std::optional<Outcome> owed;  // found while sending; handed out by the next handle_timeout()

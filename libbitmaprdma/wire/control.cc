@@ -1,5 +1,6 @@
 #include "wire/control.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/check.h"
@@ -100,7 +101,11 @@ std::optional<BitmapAck> parse_bitmap_ack(ConstBytes body, Psn bth_psn) {
 
 FfmGap Ffm::gap(std::size_t i) const {
   const std::byte* p = gaps.subspan(i * kFfmGapSize, kFfmGapSize).data();
-  return FfmGap{.start = Psn{load_be32(p)}, .length = load_be32(p + 4)};
+  const std::uint8_t status = load_u8(p);
+  return FfmGap{.start = Psn{load_be32(p)},
+                .length = load_be32(p + 4),
+                .cause = static_cast<std::uint8_t>(status & 0x0F),
+                .repeat = static_cast<std::uint8_t>(status >> 4)};
 }
 
 std::optional<Ffm> parse_ffm(ConstBytes body, Psn bth_psn) {
@@ -118,6 +123,7 @@ std::optional<Ffm> parse_ffm(ConstBytes body, Psn bth_psn) {
   ffm.timestamp = load_be64(p + 16);
   ffm.serial = load_be32(p + 24);
   ffm.gap_count = load_be16(p + 28);
+  ffm.promoted = load_be16(p + 30);
   ffm.gaps = body.subspan(kFfmSize);
   if (ffm.gap_count == 0 || ffm.gap_count > kFfmGapsMax) return std::nullopt;
   if (ffm.gaps.size() != ffm.gap_count * kFfmGapSize || ffm.gap(0).start != bth_psn) return std::nullopt;
@@ -172,13 +178,15 @@ std::size_t emit_ffm(const Ffm& ffm, std::byte* out) {
   store_be16(out + 14, ffm.repeat);
   store_be64(out + 16, ffm.timestamp);
   store_be32(out + 24, ffm.serial);
-  store_be32(out + 28, std::uint32_t{ffm.gap_count} << 16);
+  store_be16(out + 28, ffm.gap_count);
+  store_be16(out + 30, ffm.promoted);
   std::memcpy(out + kFfmSize, ffm.gaps.data(), gaps_size);
   return kFfmSize + gaps_size;
 }
 
 void emit_ffm_gap(FfmGap gap, std::byte* out) {
-  store_be32(out, gap.start.value());
+  const unsigned repeat = std::min(gap.repeat, kFfmGapRepeatMax);
+  store_be32(out, byte_and_24(static_cast<std::uint8_t>(repeat << 4 | (gap.cause & 0x0Fu)), gap.start.value()));
   store_be32(out + 4, gap.length);
 }
 

@@ -78,7 +78,13 @@ inline constexpr std::uint16_t kAckBitsMax = 4096;
 struct FfmGap {
   Psn start;
   std::uint32_t length = 0;
+  // Status: why this gap counts as lost (recovery::LossCause; 0: as the first) and how often it was named before
+  // (at most 15 is told).
+  std::uint8_t cause = 0;
+  std::uint8_t repeat = 0;
+  friend bool operator==(const FfmGap&, const FfmGap&) = default;
 };
+inline constexpr std::uint8_t kFfmGapRepeatMax = 15;
 struct Ffm {
   bool responses = false;
   std::uint32_t source_qpn = 0;
@@ -91,7 +97,8 @@ struct Ffm {
   std::uint64_t timestamp = 0;
   std::uint32_t serial = 0;  // FFMs sent by this QP before this one: tells duplicates and stale ones
   std::uint16_t gap_count = 0;
-  ConstBytes gaps;  // gap_count * 8 bytes, in any order; gap(i) decodes
+  std::uint16_t promoted = 0;  // gaps that this QP has judged lost so far, modulo 2^16
+  ConstBytes gaps;             // gap_count * 8 bytes, in any order; gap(i) decodes
   [[nodiscard]] FfmGap gap(std::size_t i) const;
 };
 inline constexpr std::size_t kFfmSize = 32, kFfmGapSize = 8;

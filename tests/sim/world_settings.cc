@@ -9,6 +9,18 @@ constexpr PathMtu kMtus[] = {PathMtu::k256,  PathMtu::k512,  PathMtu::k1024,
                              PathMtu::k1024, PathMtu::k2048, PathMtu::k4096};
 constexpr RecoveryMode kModes[] = {RecoveryMode::kBitmap, RecoveryMode::kStandard, RecoveryMode::kGoBackN};
 
+// From the engine's own seed, so that all else stays as it was drawn before there were these.
+void draw_windows(EngineConfig& engine) {
+  Random random{engine.seed, "windows"};
+  RecoveryConfig& recovery = engine.recovery;
+  recovery.base_packets = 64u << random.below(2);
+  recovery.segment_packets = 64u << random.below(3);
+  recovery.extension_packets = 64u << random.below(4);
+  if (one_in(random, 2)) recovery.granularity = 1u << random.below(7);
+  if (one_in(random, 2)) recovery.slide_step = 1u << random.below(6);
+  if (one_in(random, 4)) recovery.state_bytes_max = 1u << 16;
+}
+
 EngineConfig draw_engine(Random& random) {
   EngineConfig engine;
   engine.segments_max = one_in(random, 3) ? 1 : draw(random, 1, 64);
@@ -26,6 +38,7 @@ EngineConfig draw_engine(Random& random) {
   }
   if (one_in(random, 4)) engine.recovery.adaptive = false;
   engine.seed = random.next();
+  draw_windows(engine);
   return engine;
 }
 

@@ -370,8 +370,10 @@ class ResponderScript {
     EXPECT_EQ(ffm->source_qpn, identity.qpn);
     last_ffm = *ffm;
     last_ffm.gaps = {};
+    last_ffm_gaps.clear();
     std::string line = "ffm";
     for (std::size_t i = 0; i < ffm->gap_count; ++i) {
+      last_ffm_gaps.push_back(ffm->gap(i));
       line += " " + std::to_string(ffm->gap(i).start.value()) + "+" + std::to_string(ffm->gap(i).length);
     }
     return line + " base=" + std::to_string(ffm->base.value()) + " highest=" + std::to_string(ffm->highest.value()) +
@@ -394,6 +396,7 @@ class ResponderScript {
  public:
   wire::BitmapAck last_ack;
   wire::Ffm last_ffm;
+  std::vector<wire::FfmGap> last_ffm_gaps;
   std::vector<unsigned> batches;  // segments of each batch sent
 
  private:
@@ -404,8 +407,13 @@ class ResponderScript {
   ProtectionDomain* pd_ = nullptr;
 
  public:
-  qp::Environment environment{
-      .config = config_, .memory = table_, .statistics = statistics, .sink = &sink_, .notices = {}, .segments = {}};
+  qp::Environment environment{.config = config_,
+                              .memory = table_,
+                              .statistics = statistics,
+                              .sink = &sink_,
+                              .notices = {},
+                              .segments = {},
+                              .duplicates = {}};
 
  private:
   TransmitBuffer buffer_;

@@ -110,6 +110,60 @@ TEST(ReceiveWindow, SegmentsComeFromThePoolWithoutAllocationOnceWarm) {
   EXPECT_EQ(own.used_bytes(), 0u);
 }
 
+TEST(ReceiveWindow, ABitOfSeveralPacketsIsSetWhenAllHaveArrived) {
+  ReceiveWindow window{Psn{1002}, WindowShape{.window = 4096, .granularity = 16}, pool};
+  window.receive(Psn{1009});  // the run 1008 .. 1023
+  EXPECT_EQ(window.partial_runs(), 1u);
+  EXPECT_TRUE(window.has(Psn{1009}));
+  EXPECT_FALSE(window.has(Psn{1008})) << "exact while the run is incomplete";
+  EXPECT_EQ(window.classify(Psn{1009}), Arrival::kDuplicate);
+  EXPECT_EQ(window.classify(Psn{1010}), Arrival::kNew);
+  EXPECT_EQ(window.next_hole(Psn{1002}).length, 7u);
+  for (std::uint32_t psn = 1010; psn < 1024; ++psn) window.receive(Psn{psn});
+  EXPECT_EQ(window.partial_runs(), 1u);
+  window.receive(Psn{1008});
+  EXPECT_EQ(window.partial_runs(), 0u) << "one bit says it all";
+  EXPECT_EQ(window.next_hole(Psn{1002}).length, 6u);
+  // The base's own run: what lies before the base counts as arrived.
+  for (std::uint32_t psn = 1002; psn < 1008; ++psn) window.receive(Psn{psn});
+  EXPECT_EQ(window.partial_runs(), 0u);
+  EXPECT_EQ(window.advance(), 22u);
+}
+
+TEST(ReceiveWindow, OnlySoManyRunsMayBeIncomplete) {
+  ReceiveWindow window{Psn{0}, WindowShape{.window = 1u << 16, .granularity = 4}, pool};
+  std::uint32_t taken = 0;
+  for (std::uint32_t psn = 1; psn < 1u << 16; psn += 4) {
+    if (!window.can_receive(Psn{psn})) continue;
+    window.receive(Psn{psn});
+    ++taken;
+  }
+  EXPECT_EQ(taken, kPartialRunsMax - 1) << "one is left for a stretch's other end";
+  EXPECT_TRUE(window.can_receive(Psn{2})) << "its run has a record";
+  EXPECT_FALSE(window.can_receive(Psn{60'000}));
+  for (const std::uint32_t psn : {0u, 2u, 3u}) window.receive(Psn{psn});
+  EXPECT_EQ(window.advance(), 4u);
+  EXPECT_TRUE(window.can_receive(Psn{60'000})) << "a run is complete";
+}
+
+TEST(ReceiveWindow, TheEdgeSlidesInSteps) {
+  ReceiveWindow window{Psn{1000}, WindowShape{.window = 64, .slide_step = 16}, pool};
+  window.receive(Psn{1063});
+  for (std::uint32_t psn = 1000; psn < 1015; ++psn) window.receive(Psn{psn});
+  EXPECT_EQ(window.advance(), 15u);
+  EXPECT_EQ(window.base(), Psn{1015}) << "the base is exact";
+  EXPECT_EQ(window.open(), 49u);
+  EXPECT_EQ(window.classify(Psn{1064}), Arrival::kBeyondWindow) << "the edge has not moved";
+  window.receive(Psn{1015});
+  window.advance();
+  EXPECT_EQ(window.open(), 64u);
+  EXPECT_EQ(window.classify(Psn{1079}), Arrival::kNew);
+  for (std::uint32_t psn = 1016; psn < 1063; ++psn) window.receive(Psn{psn});
+  window.advance();
+  EXPECT_TRUE(window.empty());
+  EXPECT_EQ(window.open(), 64u) << "with nothing waiting there is nothing to slide over";
+}
+
 TEST(ReceiveWindow, AReadOccupiesARun) {
   ReceiveWindow window{Psn{100}, WindowShape{.window = 32}, pool};
   EXPECT_EQ(window.receive_run(Psn{104}, 8), 8u);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "qp/responder.h"
 #include "support/two_engines.h"
 
 namespace brdma::test {
@@ -87,6 +88,27 @@ TEST_F(Windows, TheStateOfAQueuePairIsBounded) {
   EXPECT_EQ(pair.side[0].memory, pair.side[1].memory);
   EXPECT_LE(most, (1u << 15) + 4096);
   EXPECT_GT(pair.side[1].count(DropReason::kStateFull), 0u);
+}
+
+// No further packet comes: the engine's own timer names the first instant after 50 us, and at that the gap is lost.
+TEST_F(Windows, AGapIsPromotedByItsAgeAtTheFirstInstantAfterTheLimit) {
+  TwoEngines pair;
+  Engine& receiver = *pair.side[1].engine;
+  pair.drop = [](const Sent& sent) { return sent.data() && sent.psn() == 1001 && sent.copy == 1; };
+  ASSERT_TRUE(pair.post(0, pair.write(0, 0, 3 * 1024, 1)).ok());
+  Instant seen;
+  for (int i = 0; i < 1000 && report(pair, 1).gaps == 0; ++i) pair.run_for(kTick * 10);
+  ASSERT_EQ(report(pair, 1).gaps, 1u);
+  seen = receiver.open_gaps(report(pair, 1).qpn, pair.now).at(0).first_seen;
+  const auto promoted = [&pair] { return pair.side[1].count(Counter::kGapsPromotedAge); };
+  ASSERT_LT(pair.now, seen + 50_us);
+  EXPECT_LE(*receiver.next_timeout(), seen + 50_us + kTick);
+  pair.run_for(seen + 50_us - pair.now);
+  EXPECT_EQ(promoted(), 0u) << "at the limit it still waits";
+  EXPECT_EQ(*receiver.next_timeout(), seen + 50_us + kTick);
+  pair.run_for(kTick);
+  EXPECT_EQ(promoted(), 1u);
+  EXPECT_EQ(pair.side[1].count(Counter::kFfmSent), 1u);
 }
 
 }  // namespace

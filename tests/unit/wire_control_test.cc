@@ -179,10 +179,10 @@ const Bytes kFfmFixed =
         "0009 0001"         // depth, repeat
         "0102030405060708"  // timestamp
         "0000002a"          // serial
-        "0002 0000");       // gaps, reserved
+        "0002 0107");       // gaps, gaps promoted
 const Bytes kFfmGaps =
-    hex("00fffff8 00000001"
-        "00fffffe 00000012");
+    hex("12fffff8 00000001"    // reported once before; age
+        "f1fffffe 00000012");  // at least 15 times; depth
 
 TEST(Ffm, RoundTripAcrossTheWrap) {
   ASSERT_EQ(kFfmFixed.size(), kFfmSize);
@@ -199,17 +199,16 @@ TEST(Ffm, RoundTripAcrossTheWrap) {
   EXPECT_EQ(ffm->repeat, 1);
   EXPECT_EQ(ffm->timestamp, 0x0102030405060708u);
   EXPECT_EQ(ffm->serial, 42u);
+  EXPECT_EQ(ffm->promoted, 263);
   ASSERT_EQ(ffm->gap_count, 2);
-  EXPECT_EQ(ffm->gap(0).start, Psn{0xFFFFF8});
-  EXPECT_EQ(ffm->gap(0).length, 1u);
-  EXPECT_EQ(ffm->gap(1).start, Psn{0xFFFFFE});
-  EXPECT_EQ(ffm->gap(1).length, 18u);
+  EXPECT_EQ(ffm->gap(0), (FfmGap{Psn{0xFFFFF8}, 1, /*cause=*/2, /*repeat=*/1}));
+  EXPECT_EQ(ffm->gap(1), (FfmGap{Psn{0xFFFFFE}, 18, /*cause=*/1, /*repeat=*/15}));
   Bytes out(body.size());
   EXPECT_EQ(emit_ffm(*ffm, out.data()), body.size());
   EXPECT_EQ(to_hex(out), to_hex(body));
   Bytes gap(kFfmGapSize);
-  emit_ffm_gap(ffm->gap(1), gap.data());
-  EXPECT_EQ(to_hex(gap), "00fffffe00000012");
+  emit_ffm_gap({Psn{0xFFFFFE}, 18, 1, 200}, gap.data());
+  EXPECT_EQ(to_hex(gap), "f1fffffe00000012") << "saturates";
 }
 
 bool ffm_accepted(Psn base, Psn highest, FfmGap gap) {

@@ -146,7 +146,7 @@ TEST(WireDocument, BitmapAcknowledgement) {
 }
 
 TEST(WireDocument, FfmOfTheWorkedExample) {
-  Bytes gap = documented("00 0003eb 00000001");
+  Bytes gap = documented("01 0003eb 00000001");
   Ffm ffm;
   ffm.highest = Psn{1012};
   ffm.cause = 1;
@@ -158,8 +158,11 @@ TEST(WireDocument, FfmOfTheWorkedExample) {
   ASSERT_EQ(emit_ffm(ffm, body.data()), body.size());
   const auto parsed = parse_ffm(body, Psn{1003});
   ASSERT_TRUE(parsed);
-  EXPECT_EQ(parsed->gap(0).start, Psn{1003});
-  EXPECT_EQ(parsed->gap(0).length, 1u);
+  EXPECT_EQ(parsed->gap(0), (FfmGap{Psn{1003}, 1, /*cause=*/1, /*repeat=*/0}));
+  Bytes second = documented("32 0003ef 00000002");
+  Bytes emitted(kFfmGapSize);
+  emit_ffm_gap({Psn{1007}, 2, /*cause=*/2, /*repeat=*/3}, emitted.data());
+  EXPECT_EQ(emitted, second);
 }
 
 TEST(WireDocument, PathMtuTable) {

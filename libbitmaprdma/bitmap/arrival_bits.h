@@ -1,0 +1,72 @@
+// bitmap/arrival_bits.h - which PSNs have arrived, a bit for G of them (spec 1: mapping granularity G).
+//
+// With G = 1 a bit is a PSN. With G > 1 a bit stands for a run of G consecutive PSNs (a run begins at a multiple of G)
+// and is set when all of the run has arrived, what lies before the window's base counting as arrived. A run of which a
+// part has arrived has an exact record meanwhile, a mask. So every question is answered exactly at any G: nothing
+// counts as arrived that has not, and what has is not forgotten. The price: the records are bounded (kPartialRunsMax),
+// and a packet that would need one more is not taken (can_set).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/psn.h"
+#include "bitmap/segmented_bits.h"
+
+namespace brdma::bitmap {
+
+inline constexpr std::uint32_t kGranularityMax = 64;
+inline constexpr std::size_t kPartialRunsMax = 1024;
+
+class ArrivalBits {
+ public:
+  ArrivalBits(const WindowShape& shape, SegmentPool& pool);
+
+  [[nodiscard]] bool test(Psn psn) const;
+  // Is there room for what setting [psn, psn + count) needs?
+  [[nodiscard]] bool can_set(Psn psn, std::uint32_t count) const;
+  // Sets [psn, psn + count); how many were unset before. `first`: where the stretch begins that is kept; `base`: all
+  // before it has arrived.
+  std::uint32_t set(Psn first, Psn base, Psn psn, std::uint32_t count);
+  // One that is set is not any more.
+  void clear(Psn psn);
+  // The offset of the first set (unset) one in [psn, psn + count), `count` where there is none.
+  [[nodiscard]] std::uint32_t find_set(Psn psn, std::uint32_t count) const;
+  [[nodiscard]] std::uint32_t find_unset(Psn psn, std::uint32_t count) const;
+  // 32 of them from `psn` on, bit 0 being `psn`.
+  [[nodiscard]] std::uint32_t load(Psn psn) const;
+
+  // The stretch began at `from`, now it begins at `to`; `held` PSNs of it are left, at least one.
+  void leave(Psn from, Psn to, std::uint32_t held);
+  // Nothing is kept any more; the stretch began at `first` and had `count` PSNs.
+  void release(Psn first, std::uint32_t count);
+
+  [[nodiscard]] std::size_t partial_runs() const { return partial_.size(); }
+  [[nodiscard]] WindowUse use(const WindowShape& shape) const;
+
+ private:
+  struct PartialRun {
+    std::uint32_t run = 0;
+    std::uint64_t arrived = 0;  // bit i: PSN run * G + i
+  };
+  [[nodiscard]] std::uint32_t run_of(Psn psn) const { return psn.value() >> shift_; }
+  [[nodiscard]] std::uint32_t in_run(Psn psn) const { return psn.value() & (granularity() - 1); }
+  [[nodiscard]] std::uint32_t granularity() const { return std::uint32_t{1} << shift_; }
+  [[nodiscard]] std::uint64_t whole_run() const { return ~std::uint64_t{0} >> (64 - granularity()); }
+  // Runs are kept by their numbers, as if those were PSNs; they wrap earlier, which SegmentedBits was told.
+  [[nodiscard]] static Psn place(std::uint32_t run) { return Psn{run}; }
+  [[nodiscard]] std::uint64_t arrived_of(std::uint32_t run) const;
+  [[nodiscard]] std::size_t index_of(std::uint32_t run) const;  // in partial_: the first that is not before `run`
+  [[nodiscard]] bool has_record(std::size_t index, std::uint32_t run) const {
+    return index < partial_.size() && partial_[index].run == run;
+  }
+  std::uint32_t set_in_run(Psn first, Psn base, std::uint32_t run, std::uint64_t mask);
+  void drop_records_before(Psn psn);
+
+  unsigned shift_ = 0;               // log2 G
+  SegmentedBits bits_;               // of PSNs, or of runs
+  std::vector<PartialRun> partial_;  // in order
+};
+
+}  // namespace brdma::bitmap

@@ -104,6 +104,14 @@ void Responder::Impl::acknowledged(std::uint8_t syndrome, Instant now) {
   env.trace(now, identity.qpn, trace::AckSent{base(), window.highest(), syndrome});
 }
 
+// Up to which place behind the base every gap has been promoted.
+std::uint16_t Responder::Impl::judged() const {
+  std::int32_t end = 0;
+  for (std::size_t i = 0; i < gaps.size() && gaps[i].state == bitmap::GapState::kPromoted; ++i)
+    end = distance(gaps[i].start + gaps[i].length, base());
+  return static_cast<std::uint16_t>(std::clamp(end, 0, 0xFFFF));
+}
+
 // `psn`: of the standard form. A BitmapAck speaks of the base, which is where a NAK's PSN stands too.
 bool Responder::Impl::send_acknowledgement(TransmitBatch& batch, const wire::Aeth& aeth, Psn psn, bool bitmap,
                                            Instant now) {
@@ -142,6 +150,7 @@ bool Responder::Impl::send_acknowledgement(TransmitBatch& batch, const wire::Aet
     body.ts_echo = ack.echo;
     body.tr = static_cast<std::uint64_t>(ack.echo_arrival.ns());
     body.ack_delay_ns = echo_delay(now);
+    body.judged = judged();
     body.bit_count = static_cast<std::uint16_t>(bit_count);
     body.bits = ConstBytes{bits.data(), bits_size};
     if (operations.used()) {

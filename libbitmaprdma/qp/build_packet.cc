@@ -49,7 +49,7 @@ void put_common(wire::Packet& packet, RcOp op, const Identity& id, const Message
   packet.bxth.msn = message.msn;
   packet.bxth.rsn = message.rsn;
   packet.bxth.packet_index = index;
-  packet.bxth.timestamp = static_cast<std::uint64_t>(now.ns());
+  packet.bxth.timestamp = wire::timestamp_of(now);
 }
 
 }  // namespace

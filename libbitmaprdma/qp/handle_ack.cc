@@ -174,14 +174,14 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, Instant now) {
     me.judge_sent(now);
 
   if (ack.echo_valid) {
-    const Duration rtt =
-        now - Instant::from_ns(static_cast<std::int64_t>(ack.ts_echo)) - Duration::from_ns(ack.ack_delay_ns);
+    const Instant echo = wire::instant_of(ack.ts_echo, now);
+    const Duration rtt = now - echo - Duration::from_ns(ack.ack_delay_ns);
     me.sample_rtt(rtt, now);
     if (rtt > Duration{} && rtt < kRttMax) {
       me.congestion.on_acknowledgement(bytes_before - me.flight.bytes, rtt, me.congestion_limited, now);
       me.congestion_limited = false;
       me.bridged = 0;
-      me.note_evidence(Instant::from_ns(static_cast<std::int64_t>(ack.ts_echo)), now);
+      me.note_evidence(echo, now);
     }
   }
   Outcome result;
@@ -220,8 +220,24 @@ void Requester::Impl::acknowledge_bits(const wire::BitmapAck& ack, Sequence from
   if (progress) note_progress(now);
   arrived_end = std::max(arrived_end, end);
   std::optional<Instant> echo;
-  if (ack.echo_valid) echo = Instant::from_ns(static_cast<std::int64_t>(ack.ts_echo));
-  if (!selective) resend_old_holes(from, end, echo, now);
+  if (ack.echo_valid) echo = wire::instant_of(ack.ts_echo, now);
+  if (selective) return;
+  heed_judgement(from, std::min(from + ack.judged, end), now);
+  resend_old_holes(from, end, echo, now);
+}
+
+// What is missing before `to` the receiver has judged lost; should the FFM that said so have been lost as well, this
+// says it again. Of what has been sent again since, it knows nothing.
+void Requester::Impl::heed_judgement(Sequence from, Sequence to, Instant now) {
+  for (Sequence at = std::max(from, base); at < to; ++at) {
+    const bitmap::SendEntry& entry = window.entry(psn_of(at));
+    if (recovery::judge_request({entry.state, entry.transmissions > 1, {}}, {}, true) !=
+        recovery::RequestVerdict::kResend)
+      continue;
+    const Message& message = message_of(at);
+    if (message.answered() && message.request_received) continue;
+    request_resend_range(at, at + 1, Counter::kRetransmittedAck, now);
+  }
 }
 
 // A retransmission that is missing although something sent much later has arrived was lost as well: nobody needs to

@@ -196,6 +196,7 @@ struct Requester::Impl {
   void acknowledge_bits(const wire::BitmapAck& ack, Sequence from, Instant now);
   void take_back(const wire::BitmapAck& ack, Sequence from, Instant now);
   void reopen(Sequence sequence, const Message& message, Instant now);
+  void heed_judgement(Sequence from, Sequence to, Instant now);
   void resend_old_holes(Sequence from, Sequence to, std::optional<Instant> echo, Instant now);
   void widen_trial();
   Outcome handle_rnr(std::uint8_t syndrome, Sequence at, Instant now);

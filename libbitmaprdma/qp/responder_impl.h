@@ -172,6 +172,7 @@ struct Responder::Impl {
   [[nodiscard]] Duration ack_delay() const {
     return window.empty() ? recovery().ack_delay : std::min(recovery().ack_delay, kAckDelayInDisorder);
   }
+  [[nodiscard]] std::uint16_t judged() const;
   [[nodiscard]] bool acknowledgement_due(Instant now) const;
 
   // serve_read.cc

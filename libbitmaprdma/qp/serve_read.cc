@@ -45,7 +45,7 @@ wire::Packet Responder::Impl::answer_packet(const Response& answer, RcOp op, Ins
     packet.bxth.source_qpn = identity.qpn;
     packet.bxth.msn = answer.message;
     packet.bxth.packet_index = answer.packet_index;
-    packet.bxth.timestamp = static_cast<std::uint64_t>(now.ns());
+    packet.bxth.timestamp = wire::timestamp_of(now);
   }
   return packet;
 }

@@ -85,7 +85,8 @@ std::optional<BitmapAck> parse_bitmap_ack(ConstBytes body, Psn bth_psn) {
   ack.highest = Psn{load_be32(p + 8)};
   ack.credit_packets = load_be32(p + 12);
   ack.credit_bytes = load_be32(p + 16);
-  ack.ts_echo = load_be64(p + 20);
+  ack.judged = load_be16(p + 20);
+  ack.ts_echo = load_be64(p + 20) & kTimestampMask;
   ack.tr = load_be64(p + 28);
   ack.ack_delay_ns = load_be32(p + 36);
   ack.bit_count = load_be16(p + 40);
@@ -158,7 +159,7 @@ std::size_t emit_bitmap_ack(const BitmapAck& ack, std::byte* out) {
   store_be32(out + 8, byte_and_24(ack.syndrome, ack.highest.value()));
   store_be32(out + 12, ack.credit_packets);
   store_be32(out + 16, ack.credit_bytes);
-  store_be64(out + 20, ack.ts_echo);
+  store_be64(out + 20, std::uint64_t{ack.judged} << 48 | (ack.ts_echo & kTimestampMask));
   store_be64(out + 28, ack.tr);
   store_be32(out + 36, ack.ack_delay_ns);
   store_be16(out + 40, ack.bit_count);

@@ -39,8 +39,11 @@ struct BitmapAck {
   Psn highest;                       // highest PSN received (base - 1 where nothing lies beyond)
   std::uint32_t credit_packets = 0;  // the sender may have so many packets ...
   std::uint32_t credit_bytes = 0;    // ... and so many payload bytes in flight
+  // Of the packets behind the base, so many have been judged: what is missing of them counts as lost. An FFM said so
+  // before, and may have been lost itself.
+  std::uint16_t judged = 0;
   bool echo_valid = false;
-  std::uint64_t ts_echo = 0;           // timestamp of the packet that caused this
+  std::uint64_t ts_echo = 0;           // timestamp of the packet that caused this, 48 bits
   std::uint64_t tr = 0;                // when it arrived, receiver's clock (a switch may add to it: spec 2)
   std::uint32_t ack_delay_ns = 0;      // between its arrival and this packet's making
   std::uint16_t bit_count = 0;         // bit i: PSN base + i has arrived (bit 0 is never set)

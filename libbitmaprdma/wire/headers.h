@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/psn.h"
+#include "base/units.h"
 
 namespace brdma::wire {
 
@@ -79,7 +80,7 @@ inline void emit_bth(const Bth& bth, std::byte* out) {
 
 // Bitmap mode's extension header: each packet says by itself what it is part of, so that it can be placed alone.
 //   0 version (4 bits), start, more, piggyback, retransmitted | 1 source QPN | 4 path | 5 MSN | 8 operation | 9 RSN |
-//   12 packets of the operation | 13 packet index | 16 timestamp
+//   12 packets of the operation | 13 packet index | 16 reserved (paths) | 18 timestamp
 struct Bxth {
   bool retransmitted = false;
   bool piggyback = false;  // an acknowledgement (Piggyback) follows
@@ -88,13 +89,24 @@ struct Bxth {
   std::uint32_t msn = 0;  // 24 bits: messages before this one since the QP's first PSN (requests of any kind)
   std::uint32_t rsn = 0;  // 24 bits: messages before this one that consume a receive (SEND, WRITE with immediate)
   std::uint32_t packet_index = 0;  // 24 bits: packet's place in its message; payload offset = index * path MTU
-  std::uint64_t timestamp = 0;     // sender's clock, ns
+  std::uint64_t timestamp = 0;     // sender's clock, ns, its low 48 bits
   // Of a segment of a large transfer (spec 4); `operation_packets` 0: not part of one, and the others mean nothing.
   std::uint8_t operation = 0;          // its number
   std::uint8_t operation_packets = 0;  // how many it has
   bool operation_start = false;        // this packet is its first
   bool operation_more = false;         // status flag: others of the same transfer follow
 };
+
+// Timestamps that come back to their sender have 48 bits (78 hours).
+inline constexpr std::uint64_t kTimestampMask = 0xFFFF'FFFF'FFFF;
+[[nodiscard]] inline std::uint64_t timestamp_of(Instant now) {
+  return static_cast<std::uint64_t>(now.ns()) & kTimestampMask;
+}
+// The latest instant, not after `now`, that has this timestamp.
+[[nodiscard]] inline Instant instant_of(std::uint64_t timestamp, Instant now) {
+  const std::uint64_t ago = (static_cast<std::uint64_t>(now.ns()) - timestamp) & kTimestampMask;
+  return now - Duration::from_ns(static_cast<std::int64_t>(ago));
+}
 
 // Of BXTH and of every control packet's body: the high four bits of its first byte.
 inline constexpr std::uint8_t kBitmapVersion = 1;
@@ -117,7 +129,7 @@ inline constexpr std::uint8_t kBxthRetransmitted = 1, kBxthPiggyback = 2, kBxthM
   bxth.msn = load_be32(p + 4) & 0xFF'FFFF;
   bxth.rsn = load_be32(p + 8) & 0xFF'FFFF;
   bxth.packet_index = load_be32(p + 12) & 0xFF'FFFF;
-  bxth.timestamp = load_be64(p + 16);
+  bxth.timestamp = load_be64(p + 16) & kTimestampMask;
   return bxth;
 }
 
@@ -128,12 +140,12 @@ inline void emit_bxth(const Bxth& bxth, std::byte* out) {
   store_be32(out + 4, (std::uint32_t{bxth.path} << 24) | (bxth.msn & 0xFF'FFFF));
   store_be32(out + 8, (std::uint32_t{bxth.operation} << 24) | (bxth.rsn & 0xFF'FFFF));
   store_be32(out + 12, (std::uint32_t{bxth.operation_packets} << 24) | (bxth.packet_index & 0xFF'FFFF));
-  store_be64(out + 16, bxth.timestamp);
+  store_be64(out + 16, bxth.timestamp & kTimestampMask);
 }
 
 // An acknowledgement that travels inside a data packet, right behind BXTH: what a BitmapAck says where all before its
 // base has arrived and nothing beyond it.
-//   0 path | 1 MSN | 4 syndrome | 5 base | 8 credit: packets | 12 credit: bytes | 16 echo | 24 Tr | 32 delay |
+//   0 path | 1 MSN | 4 syndrome | 5 base | 8 credit: packets | 12 credit: bytes | 18 echo | 24 Tr | 32 delay |
 //   36 31 reserved, echo valid
 struct Piggyback {
   std::uint8_t path = 0;         // of the packet whose timestamp is echoed
@@ -155,7 +167,7 @@ struct Piggyback {
                    .credit_packets = load_be32(p + 8),
                    .credit_bytes = load_be32(p + 12),
                    .echo_valid = (load_u8(p + 39) & 1) != 0,
-                   .ts_echo = load_be64(p + 16),
+                   .ts_echo = load_be64(p + 16) & kTimestampMask,
                    .tr = load_be64(p + 24),
                    .ack_delay_ns = load_be32(p + 32)};
 }
@@ -165,7 +177,7 @@ inline void emit_piggyback(const Piggyback& ack, std::byte* out) {
   store_be32(out + 4, (std::uint32_t{ack.syndrome} << 24) | ack.base.value());
   store_be32(out + 8, ack.credit_packets);
   store_be32(out + 12, ack.credit_bytes);
-  store_be64(out + 16, ack.ts_echo);
+  store_be64(out + 16, ack.ts_echo & kTimestampMask);
   store_be64(out + 24, ack.tr);
   store_be32(out + 32, ack.ack_delay_ns);
   store_be32(out + 36, ack.echo_valid ? 1 : 0);

@@ -19,8 +19,12 @@ using namespace brdma;  // a test's entry point, no header
 void clear_reserved(std::byte* headers, const wire::Packet& packet) {
   headers[4] &= std::byte{0xC0};
   headers[8] &= std::byte{0x80};
-  if (!packet.bitmap || !packet.bxth.piggyback) return;
-  std::byte* flags = headers + wire::kBthSize + wire::kBxthSize + wire::kPiggybackSize - 4;
+  if (!packet.bitmap) return;
+  std::byte* bxth = headers + wire::kBthSize;
+  bxth[16] = bxth[17] = std::byte{0};
+  if (!packet.bxth.piggyback) return;
+  bxth[wire::kBxthSize + 16] = bxth[wire::kBxthSize + 17] = std::byte{0};
+  std::byte* flags = bxth + wire::kBxthSize + wire::kPiggybackSize - 4;
   flags[0] = flags[1] = flags[2] = std::byte{0};
   flags[3] &= std::byte{1};
 }

@@ -59,6 +59,7 @@ struct HandPlayed {
     std::uint8_t syndrome = wire::kSyndromeAck;
     std::uint32_t credit_packets = 256, credit_bytes = 1u << 20;
     std::optional<Instant> echo = {};
+    std::uint16_t judged = 0;
   };
   void ack(const AckFields& fields) {
     wire::BitmapAck body;
@@ -70,8 +71,9 @@ struct HandPlayed {
     body.credit_bytes = fields.credit_bytes;
     if (fields.echo) {
       body.echo_valid = true;
-      body.ts_echo = static_cast<std::uint64_t>(fields.echo->ns());
+      body.ts_echo = wire::timestamp_of(*fields.echo);
     }
+    body.judged = fields.judged;
     std::vector<std::byte> bits(512);
     if (!fields.arrived.empty()) {
       body.bit_count = static_cast<std::uint16_t>(fields.arrived.back() - fields.base + 1);

@@ -130,6 +130,26 @@ TEST_F(Feedback, WhatWasNeverSentIsCounted) {
   EXPECT_EQ(count(Counter::kFfmSuppressed), 2u);
 }
 
+// --- the receiver's judgement, said again by its acknowledgements ---
+
+TEST_F(Feedback, AnAcknowledgementSaysWhatALostFfmHasSaid) {
+  send(16);
+  sent();
+  ack({.base = 1003, .arrived = {1004, 1006, 1015}, .judged = 3});
+  EXPECT_THAT(sent(), ElementsAre(1003, 1005)) << "1007 is still waited for";
+  EXPECT_EQ(count(Counter::kRetransmittedAck), 2u);
+  pair.run_for(200_us);
+  ack({.base = 1003, .arrived = {1004, 1006, 1015}, .judged = 3});
+  EXPECT_THAT(sent(), IsEmpty()) << "an acknowledgement may be older than what was sent again";
+}
+
+TEST_F(Feedback, AJudgementReachesNoFurtherThanWhatHasArrived) {
+  send(16);
+  sent();
+  ack({.base = 1003, .arrived = {1005}, .judged = 0xFFFF});
+  EXPECT_THAT(sent(), ElementsAre(1003, 1004));
+}
+
 // --- aggregation by time, the limit, the stall ---
 
 class HeldFeedback : public Feedback {

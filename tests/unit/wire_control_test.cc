@@ -105,7 +105,8 @@ TEST(BitmapAck, RoundTripAcrossTheWrap) {
   EXPECT_EQ(ack->highest, Psn{0x13});
   EXPECT_EQ(ack->credit_packets, 64u);
   EXPECT_EQ(ack->credit_bytes, 65536u);
-  EXPECT_EQ(ack->ts_echo, 0x0102030405060708u);
+  EXPECT_EQ(ack->judged, 0x0102u);
+  EXPECT_EQ(ack->ts_echo, 0x030405060708u);
   EXPECT_EQ(ack->tr, 0x1112131415161718u);
   EXPECT_EQ(ack->ack_delay_ns, 1000u);
   EXPECT_EQ(ack->bit_count, 33);

@@ -87,7 +87,7 @@ TEST(Bth, VersionIsTheLowHalfOfTheSecondByte) {
 }
 
 TEST(Bxth, FieldsStandWhereTheWireDocumentPutsThem) {
-  const Bytes bytes = hex("11 a1a2a3  04 b1b2b3  00 c1c2c3  00 d1d2d3  0102030405060708");
+  const Bytes bytes = hex("11 a1a2a3  04 b1b2b3  00 c1c2c3  00 d1d2d3  0000030405060708");
   const Bxth bxth = parse_bxth(field<kBxthSize>(bytes));
   EXPECT_EQ(bitmap_version(bytes.data()), 1);
   EXPECT_TRUE(bxth.retransmitted);
@@ -96,8 +96,16 @@ TEST(Bxth, FieldsStandWhereTheWireDocumentPutsThem) {
   EXPECT_EQ(bxth.msn, 0xB1B2B3u);
   EXPECT_EQ(bxth.rsn, 0xC1C2C3u);
   EXPECT_EQ(bxth.packet_index, 0xD1D2D3u);
-  EXPECT_EQ(bxth.timestamp, 0x0102030405060708u);
+  EXPECT_EQ(bxth.timestamp, 0x030405060708u);
   EXPECT_EQ((emitted<kBxthSize>(&emit_bxth, bxth)), to_hex(bytes));
+}
+
+TEST(Timestamp, ComesBackAsTheLatestInstantThatHasIt) {
+  for (const std::int64_t ns : {std::int64_t{1'000'000}, (std::int64_t{1} << 48) + 5, std::int64_t{7} << 50}) {
+    const Instant sent = Instant::from_ns(ns);
+    EXPECT_EQ(instant_of(timestamp_of(sent), sent), sent);
+    EXPECT_EQ(instant_of(timestamp_of(sent), sent + 3_s), sent);
+  }
 }
 
 TEST(Bxth, LabelOfAnOperation) {

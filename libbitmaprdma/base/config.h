@@ -56,13 +56,14 @@ struct RecoveryConfig {
   friend bool operator==(const RecoveryConfig&, const RecoveryConfig&) = default;
 };
 
-// Large transfers in segments (spec 4; docs/transfers.md). Between two of ours only: a peer says that it reads them.
+// Large transfers: their turn comes after that of others, and between two of ours they may be cut into operations
+// (spec 4; docs/transfers.md).
 struct TransferConfig {
-  std::uint32_t threshold_bytes = 0;          // WRITEs and SENDs from this size on are large commands; 0: none is
-  std::uint32_t segment_bytes = 64 * 1024;    // of one operation, at most; at most 128 packets
+  std::uint32_t threshold_bytes = 128 * 1024;  // WRITEs and SENDs from this size on are large commands; 0: none is
+  std::uint32_t segment_bytes = 0;  // of one operation, at most, at most 128 packets; 0: large ones stay whole
   std::uint32_t escape_bytes_max = 1u << 20;  // packets that came before the start of their operation: kept so many
   Duration escape_time = 10_ms;               // ... for so long, or a few round trips if that is longer
-  std::uint32_t regular_turns = 16;           // batches of regular commands in a row while large ones wait
+  std::uint32_t regular_turns = 4;            // batches of regular commands in a row while large ones wait
 };
 
 struct EngineConfig {

@@ -22,9 +22,10 @@ bool Requester::Impl::is_large(const SendWqe& wqe) const {
   }
 }
 
-// 0: it leaves undivided, because it is small or the peer would not understand.
+// 0: it leaves undivided: it is small, large ones are not cut, or the peer would not understand.
 std::uint8_t Requester::Impl::segment_packets(const SendWqe& wqe) const {
-  if (!is_large(wqe) || !id.bitmap_agreed || !id.peer_reads_operations) return 0;
+  if (env.config.transfer.segment_bytes == 0 || !id.bitmap_agreed || !id.peer_reads_operations) return 0;
+  if (!is_large(wqe)) return 0;
   return static_cast<std::uint8_t>(registry::segment_packets(env.config.transfer.segment_bytes, id.mtu()));
 }
 

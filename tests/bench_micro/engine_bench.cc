@@ -50,7 +50,7 @@ void make(Host& host, std::uint8_t number, bool bitmap, bool segments) {
   host.config.segments_max = 64;
   host.config.receive_packets = 4096;
   host.config.receive_bytes = 16u << 20;
-  if (segments) host.config.transfer.threshold_bytes = 1024;
+  if (segments) host.config.transfer = {.threshold_bytes = 1024, .segment_bytes = 64 * 1024};
   host.config.recovery.mode = bitmap ? RecoveryMode::kBitmap : RecoveryMode::kStandard;
   host.config.recovery.standard_window_packets = 1024;
   host.engine = std::make_unique<Engine>(host.config, host.statistics, nullptr);

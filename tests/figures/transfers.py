@@ -3,7 +3,7 @@ import sys
 
 from chart import Axis, figure, table
 
-MODES = {"plain": "undivided, go back N", "undivided": "undivided, bitmap", "segments": "segments, bitmap"}
+MODES = {"plain": "go back N, one queue", "undivided": "bitmap, one queue", "queues": "bitmap, two queues", "segments": "bitmap, two queues, segments"}
 
 
 def size(value):

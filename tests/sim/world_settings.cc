@@ -48,7 +48,7 @@ void draw_transfers(WorldSettings& world, Random& random) {
   for (EngineConfig& engine : world.engines) {
     if (one_in(random, 6)) continue;  // as sender, one side only
     engine.transfer.threshold_bytes = draw(random, 1, 12'000);
-    engine.transfer.segment_bytes = 256u << random.below(8);
+    if (!one_in(random, 8)) engine.transfer.segment_bytes = 256u << random.below(8);
   }
   for (EngineConfig& engine : world.engines) {
     if (one_in(random, 3)) engine.transfer.escape_bytes_max = draw(random, 0, 30'000);

@@ -22,6 +22,15 @@ enum class RecoveryMode : std::uint8_t {
   return mode == RecoveryMode::kBitmap || mode == RecoveryMode::kSelective;
 }
 
+// Which of several paths the next batch takes (recovery/path_spray.h).
+enum class Spraying : std::uint8_t {
+  kRoundRobin,
+  kLeastRtt,  // the one with the shortest round trip
+  kWeighted,  // in turn, more often the shorter its round trip and the fewer its losses
+};
+
+inline constexpr std::uint32_t kPathsMax = 16;  // of a queue pair, each way: path bitmaps (spec 1: management)
+
 struct RecoveryConfig {
   RecoveryMode mode = RecoveryMode::kBitmap;
   std::uint32_t window_packets = 4096;  // send and receive window L; a power of two, at most 2^20
@@ -52,6 +61,10 @@ struct RecoveryConfig {
   Duration ack_hold_max = 5_us;
   std::uint32_t hold_bytes_max = 4u << 20;     // early packets a queue pair may hold
   std::uint32_t standard_window_packets = 64;  // in flight towards a peer that states no credit
+  // Paths: as many as the driver opens UDP source ports for (EngineConfig::source_ports), and the peer tells apart.
+  std::uint32_t paths = 1;                 // what a driver opens
+  std::uint32_t path_bitmaps = kPathsMax;  // paths of a peer that are told apart, a queue pair; 1: none
+  Spraying spraying = Spraying::kRoundRobin;
 
   friend bool operator==(const RecoveryConfig&, const RecoveryConfig&) = default;
 };

@@ -9,7 +9,8 @@ namespace brdma::control {
 namespace {
 
 constexpr std::array<std::string_view, 4> kModes{"bitmap", "standard", "gobackn",
-                                                 "selective"};  // order of RecoveryMode
+                                                 "selective"};                                 // order of RecoveryMode
+constexpr std::array<std::string_view, 3> kSprayings{"round_robin", "least_rtt", "weighted"};  // order of Spraying
 constexpr std::array<std::string_view, 2> kSwitch{"false", "true"};
 
 template <std::uint32_t RecoveryConfig::*Member>
@@ -44,6 +45,11 @@ constexpr NumberSetting escape_time() {
 constexpr ChoiceSetting mode() {
   return {kModes, [](const Settings& s) { return static_cast<std::size_t>(s.recovery.mode); },
           [](Settings& s, std::size_t place) { s.recovery.mode = static_cast<RecoveryMode>(place); }};
+}
+
+constexpr ChoiceSetting spraying() {
+  return {kSprayings, [](const Settings& s) { return static_cast<std::size_t>(s.recovery.spraying); },
+          [](Settings& s, std::size_t place) { s.recovery.spraying = static_cast<Spraying>(place); }};
 }
 
 constexpr ChoiceSetting adaptive() {
@@ -141,6 +147,12 @@ const std::array kDefinitions{
     Definition{"recovery.standard_window", "BRDMA_STANDARD_WINDOW",
                "packets in flight towards a peer that states no credit",
                count<&R::standard_window_packets>(1, 1u << 20), kNow},
+    Definition{"recovery.paths", "BRDMA_PATHS", "paths (UDP source ports) that a queue pair sends on",
+               count<&R::paths>(1, kPathsMax), kNewPrograms},
+    Definition{"recovery.path_bitmaps", "BRDMA_PATH_BITMAPS",
+               "paths of a peer that a queue pair tells apart; the peer sends on no more",
+               count<&R::path_bitmaps>(1, kPathsMax)},
+    Definition{"recovery.spraying", "BRDMA_SPRAYING", "which path the next batch takes", spraying()},
     Definition{"transfer.threshold_bytes", "BRDMA_TRANSFER_THRESHOLD",
                "size from which a WRITE or SEND is a large transfer, whose turn comes after others; 0: none is",
                transfer<&T::threshold_bytes>(0, 1u << 30), kNewPrograms},

@@ -51,6 +51,10 @@ namespace brdma {
   X(kGapsPromotedAge, gaps_promoted_age)                                                                            \
   X(kGapsPromotedStall, gaps_promoted_stall)                                                                        \
   X(kGapsPromotedPath, gaps_promoted_path)                                                                          \
+  X(kCrossPathWaits, cross_path_waits) /* closed by themselves, lost by a single path's limits */                   \
+  X(kPathSilent, path_silent)          /* times a path was set aside: nothing on it was acknowledged */             \
+  X(kPathProbed, path_probed)          /* copies sent on paths that are set aside */                                \
+  X(kPathReturned, path_returned)      /* times such a path was taken into use again */                             \
   X(kMisjudgementCorrections, misjudgement_corrections)                                                             \
   X(kToleranceRaised, tolerance_raised) /* times that a late packet raised the limits of its queue pair */          \
   X(kFfmSent, ffm_sent)                                                                                             \
@@ -65,6 +69,7 @@ namespace brdma {
   X(kFfmPacketsUnsent, ffm_pkts_unsent)     /* likewise: they were never sent */                                    \
   X(kRetransmittedFfm, retransmitted_by_ffm)                                                                        \
   X(kRetransmittedNak, retransmitted_by_nak)                                                                        \
+  X(kRetransmittedPath, retransmitted_by_path) /* sent on a path that fell silent */                                \
   X(kRetransmittedTimeout, retransmitted_by_timeout)                                                                \
   X(kRetransmittedProbe, retransmitted_by_probe)                                                                    \
   X(kRetransmittedAck, retransmitted_by_ack)      /* holes that an acknowledgement showed */                        \

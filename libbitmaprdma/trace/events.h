@@ -97,10 +97,16 @@ struct QpStateChanged {
   std::uint8_t from;
   std::uint8_t to;
 };
+struct PathDown {
+  std::uint8_t path;
+};
+struct PathUp {
+  std::uint8_t path;
+};
 
 using Event = std::variant<PacketSent, PacketReceived, PacketDropped, GapSeen, GapPromoted, GapClosed, FfmSent,
                            FfmReceived, EntryMoved, AckSent, AckReceived, BitmapModeAgreed, TimeoutFired, SendStalled,
-                           CompletionMade, QpStateChanged, OperationRegistered, OperationCompleted>;
+                           CompletionMade, QpStateChanged, OperationRegistered, OperationCompleted, PathDown, PathUp>;
 
 // Given from outside; null = off. One call per event, on the engine's thread.
 class Sink {

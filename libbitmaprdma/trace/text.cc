@@ -164,6 +164,8 @@ struct ToText {
   std::string operator()(const QpStateChanged& e) const {
     return Line{"qp_state"}.word(pick(kQpStates, e.from)).word("->").word(pick(kQpStates, e.to));
   }
+  std::string operator()(const PathDown& e) const { return Line{"path_down"}.field("path", std::uint64_t{e.path}); }
+  std::string operator()(const PathUp& e) const { return Line{"path_up"}.field("path", std::uint64_t{e.path}); }
 
  private:
   template <class Ack>

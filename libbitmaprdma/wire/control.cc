@@ -65,6 +65,7 @@ std::optional<Caps> parse_caps(ConstBytes body) {
   caps.window_packets = load_be32(p + 12);
   caps.credit_packets = load_be32(p + 16);
   caps.credit_bytes = load_be32(p + 20);
+  caps.sending_paths = load_u8(p + 24);
   if (caps.version_min == 0 || caps.version_min > caps.version_max) return std::nullopt;
   if (caps.path_mtu_code < 1 || caps.path_mtu_code > 5 || caps.paths == 0) return std::nullopt;
   if (caps.window_packets == 0 || caps.window_packets > kPsnsMax) return std::nullopt;
@@ -144,7 +145,7 @@ std::size_t emit_caps(const Caps& caps, std::byte* out) {
   store_be32(out + 12, caps.window_packets);
   store_be32(out + 16, caps.credit_packets);
   store_be32(out + 20, caps.credit_bytes);
-  store_be64(out + 24, 0);
+  store_be64(out + 24, std::uint64_t{caps.sending_paths} << 56);
   return kCapsSize;
 }
 

@@ -19,10 +19,11 @@ struct Caps {
   std::uint32_t source_qpn = 0;
   std::uint32_t capabilities = 0;  // bit 0: bitmap mode, 1: reads piggybacked acknowledgements, 2: operations
   std::uint8_t version_min = 1, version_max = 1;
-  std::uint8_t path_mtu_code = 3;  // enum ibv_mtu; differing sides stay in standard mode
-  std::uint8_t paths = 1;
+  std::uint8_t path_mtu_code = 3;    // enum ibv_mtu; differing sides stay in standard mode
+  std::uint8_t paths = 1;            // that it tells apart when it receives
   std::uint32_t window_packets = 0;  // the receive window
   std::uint32_t credit_packets = 0, credit_bytes = 0;
+  std::uint8_t sending_paths = 0;  // that it sends on; 0: not said
 };
 inline constexpr std::uint32_t kCapabilityBitmap = 1, kCapabilityPiggyback = 2, kCapabilityOperations = 4;
 inline constexpr std::size_t kCapsSize = 32;

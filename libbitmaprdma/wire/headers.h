@@ -78,9 +78,22 @@ inline void emit_bth(const Bth& bth, std::byte* out) {
   store_be32(out + 8, (bth.ack_request ? 0x8000'0000 : 0) | bth.psn.value());
 }
 
+// What the sender sent on the same path right before a packet, for the first time: the `run` PSNs that end `distance`
+// before it. distance 0: not said.
+struct BeforeOnPath {
+  static constexpr std::uint32_t kDistanceMax = 1023, kRunMax = 64;
+  std::uint16_t distance = 0;
+  std::uint16_t run = 1;  // 1..kRunMax; of a longer one its end
+  // 10 bits distance, 6 bits run - 1.
+  [[nodiscard]] static BeforeOnPath unpack(std::uint16_t bits) {
+    return {static_cast<std::uint16_t>(bits >> 6), static_cast<std::uint16_t>((bits & 63) + 1)};
+  }
+  [[nodiscard]] std::uint64_t pack() const { return distance == 0 ? 0 : std::uint64_t{distance} << 6 | (run - 1u); }
+};
+
 // Bitmap mode's extension header: each packet says by itself what it is part of, so that it can be placed alone.
 //   0 version (4 bits), start, more, piggyback, retransmitted | 1 source QPN | 4 path | 5 MSN | 8 operation | 9 RSN |
-//   12 packets of the operation | 13 packet index | 16 reserved (paths) | 18 timestamp
+//   12 packets of the operation | 13 packet index | 16 before on this path | 18 timestamp
 struct Bxth {
   bool retransmitted = false;
   bool piggyback = false;  // an acknowledgement (Piggyback) follows
@@ -90,6 +103,7 @@ struct Bxth {
   std::uint32_t rsn = 0;  // 24 bits: messages before this one that consume a receive (SEND, WRITE with immediate)
   std::uint32_t packet_index = 0;  // 24 bits: packet's place in its message; payload offset = index * path MTU
   std::uint64_t timestamp = 0;     // sender's clock, ns, its low 48 bits
+  BeforeOnPath before{};
   // Of a segment of a large transfer (spec 4); `operation_packets` 0: not part of one, and the others mean nothing.
   std::uint8_t operation = 0;          // its number
   std::uint8_t operation_packets = 0;  // how many it has
@@ -129,6 +143,7 @@ inline constexpr std::uint8_t kBxthRetransmitted = 1, kBxthPiggyback = 2, kBxthM
   bxth.msn = load_be32(p + 4) & 0xFF'FFFF;
   bxth.rsn = load_be32(p + 8) & 0xFF'FFFF;
   bxth.packet_index = load_be32(p + 12) & 0xFF'FFFF;
+  bxth.before = BeforeOnPath::unpack(load_be16(p + 16));
   bxth.timestamp = load_be64(p + 16) & kTimestampMask;
   return bxth;
 }
@@ -140,7 +155,7 @@ inline void emit_bxth(const Bxth& bxth, std::byte* out) {
   store_be32(out + 4, (std::uint32_t{bxth.path} << 24) | (bxth.msn & 0xFF'FFFF));
   store_be32(out + 8, (std::uint32_t{bxth.operation} << 24) | (bxth.rsn & 0xFF'FFFF));
   store_be32(out + 12, (std::uint32_t{bxth.operation_packets} << 24) | (bxth.packet_index & 0xFF'FFFF));
-  store_be64(out + 16, bxth.timestamp & kTimestampMask);
+  store_be64(out + 16, bxth.before.pack() << 48 | (bxth.timestamp & kTimestampMask));
 }
 
 // An acknowledgement that travels inside a data packet, right behind BXTH: what a BitmapAck says where all before its

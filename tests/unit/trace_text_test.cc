@@ -34,6 +34,8 @@ TEST(TraceText, OneFormForEachEvent) {
       {QpStateChanged{2, 3}, "qp_state rtr -> rts"},
       {OperationRegistered{7, 8}, "operation_registered operation=7 packets=8"},
       {OperationCompleted{7, true}, "operation_completed operation=7 last"},
+      {PathDown{2}, "path_down path=2"},
+      {PathUp{2}, "path_up path=2"},
   };
   std::size_t kinds = 0;
   std::size_t last = std::variant_npos;

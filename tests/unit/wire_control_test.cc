@@ -17,7 +17,7 @@ const Bytes kCapsBytes =
     hex("11 00abcd 00000001"
         "01 02 05 04"
         "00001000 00000100 00032000"
-        "0000000000000000");
+        "0300000000000000");
 
 TEST(Caps, RoundTrip) {
   ASSERT_EQ(kCapsBytes.size(), kCapsSize);
@@ -30,6 +30,7 @@ TEST(Caps, RoundTrip) {
   EXPECT_EQ(caps->version_max, 2);
   EXPECT_EQ(caps->path_mtu_code, 5);
   EXPECT_EQ(caps->paths, 4);
+  EXPECT_EQ(caps->sending_paths, 3);
   EXPECT_EQ(caps->window_packets, 4096u);
   EXPECT_EQ(caps->credit_packets, 256u);
   EXPECT_EQ(caps->credit_bytes, 204800u);

@@ -145,6 +145,28 @@ TEST(WireDocument, BitmapAcknowledgement) {
   EXPECT_FALSE(parse_bitmap_ack(body, Psn{1004}));  // bit 9 would be 1013, behind the highest
 }
 
+// Four paths in turn, batches of 3: 1015 is the first of its batch on its path, where 1003 to 1005 went before.
+TEST(WireDocument, BeforeOnThisPath) {
+  expect_documented("distance 10, run 3, bits `0000001010 000010`, at offset 16: 0282");
+  expect_documented("1016: distance 1, run 1, 0040; 1017: distance 1, run 2, 0041");
+  const struct {
+    BeforeOnPath before;
+    std::uint16_t bits;
+  } rows[] = {{{10, 3}, 0x0282}, {{1, 1}, 0x0040}, {{1, 2}, 0x0041}, {{1023, 64}, 0xFFFF}, {{0, 1}, 0}};
+  for (const auto& row : rows) {
+    Bxth bxth;
+    bxth.before = row.before;
+    bxth.timestamp = 1'000'000;
+    Bytes bytes(kBxthSize);
+    emit_bxth(bxth, bytes.data());
+    EXPECT_EQ(load_be16(bytes.data() + 16), row.bits);
+    const Bxth back = parse_bxth(Field<kBxthSize>{bytes.data(), kBxthSize});
+    EXPECT_EQ(back.before.distance, row.before.distance);
+    EXPECT_EQ(back.before.run, row.before.run);
+    EXPECT_EQ(back.timestamp, 1'000'000u);
+  }
+}
+
 TEST(WireDocument, FfmOfTheWorkedExample) {
   Bytes gap = documented("01 0003eb 00000001");
   Ffm ffm;

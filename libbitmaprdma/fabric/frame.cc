@@ -30,6 +30,7 @@ std::uint16_t fold(std::uint32_t sum) {
 void inspect_udp(FrameInfo& info, ConstBytes frame, std::size_t offset) {
   if (frame.size() < offset + kUdpHeaderSize) return;
   info.is_udp = true;
+  info.source_port = load_be16(&frame[offset]);
   info.udp_offset = static_cast<std::uint16_t>(offset);
   info.payload_offset = static_cast<std::uint16_t>(offset + kUdpHeaderSize);
   if (load_be16(&frame[offset + 2]) == kRocePort) info.kind = FrameKind::kRoce;

@@ -31,7 +31,8 @@ struct FrameInfo {
   MacAddress destination = 0, source = 0;
   FrameKind kind = FrameKind::kControl;
   bool is_ipv6 = false;
-  bool is_udp = false;               // an unfragmented datagram; the offsets below are then set
+  bool is_udp = false;  // an unfragmented datagram; the offsets below are then set
+  std::uint16_t source_port = 0;
   std::uint16_t udp_offset = 0;      // of the UDP header
   std::uint16_t payload_offset = 0;  // behind it
 };

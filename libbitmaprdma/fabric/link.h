@@ -4,7 +4,10 @@
 //   handle_packet -> [loss, corruption, duplication, reordering] -> [queue: tail drop] -> [rate] -> [delay + jitter] ->
 //   poll
 //
-// Order is kept except where reordering holds a packet back: due times never go back. Equal times keep their order.
+// A link may have several paths: queue and rate are common to them (the host's own), faults and delay each path's. The
+// caller says which one a packet takes (fabric/path_map.h).
+// Order is kept on a path, except where reordering holds a packet back: due times never go back. Equal times keep their
+// order, of two paths the lower goes first.
 // The owner calls handle_packet and poll with a time that does not go back (by more than its own lateness), drains poll
 // until it answers nothing, and wakes at next_timeout. It also lends an `Owner`, which does what needs bytes:
 //   std::optional<Packet> duplicate(const Packet&)          nothing when there is no room for a copy
@@ -18,8 +21,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/ring.h"
 #include "base/units.h"
@@ -27,14 +32,28 @@
 
 namespace brdma::fabric {
 
+inline constexpr std::size_t kLinkPathsMax = 8;
+
 struct LinkConfig {
   ImpairmentConfig impairments{};
   Duration delay{};                        // propagation, one way
   std::optional<Bandwidth> rate{};         // none: packets take no time on the wire and no queue forms
   std::uint64_t queue_bytes = 256 * 1024;  // waiting and in transmission; an idle link takes any packet
+  std::uint32_t paths = 1;                 // 1..kLinkPathsMax
+  Duration skew{};                         // what the last path's delay is longer than the first's; even steps between
+  std::array<std::uint32_t, kLinkPathsMax> path_loss_ppm{};  // beyond impairments.loss_ppm; 1'000'000: a silent path
+  [[nodiscard]] Duration delay_of(std::size_t path) const {
+    return paths < 2 ? delay : delay + skew * static_cast<std::int64_t>(path) / static_cast<std::int64_t>(paths - 1);
+  }
+  [[nodiscard]] ImpairmentConfig impairments_of(std::size_t path) const {
+    ImpairmentConfig own = impairments;
+    own.loss_ppm = std::min(own.loss_ppm + path_loss_ppm[path], 1'000'000u);
+    return own;
+  }
   friend bool operator==(const LinkConfig&, const LinkConfig&) = default;
 };
 
+// Of each path.
 inline constexpr std::size_t kLinkPacketsMax = 1u << 16;  // in the queue and on the wire; one more is a queue drop
 inline constexpr std::size_t kHeldPacketsMax = 64;        // reordered at the same time; one more is not reordered
 
@@ -66,66 +85,86 @@ struct LinkCounters {
 template <class Packet>
 class Link {
  public:
-  Link(const LinkConfig& config, std::uint64_t seed, std::string_view name)
-      : config_(config), impairments_(config.impairments, seed, name) {
+  // `name` chooses the random streams; those of the paths behind the first are its own with their number.
+  Link(const LinkConfig& config, std::uint64_t seed, std::string_view name) : seed_(seed), name_(name) {
     configure(config);
   }
 
   // Packets that are under way keep their times.
   void configure(const LinkConfig& config) {
     config_ = config;
-    impairments_.configure(config.impairments);
+    config_.paths = std::clamp<std::uint32_t>(config.paths, 1, kLinkPathsMax);
+    while (paths_.size() < config_.paths) add_path();
+    for (std::size_t i = 0; i < config_.paths; ++i) paths_[i].impairments.configure(config_.impairments_of(i));
     if (config_.rate) queue_time_ = config_.rate->time_for(config_.queue_bytes);
     fraction_ = 0;
   }
   [[nodiscard]] const LinkConfig& config() const { return config_; }
-  [[nodiscard]] const LinkCounters& counters() const { return counters_; }
-  [[nodiscard]] std::size_t pending() const { return wire_.size() + held_count_; }
+  [[nodiscard]] LinkCounters counters() const {
+    LinkCounters all;
+    for (const Path& path : paths_) all += path.counters;
+    return all;
+  }
+  [[nodiscard]] const LinkCounters& path_counters(std::size_t path) const { return paths_[path].counters; }
+  [[nodiscard]] std::size_t pending() const {
+    std::size_t all = 0;
+    for (const Path& path : paths_) all += path.wire.size() + path.held_count;
+    return all;
+  }
 
   // `bytes`: what it occupies of the rate and the queue. `judged` false: no faults, only queue, rate and delay (ARP).
+  // `flow`: which path, counted round.
   template <class Owner>
-  void handle_packet(Packet packet, std::uint32_t bytes, bool judged, Instant now, Owner& owner) {
-    ++counters_.offered;
+  void handle_packet(Packet packet, std::uint32_t bytes, bool judged, Instant now, Owner& owner,
+                     std::uint32_t flow = 0) {
+    Path& path = paths_[config_.paths == 1 ? 0 : flow % config_.paths];
+    ++path.counters.offered;
     if (!judged) {
-      ++counters_.exempt;
-      return enqueue(std::move(packet), bytes, now, owner);
+      ++path.counters.exempt;
+      return enqueue(path, std::move(packet), bytes, now, owner);
     }
-    const Verdict verdict = impairments_.judge();
+    const Verdict verdict = path.impairments.judge();
     if (verdict.fate != Fate::kForward) {
-      ++(verdict.fate == Fate::kLost ? counters_.lost : counters_.burst_lost);
+      ++(verdict.fate == Fate::kLost ? path.counters.lost : path.counters.burst_lost);
       return owner.discard(std::move(packet));
     }
     std::optional<Packet> copy;
     if (verdict.duplicate) copy = owner.duplicate(packet);  // before corruption: the copy is sound
     if (verdict.corruption) {
-      ++counters_.corrupted;
+      ++path.counters.corrupted;
       owner.corrupt(packet, *verdict.corruption);
     }
-    if (verdict.hold_for_packets != 0 && held_count_ < kHeldPacketsMax) {
-      ++counters_.reordered;
-      held_[held_count_++] = Held{std::move(packet), bytes, verdict.hold_for_packets, now + kReorderHoldMax};
+    if (verdict.hold_for_packets != 0 && path.held_count < kHeldPacketsMax) {
+      ++path.counters.reordered;
+      path.held[path.held_count++] = Held{std::move(packet), bytes, verdict.hold_for_packets, now + kReorderHoldMax};
     } else {
-      enqueue(std::move(packet), bytes, now, owner);
-      let_pass_held(now, owner);
+      enqueue(path, std::move(packet), bytes, now, owner);
+      let_pass_held(path, now, owner);
     }
     if (copy) {
-      ++counters_.duplicated;
-      enqueue(std::move(*copy), bytes, now, owner);
+      ++path.counters.duplicated;
+      enqueue(path, std::move(*copy), bytes, now, owner);
     }
   }
 
   // The next packet whose time has come.
   template <class Owner>
   [[nodiscard]] std::optional<Packet> poll(Instant now, Owner& owner) {
-    if (held_count_ != 0 && held_[0].deadline <= now) {
-      release_held([now](const Held& held) { return held.deadline <= now; }, now, owner);
+    Path* next = nullptr;
+    for (Path& path : paths_) {
+      if (path.held_count != 0 && path.held[0].deadline <= now) {
+        release_held(
+            path, [now](const Held& held) { return held.deadline <= now; }, now, owner);
+      }
+      if (!path.wire.empty() && (next == nullptr || path.wire.front().due < next->wire.front().due)) next = &path;
     }
-    if (wire_.empty() || wire_.front().due > now) return std::nullopt;
-    std::optional<Packet> packet{std::move(wire_.front().packet)};
-    ++counters_.forwarded;
-    counters_.bytes += wire_.front().bytes;
-    polled_due_ = wire_.front().due;
-    wire_.pop_front();
+    if (next == nullptr || next->wire.front().due > now) return std::nullopt;
+    OnWire& first = next->wire.front();
+    std::optional<Packet> packet{std::move(first.packet)};
+    ++next->counters.forwarded;
+    next->counters.bytes += first.bytes;
+    polled_due_ = first.due;
+    next->wire.pop_front();
     return packet;
   }
 
@@ -134,16 +173,23 @@ class Link {
 
   [[nodiscard]] std::optional<Instant> next_timeout() const {
     std::optional<Instant> next;
-    if (!wire_.empty()) next = wire_.front().due;
-    if (held_count_ != 0 && (!next || held_[0].deadline < *next)) next = held_[0].deadline;
+    const auto sooner = [&next](Instant at) {
+      if (!next || at < *next) next = at;
+    };
+    for (const Path& path : paths_) {
+      if (!path.wire.empty()) sooner(path.wire.front().due);
+      if (path.held_count != 0) sooner(path.held[0].deadline);
+    }
     return next;
   }
 
   // Gives every packet back to the owner (at the end, or when the link's other side goes away).
   template <class Owner>
   void clear(Owner& owner) {
-    for (; !wire_.empty(); wire_.pop_front()) owner.discard(std::move(wire_.front().packet));
-    for (; held_count_ != 0; --held_count_) owner.discard(std::move(held_[held_count_ - 1].packet));
+    for (Path& path : paths_) {
+      for (; !path.wire.empty(); path.wire.pop_front()) owner.discard(std::move(path.wire.front().packet));
+      for (; path.held_count != 0; --path.held_count) owner.discard(std::move(path.held[path.held_count - 1].packet));
+    }
   }
 
  private:
@@ -158,16 +204,32 @@ class Link {
     std::uint32_t later_packets = 0;  // still to pass
     Instant deadline;                 // the same time after each arrival: the list is in the order of deadlines
   };
+  struct Path {
+    Path(std::uint64_t seed, const std::string& name, std::size_t place) : impairments({}, seed, name), number(place) {}
+    Impairments impairments;
+    std::size_t number;
+    Ring<OnWire> wire;
+    std::array<Held, kHeldPacketsMax> held;
+    std::size_t held_count = 0;
+    LinkCounters counters;
+    Instant last_due;
+  };
+
+  void add_path() {
+    const std::size_t number = paths_.size();
+    paths_.emplace_back(seed_, number == 0 ? name_ : name_ + " path " + std::to_string(number), number);
+  }
 
   template <class Owner>
-  void enqueue(Packet packet, std::uint32_t bytes, Instant now, Owner& owner) {
+  void enqueue(Path& path, Packet packet, std::uint32_t bytes, Instant now, Owner& owner) {
     const std::optional<Instant> sent = transmit(bytes, now);
-    if (!sent || wire_.size() >= kLinkPacketsMax) {
-      ++counters_.queue_dropped;
+    if (!sent || path.wire.size() >= kLinkPacketsMax) {
+      ++path.counters.queue_dropped;
       return owner.discard(std::move(packet));
     }
-    last_due_ = std::max(last_due_, *sent + config_.delay + impairments_.extra_delay(*sent));
-    wire_.push_back(OnWire{std::move(packet), bytes, last_due_});
+    path.last_due =
+        std::max(path.last_due, *sent + config_.delay_of(path.number) + path.impairments.extra_delay(*sent));
+    path.wire.push_back(OnWire{std::move(packet), bytes, path.last_due});
   }
 
   // When the packet's last bit has left, or nothing if the queue is full. The queue needs no list of its own: what
@@ -191,35 +253,33 @@ class Link {
 
   // A packet has passed: each held one comes one nearer, and goes when its count is reached.
   template <class Owner>
-  void let_pass_held(Instant now, Owner& owner) {
-    if (held_count_ == 0) return;
-    release_held([](Held& held) { return --held.later_packets == 0; }, now, owner);
+  void let_pass_held(Path& path, Instant now, Owner& owner) {
+    if (path.held_count == 0) return;
+    release_held(
+        path, [](Held& held) { return --held.later_packets == 0; }, now, owner);
   }
 
   template <class IsReady, class Owner>
-  void release_held(IsReady is_ready, Instant now, Owner& owner) {
+  void release_held(Path& path, IsReady is_ready, Instant now, Owner& owner) {
     std::size_t kept = 0;
-    for (std::size_t i = 0; i < held_count_; ++i) {
-      if (is_ready(held_[i])) {
-        enqueue(std::move(held_[i].packet), held_[i].bytes, now, owner);
+    for (std::size_t i = 0; i < path.held_count; ++i) {
+      if (is_ready(path.held[i])) {
+        enqueue(path, std::move(path.held[i].packet), path.held[i].bytes, now, owner);
       } else {
-        if (kept != i) held_[kept] = std::move(held_[i]);
+        if (kept != i) path.held[kept] = std::move(path.held[i]);
         ++kept;
       }
     }
-    held_count_ = kept;
+    path.held_count = kept;
   }
 
+  std::uint64_t seed_;
+  std::string name_;
   LinkConfig config_;
-  Impairments impairments_;
-  Ring<OnWire> wire_;
-  std::array<Held, kHeldPacketsMax> held_;
-  std::size_t held_count_ = 0;
-  LinkCounters counters_;
+  std::vector<Path> paths_;     // at least one; never fewer again
   Duration queue_time_;         // what a full queue takes to leave
   Instant free_at_;             // when the transmitter is idle
   std::uint64_t fraction_ = 0;  // of a nanosecond after free_at_, in units of 1/bps
-  Instant last_due_;
   Instant polled_due_;
 };
 

@@ -22,6 +22,7 @@
 #include "fabric/link.h"
 #include "fabric/mac_table.h"
 #include "fabric/network.h"
+#include "fabric/path_map.h"
 
 namespace brdma::fabric {
 
@@ -46,8 +47,11 @@ class Switch {
   }
   [[nodiscard]] const NetworkConfig& config() const { return config_; }
   [[nodiscard]] std::uint32_t port_count() const { return static_cast<std::uint32_t>(ports_.size()); }
-  [[nodiscard]] const LinkCounters& up_counters(std::uint32_t port) const { return ports_[port].up.counters(); }
-  [[nodiscard]] const LinkCounters& down_counters(std::uint32_t port) const { return ports_[port].down.counters(); }
+  [[nodiscard]] LinkCounters up_counters(std::uint32_t port) const { return ports_[port].up.counters(); }
+  [[nodiscard]] LinkCounters down_counters(std::uint32_t port) const { return ports_[port].down.counters(); }
+  [[nodiscard]] const LinkCounters& path_counters(std::uint32_t port, std::size_t path) const {
+    return ports_[port].down.path_counters(path);
+  }
 
   // A packet of `bytes` came from the host behind `from`.
   template <class Owner>
@@ -56,7 +60,9 @@ class Switch {
     BRDMA_CHECK(from < ports_.size());
     table_.learn(info.source, from);
     Port& port = ports_[from];
-    UpPacket up{std::move(packet), info.destination, bytes, is_judged(info.kind)};
+    const std::uint32_t flow =
+        config_.link.paths > 1 && info.kind == FrameKind::kRoce ? paths_.find(info.source, info.source_port) : 0;
+    UpPacket up{std::move(packet), info.destination, bytes, flow, is_judged(info.kind)};
     if (!config_.link.rate && port.up.pending() == 0) return forward(from, std::move(up), now, owner);
     UpOwner<Owner> up_owner{owner};
     port.up.handle_packet(std::move(up), bytes, false, now, up_owner);
@@ -94,6 +100,7 @@ class Switch {
     Packet packet{};
     MacAddress destination = 0;
     std::uint32_t bytes = 0;
+    std::uint32_t flow = 0;  // which path it takes
     bool judged = false;
   };
   // The up links carry no faults: of their owner only discard is ever asked.
@@ -120,12 +127,12 @@ class Switch {
   void forward(std::uint32_t from, UpPacket up, Instant now, Owner& owner) {
     if (const auto to = table_.find(up.destination)) {
       if (*to == from) return owner.discard(std::move(up.packet));  // the host talks to itself
-      return ports_[*to].down.handle_packet(std::move(up.packet), up.bytes, up.judged, now, owner);
+      return ports_[*to].down.handle_packet(std::move(up.packet), up.bytes, up.judged, now, owner, up.flow);
     }
     for (std::uint32_t to = 0; to < ports_.size(); ++to) {
       if (to == from) continue;
       if (auto copy = owner.duplicate(up.packet)) {
-        ports_[to].down.handle_packet(std::move(*copy), up.bytes, up.judged, now, owner);
+        ports_[to].down.handle_packet(std::move(*copy), up.bytes, up.judged, now, owner, up.flow);
       }
     }
     owner.discard(std::move(up.packet));
@@ -134,6 +141,7 @@ class Switch {
   NetworkConfig config_;
   std::vector<Port> ports_;
   MacTable table_;
+  PathMap paths_;
 };
 
 }  // namespace brdma::fabric

@@ -31,7 +31,8 @@ void World::join(Host& a, Host& b, const fabric::LinkConfig& a_to_b, const fabri
   };
   const auto make = [&](Host& from, Host& to, const fabric::LinkConfig& config) {
     const std::string name = "link " + number(from) + " to " + number(to);
-    connections_.push_back({&from, &to, std::make_unique<fabric::Link<PacketIndex>>(config, seed_, name)});
+    connections_.push_back({&from, &to, std::make_unique<fabric::Link<PacketIndex>>(config, seed_, name),
+                            std::make_unique<fabric::PathMap>()});
   };
   make(a, b, a_to_b);
   make(b, a, b_to_a);
@@ -52,8 +53,12 @@ void World::configure_links(const fabric::LinkConfig& config) {
   for (auto& connection : connections_) connection.link->configure(config);
 }
 
-const fabric::LinkCounters& World::link_counters(const Host& from, const Host& to) const {
+fabric::LinkCounters World::link_counters(const Host& from, const Host& to) const {
   return const_cast<World*>(this)->connection(from, to).link->counters();
+}
+
+fabric::LinkCounters World::path_counters(const Host& from, const Host& to, std::size_t path) const {
+  return const_cast<World*>(this)->connection(from, to).link->path_counters(path);
 }
 
 bool World::run_until(const std::function<bool()>& done, Duration at_most) {
@@ -121,7 +126,9 @@ void World::send(const Host& from, PacketIndex packet) {
   });
   if (found == connections_.end() || (filter_ && !filter_(from, pool_[packet]))) return pool_.give_back(packet);
   const auto size = static_cast<std::uint32_t>(pool_[packet].bytes.size());
-  found->link->handle_packet(packet, size + kFrameOverhead, /*judged=*/true, now_, pool_);
+  const std::uint32_t flow =
+      found->link->config().paths > 1 ? found->paths->find(1, pool_[packet].source_port) : std::uint32_t{0};
+  found->link->handle_packet(packet, size + kFrameOverhead, /*judged=*/true, now_, pool_, flow);
 }
 
 }  // namespace brdma::sim

@@ -17,6 +17,7 @@
 
 #include "base/units.h"
 #include "fabric/link.h"
+#include "fabric/path_map.h"
 #include "sim/event_queue.h"
 #include "sim/host.h"
 #include "sim/packet_pool.h"
@@ -38,7 +39,8 @@ class World {
   // From now on; `from` or both directions.
   void configure_link(const Host& from, const Host& to, const fabric::LinkConfig& config);
   void configure_links(const fabric::LinkConfig& config);
-  [[nodiscard]] const fabric::LinkCounters& link_counters(const Host& from, const Host& to) const;
+  [[nodiscard]] fabric::LinkCounters link_counters(const Host& from, const Host& to) const;
+  [[nodiscard]] fabric::LinkCounters path_counters(const Host& from, const Host& to, std::size_t path) const;
 
   // Sees every packet before its link does; false: the packet is lost. For tests that aim at one packet.
   using Filter = std::function<bool(const Host& from, const Packet& packet)>;
@@ -66,6 +68,7 @@ class World {
     const Host* from;
     Host* to;
     std::unique_ptr<fabric::Link<PacketIndex>> link;
+    std::unique_ptr<fabric::PathMap> paths;  // by UDP source port
   };
   [[nodiscard]] std::optional<Instant> next_instant() const;
   // Lets the next instant happen if it is not after `deadline`.

@@ -60,11 +60,8 @@ GapTable::Filled GapTable::fill(Psn psn) {
   } else if (psn == end_of(gap) - 1) {
     --gap.length;
   } else {
-    GapRecord behind = gap;  // split: both parts keep the gap's history
-    behind.start = psn + 1;
-    behind.length = static_cast<std::uint32_t>(distance(end_of(gap), behind.start));
-    gap.length = static_cast<std::uint32_t>(distance(psn, gap.start));
-    insert(behind);
+    cut(at, psn + 1);
+    --gaps_[at].length;
   }
   return filled;
 }
@@ -86,6 +83,33 @@ bool GapTable::reopen(Psn psn, Instant now) {
   gap.first_seen = gap.base_stuck_since = now;
   gaps_.insert(gaps_.begin() + static_cast<std::ptrdiff_t>(at), gap);
   return true;
+}
+
+bool GapTable::attribute(Psn first, std::uint32_t count, std::uint8_t path) {
+  bool any = false;
+  const Psn end = first + count;
+  for (std::size_t i = find(first); i < gaps_.size() && distance(gaps_[i].start, end) < 0; ++i) {
+    if (gaps_[i].state != GapState::kWaiting || gaps_[i].path_known) continue;
+    if (distance(first, gaps_[i].start) > 0) {
+      if (!cut(i, first)) break;
+      ++i;
+    }
+    if (distance(end_of(gaps_[i]), end) > 0) cut(i, end);
+    gaps_[i].path = path;
+    gaps_[i].path_known = any = true;
+  }
+  return any;
+}
+
+// Record i becomes two, both with its history: the second begins at `at`. False: there was no room for it, and it has
+// to be found again.
+bool GapTable::cut(std::size_t i, Psn at) {
+  GapRecord behind = gaps_[i];
+  behind.start = at;
+  behind.length = static_cast<std::uint32_t>(distance(end_of(gaps_[i]), at));
+  gaps_[i].length -= behind.length;
+  insert(behind);
+  return i + 1 < gaps_.size();
 }
 
 void GapTable::drop_before(Psn base) {

@@ -23,7 +23,8 @@ struct GapRecord {
   Instant last_feedback;            // of the last FFM that named it
   std::uint32_t later_packets = 0;  // packets received beyond it since it was seen
   std::uint16_t feedbacks = 0;      // FFMs that named it: repeat count
-  std::uint8_t path = 0;            // of the packet that revealed it
+  std::uint8_t path = 0;            // of the packet that revealed it; its own where that is known
+  bool path_known = false;          // a packet behind it on its path said so
   std::uint8_t cause = 0;           // why it was promoted (recovery::LossCause); 0 while it waits
   GapState state = GapState::kWaiting;
 };
@@ -46,6 +47,9 @@ class GapTable {
   Filled fill(Psn psn);
   // A packet that had arrived was thrown away: `psn`, part of no gap, is missing again. False: no room, nothing done.
   bool reopen(Psn psn, Instant now);
+  // [first, first + count) was sent on `path`: what of waiting gaps lies in there becomes records of its own, which
+  // know their path. True: there are some.
+  bool attribute(Psn first, std::uint32_t count, std::uint8_t path);
   // Forgets what lies before the base.
   void drop_before(Psn base);
   // Gaps exist that are not recorded. refill() records as many of them as there is room for, as seen now; how many.
@@ -59,6 +63,7 @@ class GapTable {
 
  private:
   bool insert(const GapRecord& gap);
+  bool cut(std::size_t i, Psn at);
   void leave_out(Psn start);
   // Index of the first record that ends after `psn`; size() where none.
   [[nodiscard]] std::size_t find(Psn psn) const;

@@ -8,6 +8,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -114,10 +115,12 @@ Result<std::unique_ptr<Context>, ContextError> Context::Impl::make(const DeviceI
   transmit_options.gso = options.gso;
   transmit_options.ifindex = device.ifindex;
   transmit_options.send_buffer_bytes = options.send_buffer_bytes;
-  auto opened = io::TransmitSocket::open(transmit_options);
-  if (!opened) return opened.reason();
-  std::vector<io::TransmitSocket> transmit_sockets;
-  transmit_sockets.push_back(std::move(opened).value());
+  std::vector<io::TransmitSocket> transmit_sockets;  // one a path
+  do {
+    auto opened = io::TransmitSocket::open(transmit_options);
+    if (!opened) return opened.reason();
+    transmit_sockets.push_back(std::move(opened).value());
+  } while (transmit_sockets.size() < std::min(options.recovery.paths, kPathsMax));
   const EngineConfig config = engine_config(options, lease, receive_socket, transmit_sockets);
   auto impl = std::make_unique<Impl>(device, std::move(lease), options, config, std::move(receive_socket),
                                      std::move(transmit_sockets), handler);

@@ -50,6 +50,7 @@ bool Requester::Impl::acknowledge(Sequence sequence, const Message& message, Ins
     flight.bytes -= payload;
     if (before != EntryState::kRetransmitPending) flight.pipe -= payload;
     if (message.segment_packets != 0) operations.arrived(operation_of(message, sequence));
+    if (paths) paths->acknowledged(window.entry(psn), before == EntryState::kRetransmitPending, now);
   }
   trace_entry(sequence, before, EntryState::kAcked, now);
   return true;
@@ -178,7 +179,8 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, Instant now) {
     const Duration rtt = now - echo - Duration::from_ns(ack.ack_delay_ns);
     me.sample_rtt(rtt, now);
     if (rtt > Duration{} && rtt < kRttMax) {
-      me.congestion.on_acknowledgement(bytes_before - me.flight.bytes, rtt, me.congestion_limited, now);
+      const Duration felt = me.paths ? me.note_echo(ack, echo, rtt, now) : rtt;
+      me.congestion.on_acknowledgement(bytes_before - me.flight.bytes, felt, me.congestion_limited, now);
       me.congestion_limited = false;
       me.bridged = 0;
       me.note_evidence(echo, now);
@@ -244,7 +246,7 @@ void Requester::Impl::heed_judgement(Sequence from, Sequence to, Instant now) {
 // wait for the receiver to say so again. `echo`: when the packet left that caused the acknowledgement.
 void Requester::Impl::resend_old_holes(Sequence from, Sequence to, std::optional<Instant> echo, Instant now) {
   const Duration age = stall_limit();  // holes are the FFM's to repair; only after this long without one, ours
-  const Duration tolerance = id.recovery->age_max;
+  const Duration tolerance = id.recovery->age_max + (paths ? paths->skew() : Duration{});
   for (Sequence at = std::max(from, base); at < to; ++at) {
     const EntryState state = window.entry(psn_of(at)).state;
     if (state == EntryState::kAcked || state == EntryState::kRetransmitPending) continue;
@@ -283,6 +285,7 @@ void Requester::Impl::reopen(Sequence sequence, const Message& message, Instant 
     flight.bytes += payload;
     flight.pipe += payload;
     if (message.segment_packets != 0) operations.not_arrived(operation_of(message, sequence));
+    if (paths) paths->reopened(window.entry(psn_of(sequence)));
   }
   trace_entry(sequence, EntryState::kAcked, EntryState::kSuspectedLost, now);
 }

@@ -46,7 +46,9 @@ struct Identity {
   bool peer_reads_piggybacks = false;  // acknowledgements may travel inside data packets: both sides' CAPS say so
   bool peer_reads_operations = false;  // large transfers may travel as operations: the peer's CAPS say so
   std::uint32_t peer_window = 0;
-  PeerCredit peer_credit;  // from the last CAPS or BitmapAck
+  std::uint32_t sending_paths = 1;    // that we may spray over: our source ports, as many as the peer tells apart
+  std::uint32_t receiving_paths = 1;  // that the peer sends on and we tell apart; 1: its path ids say nothing
+  PeerCredit peer_credit;             // from the last CAPS or BitmapAck
 
   [[nodiscard]] std::uint32_t mtu() const { return mtu_bytes(attributes.path_mtu); }
   [[nodiscard]] bool can_receive() const {

@@ -43,8 +43,15 @@ void QueuePair::handle_caps(const wire::Caps& caps, Instant now) {
   identity_.peer_reads_operations = (caps.capabilities & wire::kCapabilityOperations) != 0;
   identity_.peer_window = std::clamp(caps.window_packets, 1u, kPeerWindowMax);
   identity_.peer_credit = qp::PeerCredit{caps.credit_packets, caps.credit_bytes};
+  identity_.sending_paths = std::min<std::uint32_t>(own_paths(), caps.paths);
+  identity_.receiving_paths =
+      std::min<std::uint32_t>(identity_.recovery->path_bitmaps, std::max<std::uint32_t>(caps.sending_paths, 1));
   environment_.count(Counter::kBitmapQps);
   environment_.trace(now, identity_.qpn, trace::BitmapModeAgreed{identity_.peer_window});
+}
+
+std::uint32_t QueuePair::own_paths() const {
+  return std::min(static_cast<std::uint32_t>(environment_.config.source_ports.size()), kPathsMax);
 }
 
 bool QueuePair::poll_caps(qp::TransmitBatch& batch, Instant now) {
@@ -58,6 +65,8 @@ bool QueuePair::poll_caps(qp::TransmitBatch& batch, Instant now) {
   caps.capabilities = wire::kCapabilityBitmap | wire::kCapabilityPiggyback | wire::kCapabilityOperations;
   caps.version_min = caps.version_max = kVersion;
   caps.path_mtu_code = static_cast<std::uint8_t>(identity_.attributes.path_mtu);
+  caps.paths = static_cast<std::uint8_t>(std::clamp(identity_.recovery->path_bitmaps, 1u, kPathsMax));
+  caps.sending_paths = static_cast<std::uint8_t>(own_paths());
   caps.window_packets = qp::stated_window(*identity_.recovery);
   caps.credit_packets = credit.packets;
   caps.credit_bytes = credit.bytes;

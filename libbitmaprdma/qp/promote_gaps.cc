@@ -51,7 +51,8 @@ void Responder::Impl::note_early(Psn previous_highest, const wire::Packet& packe
     env.count(Counter::kGapsSeen);
     env.trace(now, identity.qpn, trace::GapSeen{start, length});
     tolerance.elapse(now);
-    const recovery::GapLimits& limits = tolerance.limits();
+    if (paths) paths->elapse(now);
+    const recovery::GapLimits& limits = gap_limits();
     bring_forward(watch.judge_at, now + std::min(limits.age_max, limits.stall_max) + kTick);
     if (!watch.depth_armed) watch.depth_psn = start + limits.depth_max + 1;
     watch.depth_armed = true;
@@ -62,6 +63,8 @@ void Responder::Impl::note_early(Psn previous_highest, const wire::Packet& packe
   if (!speaks_bitmap()) return judge_base_gap(now);
   if (recovery().mode == RecoveryMode::kSelective) [[unlikely]]
     acknowledge_soon(now);  // it must hear of each
+  if (paths) [[unlikely]]
+    look_for_path_evidence(packet, now);
   const bool too_deep = watch.depth_armed && distance(window.highest(), watch.depth_psn) >= 0;
   if (too_deep || (watch.judge_at && now >= *watch.judge_at)) scan_gaps(now);
 }
@@ -85,9 +88,10 @@ bool Responder::Impl::note_filled(const wire::Packet& packet, Instant now) {
     if (gaps.size() > records) env.count(Counter::kGapsSeen);  // one has become two
     closed = closed || filled.closed;
     // Late, not lost. A standard packet does not say whether it is the original.
-    if (i == 0 && packet.bitmap && !packet.bxth.retransmitted) note_late(psn, filled.first_seen, now);
+    if (i == 0 && packet.bitmap && !packet.bxth.retransmitted) note_late(packet, filled.first_seen, now);
     if (filled.state == GapState::kWaiting) {
       if (filled.closed) env.count(Counter::kGapsClosed);
+      if (paths && filled.closed && beyond_one_path(psn, filled.first_seen, now)) env.count(Counter::kCrossPathWaits);
       continue;
     }
     // Promoted, and yet here comes the original. A standard packet does not say which it is, unless the NAK that asks
@@ -98,9 +102,11 @@ bool Responder::Impl::note_filled(const wire::Packet& packet, Instant now) {
   return closed;
 }
 
-void Responder::Impl::note_late(Psn psn, Instant first_seen, Instant now) {
-  const auto depth = static_cast<std::uint32_t>(distance(window.highest(), psn));
-  if (tolerance.came_late(depth, now - first_seen, now)) env.count(Counter::kToleranceRaised);
+void Responder::Impl::note_late(const wire::Packet& packet, Instant first_seen, Instant now) {
+  const auto depth = static_cast<std::uint32_t>(distance(window.highest(), packet.bth.psn));
+  const bool raised = paths ? paths->came_late(packet.bxth.path, packet.bth.psn, now - first_seen, now)
+                            : tolerance.came_late(depth, now - first_seen, now);
+  if (raised) env.count(Counter::kToleranceRaised);
 }
 
 // The base has moved, and early packets are still waiting, or the last of them was just executed.
@@ -129,7 +135,8 @@ recovery::GapVerdict Responder::Impl::judge_gap(std::size_t i, Instant now) cons
   facts.first_seen = gap.first_seen;
   // The base stands because of the first gap, not of those behind it.
   facts.base_stuck_since = gap.start == base() ? std::max(gap.first_seen, gap.base_stuck_since) : now;
-  return judge(facts, tolerance.limits(), now);
+  facts.same_path_passed = paths && paths->passed(gap, now);
+  return judge(facts, gap_limits(), now);
 }
 
 // Judges every waiting gap and finds what is next: a deadline, a depth, an FFM to repeat.
@@ -143,7 +150,7 @@ void Responder::Impl::scan_gaps(Instant now) {
       const auto verdict = judge_gap(i, now);
       if (const auto* wait = std::get_if<WaitUntil>(&verdict)) {
         bring_forward(watch.judge_at, wait->retry_at);
-        if (!watch.depth_armed) watch.depth_psn = gap.start + tolerance.limits().depth_max + 1;
+        if (!watch.depth_armed) watch.depth_psn = gap.start + gap_limits().depth_max + 1;
         watch.depth_armed = true;
         continue;
       }
@@ -262,6 +269,7 @@ bool Responder::Impl::poll_feedback(TransmitBatch& batch, Instant now) {
             trace::FfmSent{first.start, first.length, ffm.highest, static_cast<std::uint16_t>(count)});
   for (std::size_t i = 0; i < count; ++i) {
     if (named[i]->feedbacks != 0xFFFF) ++named[i]->feedbacks;
+    if (named[i]->feedbacks > 1) ++unheard;
     named[i]->last_feedback = now;
   }
   feedback_due = false;

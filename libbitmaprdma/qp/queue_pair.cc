@@ -150,19 +150,16 @@ std::optional<Instant> QueuePair::next_timeout() const {
 bool QueuePair::poll_transmit(qp::TransmitBatch& batch, Instant now) {
   if (!may_transmit()) return false;
   count_here();
-  if (!batch.begun()) {
-    batch.begin({.source = identity_.attributes.local_address,
-                 .destination = identity_.attributes.peer_address,
-                 .path = 0,
-                 .traffic_class = identity_.attributes.traffic_class,
-                 .hop_limit = identity_.attributes.hop_limit},
-                sent_flow_);
-  }
+  if (!batch.begun()) begin_batch(batch, now);
   if (identity_.state == QpState::kErr) return responder_.poll_responses(batch, now);
   bool added = false;
   if (control_first_) added = poll_control(batch, now);
   batch.keep_last_segment(negotiation_.ask_due || negotiation_.answer_due || responder_.has_output(now));
-  const bool data = poll_data(batch, now);
+  bool data = poll_data(batch, now);
+  if (!data && !ordered_) [[unlikely]] {  // the requests could not leave after all: whatever can
+    ordered_ = true;
+    data = poll_data(batch, now);
+  }
   batch.keep_last_segment(false);
   if (data) {
     responder_.acknowledge_now();
@@ -175,7 +172,25 @@ bool QueuePair::poll_transmit(qp::TransmitBatch& batch, Instant now) {
   return added;
 }
 
+// On several paths requests are sprayed batch by batch. Answers and feedback are not: they go by one path, so that they
+// arrive in order, until there is a sign that they are not heard.
+void QueuePair::begin_batch(qp::TransmitBatch& batch, Instant now) {
+  qp::TransmitBatch::Destination to{.source = identity_.attributes.local_address,
+                                    .destination = identity_.attributes.peer_address,
+                                    .path = 0,
+                                    .traffic_class = identity_.attributes.traffic_class,
+                                    .hop_limit = identity_.attributes.hop_limit};
+  if (identity_.sending_paths == 1) [[likely]]
+    return batch.begin(to, sent_flow_);
+  const bool requests = requester_.has_output(now);
+  ordered_ = !requests || (ordered_next_ && responder_.has_ordered_output());
+  ordered_next_ = !ordered_;
+  to.path = ordered_ ? requester_.control_path(responder_.unheard()) : requester_.next_path(now);
+  batch.begin(to, requester_.flow(to.path));
+}
+
 bool QueuePair::poll_data(qp::TransmitBatch& batch, Instant now) {
+  if (!ordered_) return requester_.poll_requests(batch, now);
   bool responses = false, requests = false;
   if (requests_first_) requests = requester_.poll_requests(batch, now);
   responses = responder_.poll_responses(batch, now);
@@ -189,7 +204,7 @@ bool QueuePair::poll_data(qp::TransmitBatch& batch, Instant now) {
 
 bool QueuePair::poll_control(qp::TransmitBatch& batch, Instant now) {
   bool added = poll_caps(batch, now);
-  added = responder_.poll_feedback(batch, now) || added;
+  if (ordered_) added = responder_.poll_feedback(batch, now) || added;
   return responder_.poll_acknowledgement(batch, now) || added;
 }
 

@@ -86,9 +86,11 @@ class QueuePair {
   void carry_out(const qp::Outcome& outcome, Instant now);
   bool poll_control(qp::TransmitBatch& batch, Instant now);
   bool poll_data(qp::TransmitBatch& batch, Instant now);
+  void begin_batch(qp::TransmitBatch& batch, Instant now);
 
   // --- negotiate.cc ---
   void begin_negotiation();
+  [[nodiscard]] std::uint32_t own_paths() const;
   void note_bitmap_peer();
   void handle_caps(const wire::Caps& caps, Instant now);
   bool poll_caps(qp::TransmitBatch& batch, Instant now);
@@ -103,6 +105,8 @@ class QueuePair {
   std::uint32_t async_events_ = 0;  // bit n: enum ibv_event_type n was raised
   bool drain_wanted_ = false;       // SQD: tell when the send queue is drained
   bool requests_first_ = false;     // the last batch was full before our requests had their turn
+  bool ordered_ = true;             // this batch may carry what is to arrive in order: answers, feedback
+  bool ordered_next_ = true;        // where both wait they take turns, on several paths
   bool control_first_ = false;      // likewise feedback and acknowledgements
 };
 

@@ -16,6 +16,8 @@ Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now)
     ack.echo_path = packet.bxth.path;
     ack.echo = packet.bxth.timestamp;
     ack.echo_arrival = now;
+    if (packet.bxth.path != 0 || identity.receiving_paths > 1) [[unlikely]]
+      note_path(packet.bxth, now);
   }
   const std::int32_t offset = distance(packet.bth.psn, base());
   if (offset < 0) [[unlikely]] {
@@ -79,6 +81,8 @@ void Responder::Impl::advanced(const wire::Packet& packet) {
   rnr_wait = false;
   if (!escape.empty()) escape.forget(base());
   early.release(base());
+  if (paths) [[unlikely]]
+    paths->forget(base(), count);
   window.advance_over(count);
 }
 
@@ -155,11 +159,15 @@ void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant now) {
     return drop(*reason, packet, now);
   }
   const Psn previous_highest = window.highest();
-  if (packet.op == wire::RcOp::kReadRequest) {
-    window.receive_run(psn, response_packets(packet.reth.length, mtu));
-  } else {
+  const std::uint32_t count =
+      packet.op == wire::RcOp::kReadRequest ? response_packets(packet.reth.length, mtu) : std::uint32_t{1};
+  if (count == 1) {
     window.receive(psn);
+  } else {
+    window.receive_run(psn, count);
   }
+  if (paths && packet.bitmap) [[unlikely]]
+    paths->received(packet.bxth.path, base(), psn, count);
   note_early(previous_highest, packet, now);
   if (speaks_bitmap()) note_for_acknowledgement(packet, now);  // a standard ACK could not tell of it
 }
@@ -173,6 +181,7 @@ void Responder::Impl::note_duplicate(const wire::Packet& packet, Instant now) {
 // A request from before the base: answered again where the answer may have been lost, never done again.
 void Responder::Impl::handle_duplicate(const wire::Packet& packet, Instant now) {
   note_duplicate(packet, now);
+  ++unheard;
   if (packet.op == wire::RcOp::kReadRequest) return replay_read(packet, now);
   if (wire::is_atomic(packet.op)) return replay_atomic(packet, now);
   acknowledge_copy(now);

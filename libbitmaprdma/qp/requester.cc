@@ -26,10 +26,13 @@ void Requester::flush(Instant now) {
 bool Requester::poll_requests(TransmitBatch& batch, Instant now) {
   Impl& me = *impl_;
   if (!me.id.can_send() || me.rnr_until) return false;
+  if (me.paths && me.paths->is_probe(batch.path()) && me.poll_path_probe(batch, now)) [[unlikely]]
+    return true;
   const bool resent = me.poll_resend(batch, now);
   // New packets only behind the repaired ones: a standard peer takes nothing else.
   const bool added = me.window.pending() == 0 && me.poll_new(batch, now);
   if (resent || added) me.patience.activity = now;
+  if (me.paths && (resent || added)) me.paths->batch_left(batch.path());
   // No credit, and nothing on its way whose acknowledgement could bring some: one packet will ask.
   if (me.credit_stalled && me.flight.packets == 0 && !me.credit_probe_at) {
     me.credit_probe_at = now + me.retransmit_timeout();
@@ -45,7 +48,7 @@ bool Requester::has_output(Instant now) const {
     const auto next = me.sequence_of(me.window.next_pending(me.window.base()));
     return next && me.may_leave(*next) && (me.congestion_admits(me.id.mtu()) || me.patience.exempt > 0);
   }
-  return me.ready_to_send_new();
+  return me.ready_to_send_new() || (me.paths && me.paths->probe_due(now) && me.copyable());
 }
 
 bool Requester::next_is_large() const { return impl_->next_is_large(); }
@@ -103,6 +106,7 @@ std::optional<Sequence> Requester::Impl::sequence_of(Psn psn) const {
 
 void Requester::Impl::begin_from(Psn first) {
   forget_flight();
+  paths.reset();
   window.reset(first);
   base = cumulative = answers_seen = arrived_end = 0;
   operations.restart();
@@ -124,6 +128,7 @@ void Requester::Impl::forget_flight() {
   answer_gaps.clear();
   flight = Flight{};
   resend = Resend{};
+  if (paths) paths->forget_flight();
   answers = Answers{};
   read_cut = 0;
   packets_since_ack_request = 0;

@@ -14,6 +14,7 @@
 #include "bitmaprdma/types.h"
 #include "qp/environment.h"
 #include "qp/identity.h"
+#include "qp/paths_send.h"
 #include "qp/transmit_batch.h"
 #include "wire/control.h"
 #include "wire/packet.h"
@@ -43,7 +44,14 @@ class Requester {
   bool poll_requests(TransmitBatch& batch, Instant now);
   [[nodiscard]] bool has_output(Instant now) const;
   [[nodiscard]] bool next_is_large() const;  // what would leave next is of a large command (large_transfer.cc)
-  [[nodiscard]] bool idle() const;           // no work request outstanding (SQ drained)
+  // Where there are several paths (Identity::sending_paths): which one the next batch of requests takes; the one for
+  // what is to arrive in order, another once `unheard` counts on; and what a batch there has in common with the last.
+  [[nodiscard]] std::uint8_t next_path(Instant now);
+  [[nodiscard]] std::uint8_t control_path(std::uint32_t unheard);
+  [[nodiscard]] wire::IcrcFlow& flow(std::uint8_t path);
+  [[nodiscard]] std::size_t path_count() const;  // 1: no statistics are kept of it
+  [[nodiscard]] PathStatus path_status(std::size_t path) const;
+  [[nodiscard]] bool idle() const;  // no work request outstanding (SQ drained)
 
   // How it stands, for whoever asks (resource show, tests).
   struct Snapshot {

@@ -115,6 +115,8 @@ struct Requester::Impl {
   CompletionStatus broken_status = CompletionStatus::kLocalProtectionError;
   bool completions_lost = false;  // a completion queue was full
 
+  std::unique_ptr<SendPaths> paths;  // only where there are several (spray.cc)
+
   // --- numbers (requester.cc) ---
   [[nodiscard]] Sequence next_sequence() const { return base + window.in_window(); }
   [[nodiscard]] Psn psn_of(Sequence sequence) const {
@@ -165,6 +167,16 @@ struct Requester::Impl {
   void build_request(wire::Packet& packet, const Message& message, Sequence sequence, std::uint32_t count, bool again,
                      Instant now) const;
   void trace_sent(const wire::Packet& packet, std::size_t bytes, bool again, Instant now) const;
+
+  // --- spray.cc ---
+  SendPaths& all_paths();
+  // The packet is about to be added to the batch: which path it takes, and what went before it there.
+  void label(wire::Packet& packet, const TransmitBatch& batch, std::uint32_t psns, bool again, Instant now);
+  [[nodiscard]] std::optional<std::uint8_t> path_to_avoid() const;
+  [[nodiscard]] std::optional<Sequence> copyable() const;
+  bool poll_path_probe(TransmitBatch& batch, Instant now);
+  Duration note_echo(const wire::BitmapAck& ack, Instant sent, Duration round_trip, Instant now);
+  void resend_of_path(std::uint8_t path, Instant now);
 
   // --- resend.cc ---
   // Entry `sequence` is to be sent again; false where it is acknowledged or pending already.

@@ -16,6 +16,7 @@ bool Requester::Impl::request_resend(Sequence sequence, const Message& message, 
   if (!window.request_retransmission(psn)) return false;
   if (!message.answered()) flight.pipe -= message.payload_at(sequence, id.mtu());
   if (before == EntryState::kRetransmittedUnacked) --resend.under_way;
+  if (paths && !message.answered()) paths->lost(window.entry(psn));
   env.count(cause);
   trace_entry(sequence, before, EntryState::kRetransmitPending, now);
   return true;
@@ -106,6 +107,8 @@ bool Requester::Impl::resend_data(Sequence sequence, const Message& message, Pay
   packet.bth.ack_request =
       window.pending() == 1 || ends_trial(sequence) || wants_ack(message, sequence + 1 == message.end());
   if (!congestion_admits(payload)) --patience.exempt;
+  if (paths) [[unlikely]]
+    label(packet, batch, 1, true, now);
   batch.add(packet, cursor.slices(), payload);
   left_again(sequence, batch.path(), now);
   flight.pipe += payload;
@@ -123,6 +126,8 @@ bool Requester::Impl::resend_request(Sequence sequence, Message& message, Transm
   build_request(packet, message, sequence, static_cast<std::uint32_t>(asked_end - sequence), true, now);
   const std::size_t bytes = TransmitBatch::packet_bytes(packet, 0);
   if (!batch.fits(bytes, 0, packet.bitmap)) return false;
+  if (paths) [[unlikely]]
+    label(packet, batch, static_cast<std::uint32_t>(asked_end - sequence), true, now);
   batch.add(packet, {}, 0);
   for (; sequence < asked_end; ++sequence) {
     if (window.entry(psn_of(sequence)).state != EntryState::kRetransmitPending) continue;

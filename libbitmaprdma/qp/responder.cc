@@ -38,6 +38,7 @@ void Responder::Impl::start(Psn first) {
 // Everything but the posted receives: those that were posted in INIT stay.
 void Responder::Impl::reset_connection() {
   gaps.clear();
+  paths.reset();
   early.clear();
   operations.clear();
   escape = registry::EscapeChannel{env.config.transfer.escape_bytes_max};
@@ -75,6 +76,7 @@ void Responder::Impl::flush(Instant now) {
   }
   halted = true;
   gaps.clear();
+  if (paths) paths->clear();
   early.clear();
   watch = GapWatch{};
   ack = Acknowledgement{};
@@ -141,6 +143,8 @@ bool Responder::only_deferrable(Instant now) const {
   return impl_->resources.empty() && !impl_->feedback_due && ack.pending && !ack.forced &&
          now < impl_->acknowledgement_deadline();
 }
+bool Responder::has_ordered_output() const { return !impl_->resources.empty() || impl_->feedback_due; }
+std::uint32_t Responder::unheard() const { return impl_->unheard / 2; }
 void Responder::acknowledge_now() {
   if (impl_->ack.pending) impl_->ack.forced = true;
 }
@@ -189,6 +193,7 @@ std::vector<OpenGap> Responder::open_gaps(Instant now) const {
 void Responder::recovery_changed(Instant now) {
   Impl& me = *impl_;
   me.tolerance.configure(tolerance_of(me.recovery()));
+  if (me.paths) me.paths->configure(me.recovery());
   if (me.halted || me.gaps.empty()) return;
   if (me.speaks_bitmap()) {
     me.scan_gaps(now);

@@ -62,6 +62,10 @@ class Responder {
   [[nodiscard]] bool has_output(Instant now) const;
   // Nothing but an acknowledgement whose delay has not run out: it may wait for data to travel behind.
   [[nodiscard]] bool only_deferrable(Instant now) const;
+  // Something whose order counts for the peer: answers, feedback.
+  [[nodiscard]] bool has_ordered_output() const;
+  // Signs so far that what we say is not heard: two of them change the path that it goes by.
+  [[nodiscard]] std::uint32_t unheard() const;
   void take_leave();  // acknowledges several times
   // Data is leaving for the peer anyway: an acknowledgement that waits for its delay becomes due now.
   void acknowledge_now();

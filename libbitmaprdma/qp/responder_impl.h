@@ -9,12 +9,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "bitmap/gap_table.h"
 #include "bitmap/receive_window.h"
 #include "qp/hold.h"
+#include "qp/paths_receive.h"
 #include "qp/receive_queue.h"
 #include "qp/responder.h"
 #include "qp/responder_resources.h"
@@ -150,10 +152,16 @@ struct Responder::Impl {
   void judge_base_gap(Instant now);
   void promote(bitmap::GapRecord& gap, recovery::LossCause cause, Instant now);
   [[nodiscard]] recovery::GapVerdict judge_gap(std::size_t i, Instant now) const;
-  void note_late(Psn psn, Instant first_seen, Instant now);
+  void note_late(const wire::Packet& packet, Instant first_seen, Instant now);
+  [[nodiscard]] bool beyond_one_path(Psn psn, Instant first_seen, Instant now) const;
   [[nodiscard]] Duration repeat_interval(const bitmap::GapRecord& gap) const;
   void request_sequence_nak();
   bool poll_feedback(TransmitBatch& batch, Instant now);
+
+  // paths_evidence.cc: where the peer sends on several paths
+  void note_path(const wire::Bxth& header, Instant now);
+  void look_for_path_evidence(const wire::Packet& packet, Instant now);
+  [[nodiscard]] const recovery::GapLimits& gap_limits() const { return paths ? paths->limits() : tolerance.limits(); }
 
   // acknowledge.cc
   void note_for_acknowledgement(const wire::Packet& packet, Instant now);
@@ -210,6 +218,8 @@ struct Responder::Impl {
   bitmap::ReceiveWindow window;
   bitmap::GapTable gaps;
   recovery::Tolerance tolerance;
+  std::unique_ptr<ReceivePaths> paths;  // only where the peer sends on several
+  std::uint32_t unheard = 0;            // signs that what we say is not heard
   EarlyPackets early;
   registry::ReceiveRegistry operations;
   registry::EscapeChannel escape{0};

@@ -174,7 +174,8 @@ void Requester::Impl::fire_retransmit_timeout(Instant now) {
   env.trace(now, id.qpn, trace::TimeoutFired{false, window.base()});
   patience.timeout_from = patience.activity = now;
   ++patience.timeouts;
-  if (trial) widen_trial();  // what would have done so may have been lost
+  if (paths) paths->forget_silence();  // all are silent: that says nothing of any
+  if (trial) widen_trial();            // what would have done so may have been lost
   if (!id.bitmap_agreed) {
     request_resend_range(base, next_sequence(), Counter::kRetransmittedTimeout, now);
     return;

@@ -192,6 +192,8 @@ bool Requester::Impl::transmit_data(const Message& message, PayloadCursor& curso
   if (!batch.fits(bytes, cursor.slices().size(), packet.bitmap)) return false;
   packet.bth.ack_request = wants_ack(message, sequence + 1 == message.end());
   if (window.in_window() == 0) left(now);
+  if (paths) [[unlikely]]
+    label(packet, batch, 1, false, now);
   batch.add(packet, cursor.slices(), payload);
   if (message.segment_packets != 0) begin_segment(message, sequence);
   window.sent(batch.path(), now);
@@ -211,6 +213,8 @@ bool Requester::Impl::transmit_request(Message& message, TransmitBatch& batch, I
   const std::size_t bytes = TransmitBatch::packet_bytes(packet, 0);
   if (!batch.fits(bytes, 0, packet.bitmap)) return false;
   if (window.in_window() == 0) left(now);
+  if (paths) [[unlikely]]
+    label(packet, batch, message.packets, false, now);
   batch.add(packet, {}, 0);
   window.sent_run(message.packets, batch.path(), now);
   message.in_flight_counted = true;

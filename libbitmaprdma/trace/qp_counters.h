@@ -64,6 +64,7 @@ inline constexpr std::size_t kQpCounterCount = sizeof(kQpCounterNames) / sizeof(
     case Counter::kRetransmittedTimeout:
     case Counter::kRetransmittedProbe:
     case Counter::kRetransmittedAck:
+    case Counter::kRetransmittedPath:
       return QpCounter::kRetransmitted;
     case Counter::kLocalAckTimeout:
       return QpCounter::kTimeouts;

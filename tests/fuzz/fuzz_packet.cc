@@ -21,7 +21,7 @@ void clear_reserved(std::byte* headers, const wire::Packet& packet) {
   headers[8] &= std::byte{0x80};
   if (!packet.bitmap) return;
   std::byte* bxth = headers + wire::kBthSize;
-  bxth[16] = bxth[17] = std::byte{0};
+  if (packet.bxth.before.distance == 0) bxth[16] = bxth[17] = std::byte{0};  // then its run means nothing
   if (!packet.bxth.piggyback) return;
   bxth[wire::kBxthSize + 16] = bxth[wire::kBxthSize + 17] = std::byte{0};
   std::byte* flags = bxth + wire::kBxthSize + wire::kPiggybackSize - 4;

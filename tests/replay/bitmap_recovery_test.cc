@@ -15,7 +15,7 @@ constexpr auto kBitmapAck = static_cast<std::uint8_t>(wire::Control::kBitmapAck)
 std::uint64_t retransmitted(EnginePair& pair) {
   std::uint64_t total = 0;
   for (const Counter c : {Counter::kRetransmittedFfm, Counter::kRetransmittedNak, Counter::kRetransmittedTimeout,
-                          Counter::kRetransmittedProbe, Counter::kRetransmittedAck}) {
+                          Counter::kRetransmittedProbe, Counter::kRetransmittedAck, Counter::kRetransmittedPath}) {
     total += pair.count(pair.tx(), c);
   }
   return total;

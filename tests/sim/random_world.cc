@@ -224,7 +224,7 @@ class RandomWorld {
       result.lost += link.lost + link.burst_lost + link.queue_dropped + link.corrupted + hosts_[side]->socket_drops();
       std::size_t cause = 0;
       for (const Counter c : {Counter::kRetransmittedFfm, Counter::kRetransmittedNak, Counter::kRetransmittedTimeout,
-                              Counter::kRetransmittedProbe, Counter::kRetransmittedAck}) {
+                              Counter::kRetransmittedProbe, Counter::kRetransmittedAck, Counter::kRetransmittedPath}) {
         const std::uint64_t count = hosts_[side]->statistics().get(c);
         result.by_cause[cause++] += count;
         result.retransmitted += count;

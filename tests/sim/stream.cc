@@ -6,6 +6,7 @@
 #include <string>
 
 #include "flight_log.h"
+#include "qp/queue_pair.h"
 #include "sim/world.h"
 #include "support/arena.h"
 #include "support/endpoint.h"
@@ -30,6 +31,10 @@ class Streams {
       host.engine.recovery.mode = config.mode;
       host.engine.recovery.adaptive = config.adaptive;
       host.engine.seed = config.seed + side;
+      host.engine.recovery.spraying = config.spraying;
+      for (std::uint16_t path = 1; path < config.paths; ++path) {
+        host.engine.source_ports.push_back(static_cast<std::uint16_t>(0xC000 + path));
+      }
       host.engine.segments_max = 64;
       host.engine.receive_packets = 4096;
       host.engine.receive_bytes = 16u << 20;
@@ -40,12 +45,15 @@ class Streams {
     link.delay = config.delay;
     link.rate = Bandwidth::from_bps(config.rate_bps);
     link.queue_bytes = config.queue_bytes;
+    link.paths = config.paths;
+    link.skew = config.skew;
     world_.join(*hosts_[0], *hosts_[1], link, link);
     for (std::uint32_t i = 0; i < config.flows; ++i) add_flow(i);
     BRDMA_CHECK(world_.run_until([&] { return agreed(); }, 100_ms));
     link.impairments.loss_ppm = config.loss_ppm;
     link.impairments.reorder_ppm = config.reorder_ppm;
     link.impairments.reorder_depth = config.reorder_depth;
+    link.path_loss_ppm = config.path_loss_ppm;
     world_.configure_links(link);
     if (!config.flight_log) return;
     log_.emplace(*hosts_[0], *hosts_[1], Psn{1000}, config.mode == RecoveryMode::kGoBackN);
@@ -71,8 +79,19 @@ class Streams {
     result.by_timeout = tx.get(Counter::kRetransmittedTimeout);
     result.timeouts = tx.get(Counter::kLocalAckTimeout);
     result.retransmitted = result.by_probe + result.by_timeout + tx.get(Counter::kRetransmittedFfm) +
-                           tx.get(Counter::kRetransmittedNak) + tx.get(Counter::kRetransmittedAck);
+                           tx.get(Counter::kRetransmittedNak) + tx.get(Counter::kRetransmittedAck) +
+                           tx.get(Counter::kRetransmittedPath);
     result.acknowledgements = hosts_[1]->statistics().get(Counter::kAcksSent);
+    const Statistics& rx = hosts_[1]->statistics();
+    result.promoted_by_path = rx.get(Counter::kGapsPromotedPath);
+    result.promoted = result.promoted_by_path + rx.get(Counter::kGapsPromotedDepth) +
+                      rx.get(Counter::kGapsPromotedAge) + rx.get(Counter::kGapsPromotedStall);
+    result.misjudged = rx.get(Counter::kMisjudgementCorrections);
+    result.cross_path_waits = rx.get(Counter::kCrossPathWaits);
+    result.paths_silent = tx.get(Counter::kPathSilent);
+    result.paths_returned = tx.get(Counter::kPathReturned);
+    const qp::Requester& requester = flows_[0]->ends[0]->qp()->requester();
+    for (std::size_t i = 0; i < requester.path_count(); ++i) result.paths.push_back(requester.path_status(i));
     const auto& link = world_.link_counters(*hosts_[config_.reads ? 1 : 0], *hosts_[config_.reads ? 0 : 1]);
     result.lost = link.lost;
     result.queue_dropped = link.queue_dropped;

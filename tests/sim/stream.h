@@ -2,11 +2,14 @@
 // equal requests posted, over one link each way.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
 #include "base/config.h"
 #include "base/units.h"
+#include "fabric/link.h"
+#include "qp/paths_send.h"
 #include "sim/host.h"
 
 namespace brdma::test {
@@ -20,6 +23,10 @@ struct StreamConfig {
   std::uint64_t queue_bytes = 256 * 1024;
   std::uint32_t loss_ppm = 0;
   std::uint32_t reorder_ppm = 0, reorder_depth = 0;
+  std::uint32_t paths = 1;
+  Duration skew{};
+  std::array<std::uint32_t, fabric::kLinkPathsMax> path_loss_ppm{};
+  Spraying spraying = Spraying::kRoundRobin;
   sim::Stalls sender_stalls{}, receiver_stalls{};
   std::uint32_t flows = 1;
   bool reads = false;  // else WRITEs
@@ -34,6 +41,9 @@ struct StreamResult {
   std::uint64_t packets = 0;   // data packets, first transmissions
   std::uint64_t retransmitted = 0, by_probe = 0, by_timeout = 0, timeouts = 0;
   std::uint64_t acknowledgements = 0;
+  std::uint64_t promoted = 0, promoted_by_path = 0, misjudged = 0, cross_path_waits = 0;  // gaps, at the receiver
+  std::uint64_t paths_silent = 0, paths_returned = 0;
+  std::vector<qp::PathStatus> paths;          // of the first flow's sender
   std::uint64_t lost = 0, queue_dropped = 0;  // on the way of the data
   std::uint64_t spurious = 0;                 // copies of what had been placed
   std::vector<Duration> recoveries;           // from when a lost packet would have been there to when a copy was placed

@@ -11,12 +11,16 @@
 namespace brdma::test {
 namespace {
 
-sim::HostConfig host_config(const char* name, std::uint8_t number, const RecoveryConfig& recovery, std::uint64_t seed) {
+sim::HostConfig host_config(const char* name, std::uint8_t number, const RecoveryConfig& recovery,
+                            const PairConfig& pair) {
   sim::HostConfig config;
   config.name = name;
   config.address = IpAddress::v4(10, 77, 0, number);
   config.engine.recovery = recovery;
-  config.engine.seed = seed + number;
+  config.engine.seed = pair.seed + number;
+  for (std::uint16_t path = 1; path < pair.paths; ++path) {
+    config.engine.source_ports.push_back(static_cast<std::uint16_t>(0xC000 + path));
+  }
   config.engine.segments_max = 64;
   config.traced = true;
   return config;
@@ -40,15 +44,11 @@ EnginePair::EnginePair(const PairConfig& config)
       world_(config.seed),
       tx_arena_(make_arena(0x1000'0000'0000, config.seed, "tx", config.memory_bytes)),
       rx_arena_(make_arena(0x2000'0000'0000, config.seed, "rx", config.memory_bytes)),
-      tx_host_(world_.add_host(host_config("tx", 1, config.tx, config.seed))),
-      rx_host_(world_.add_host(host_config("rx", 2, config.rx, config.seed))),
+      tx_host_(world_.add_host(host_config("tx", 1, config.tx, config))),
+      rx_host_(world_.add_host(host_config("rx", 2, config.rx, config))),
       tx_(world_, tx_host_, with_psn(config.endpoint, config.start_psn), tx_arena_),
       rx_(world_, rx_host_, with_psn(config.endpoint, Psn{5000}), rx_arena_) {
-  fabric::LinkConfig link;
-  link.delay = config.one_way_delay;
-  link.rate = config.rate;
-  link.queue_bytes = 1u << 30;
-  world_.join(tx_host_, rx_host_, link, link);
+  world_.join(tx_host_, rx_host_, link(), link());
   world_.set_filter([this](const sim::Host& from, const sim::Packet& packet) { return passes(from, packet); });
   tx_arena_.freeze();
   rx_arena_.freeze();
@@ -56,6 +56,16 @@ EnginePair::EnginePair(const PairConfig& config)
   rx_.start();
   tx_.connect(rx_);
   rx_.connect(tx_);
+}
+
+fabric::LinkConfig EnginePair::link() const {
+  fabric::LinkConfig link;
+  link.delay = config_.one_way_delay;
+  link.rate = config_.rate;
+  link.queue_bytes = 1u << 30;
+  link.paths = config_.paths;
+  link.skew = config_.skew;
+  return link;
 }
 
 bool EnginePair::passes(const sim::Host& from, const sim::Packet& packet) {

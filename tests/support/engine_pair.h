@@ -19,6 +19,8 @@ struct PairConfig {
   std::uint64_t seed = 1;
   Psn start_psn{1000};  // of tx; rx starts at 5000
   Duration one_way_delay = 5_us;
+  std::uint32_t paths = 1;                                              // of each side, and of the link
+  Duration skew{};                                                      // of the last path
   std::optional<Bandwidth> rate = Bandwidth::from_bps(10'000'000'000);  // packets arrive one by one
   RecoveryConfig tx{}, rx{};
   EndpointConfig endpoint{};
@@ -40,6 +42,8 @@ class EnginePair {
   void post_write(std::uint32_t bytes);
   void post(const SendRequest& request);
 
+  // The link between them, to be changed and given to world().configure_links().
+  [[nodiscard]] fabric::LinkConfig link() const;
   // CAPS have gone both ways; then forgets what was traced.
   void agree();
   bool run_until_idle(Duration at_most) { return world_.run_until_idle(at_most); }

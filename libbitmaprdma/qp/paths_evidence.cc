@@ -1,0 +1,46 @@
+// qp/paths_evidence.cc - a receiver whose peer sends on several paths (spec 1: multipath): what each packet says of the
+// gaps (qp/paths_receive.h).
+#include <algorithm>
+
+#include "qp/responder_impl.h"
+
+namespace brdma::qp {
+
+using bitmap::GapRecord;
+using bitmap::GapState;
+
+// A packet that names its path. Where the peer's CAPS was lost, its first packet on another path tells of them.
+void Responder::Impl::note_path(const wire::Bxth& header, Instant now) {
+  if (!paths) {
+    const std::uint32_t known = identity.receiving_paths > 1 ? identity.receiving_paths : recovery().path_bitmaps;
+    if (known < 2) return;  // paths are not told apart: the global bitmap alone
+    paths = std::make_unique<ReceivePaths>(recovery(), known, env.segments, now);
+  }
+  paths->heard(header.path, now);
+}
+
+// `packet` came early, and the gap records know of it.
+void Responder::Impl::look_for_path_evidence(const wire::Packet& packet, Instant now) {
+  if (!packet.bitmap || gaps.empty()) return;
+  const std::size_t records = gaps.size();
+  bool look = paths->attribute(packet.bxth, packet.bth.psn, gaps);
+  if (gaps.size() > records) env.count(Counter::kGapsSeen, gaps.size() - records);  // one has become several
+  if (gaps.incomplete()) gaps.refill(window, now, now);
+  if (!look) {
+    // The oldest that waits without a known path: where all have not passed that, they have passed none behind it.
+    for (std::size_t i = 0; i < gaps.size(); ++i) {
+      if (gaps[i].state != GapState::kWaiting || gaps[i].path_known) continue;
+      look = paths->laggard_passed(packet.bxth.path, gaps[i], now);
+      break;
+    }
+  }
+  if (look) scan_gaps(now);
+}
+
+// Would the gap of `psn`, which closes now, have counted as lost on a single path?
+bool Responder::Impl::beyond_one_path(Psn psn, Instant first_seen, Instant now) const {
+  return static_cast<std::uint32_t>(distance(window.highest(), psn)) > recovery().depth_max ||
+         now - first_seen > recovery().age_max;
+}
+
+}  // namespace brdma::qp

@@ -1,0 +1,175 @@
+#include "qp/paths_send.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace brdma::qp {
+namespace {
+
+constexpr std::uint32_t kSilentLosses = 3;  // with 5 % loss one path in 8000 times
+constexpr Duration kProbeFirst = 4_ms, kProbeMax = 1_s;
+constexpr std::uint32_t kLossGainShift = 6;  // 1/64 a packet
+constexpr std::uint32_t kPpm = 1'000'000;
+
+}  // namespace
+
+SendPaths::SendPaths(std::uint32_t count, Spraying spraying) : paths_(count), facts_(count), spray_(spraying) {}
+
+std::uint8_t SendPaths::choose(std::optional<std::uint8_t> avoid, bool may_probe, Instant now) const {
+  if (may_probe) {
+    for (std::size_t i = 0; i < paths_.size(); ++i) {
+      if (!paths_[i].in_use && now >= paths_[i].probe_at) return static_cast<std::uint8_t>(i);
+    }
+  }
+  return spray_.choose(facts_, avoid);
+}
+
+bool SendPaths::probe_due(Instant now) const {
+  return std::any_of(paths_.begin(), paths_.end(),
+                     [now](const Path& path) { return !path.in_use && now >= path.probe_at; });
+}
+
+std::uint8_t SendPaths::control_path(std::uint32_t unheard) const {
+  const auto in_use = static_cast<std::uint32_t>(
+      std::count_if(paths_.begin(), paths_.end(), [](const Path& path) { return path.in_use; }));
+  std::uint32_t wanted = unheard % in_use;
+  std::uint8_t number = 0;
+  while (!paths_[number].in_use || wanted-- > 0) ++number;
+  return number;
+}
+
+wire::BeforeOnPath SendPaths::before(std::uint8_t number, Psn psn, std::uint32_t psns) {
+  Path& path = paths_[number];
+  wire::BeforeOnPath before;
+  const std::int32_t away = distance(psn, path.last);
+  const bool near = path.begun && away >= 1 && away <= static_cast<std::int32_t>(wire::BeforeOnPath::kDistanceMax);
+  if (near) {
+    before.distance = static_cast<std::uint16_t>(away);
+    before.run = static_cast<std::uint16_t>(path.run);
+  }
+  path.run = std::min((near && away == 1 ? path.run : 0) + psns, wire::BeforeOnPath::kRunMax);
+  path.last = psn + (psns - 1);
+  path.begun = true;
+  return before;
+}
+
+void SendPaths::sent(std::uint8_t number, Instant now) {
+  Path& path = paths_[number];
+  ++path.status.sent;
+  ++path.status.in_flight;
+  if (!path.unheard_since) path.unheard_since = now;
+}
+
+void SendPaths::probed(std::uint8_t number, Instant now) {
+  Path& path = paths_[number];
+  ++path.status.probes;
+  path.probe_at = now + path.probe_interval;
+  path.probe_interval = std::min(path.probe_interval * 2, kProbeMax);
+}
+
+void SendPaths::batch_left(std::uint8_t path) {
+  if (paths_[path].in_use) spray_.took(facts_, path);
+}
+
+void SendPaths::resolved(std::size_t path, bool lost) {
+  std::uint32_t& loss = facts_[path].loss_ppm;
+  loss += (lost ? kPpm : 0) >> kLossGainShift;
+  loss -= loss >> kLossGainShift;
+}
+
+void SendPaths::acknowledged(const bitmap::SendEntry& entry, bool was_pending, Instant now) {
+  Path& path = paths_[entry.path];
+  if (was_pending) return;  // it had been counted as lost
+  --path.status.in_flight;
+  ++path.status.acknowledged;
+  resolved(entry.path, false);
+  if (entry.transmissions == 1) heard(path, now);  // of several it is not known which arrived
+}
+
+void SendPaths::lost(const bitmap::SendEntry& entry) {
+  Path& path = paths_[entry.path];
+  --path.status.in_flight;
+  ++path.status.lost;
+  ++path.losses;
+  resolved(entry.path, true);
+}
+
+void SendPaths::heard(Path& path, Instant now) {
+  path.losses = 0;
+  path.unheard_since.reset();
+  if (path.status.in_flight > 0) path.unheard_since = now;
+}
+
+Duration SendPaths::echoed(std::uint8_t number, Instant sent, Duration round_trip, bool& returned, Instant now) {
+  returned = false;
+  if (number >= paths_.size()) return round_trip;
+  Path& path = paths_[number];
+  returned = !path.in_use;
+  path.in_use = facts_[number].usable = true;
+  heard(path, now);
+  if (!newest_echo_ || sent > *newest_echo_) {
+    newest_echo_ = sent;
+    newest_echo_path_ = number;
+  }
+  path.rtt.sample(round_trip, now);
+  facts_[number].round_trip = std::max(path.rtt.smoothed(), kTick);
+  std::int64_t measured = 0;
+  Duration sum;
+  for (const Path& other : paths_) {
+    if (!other.rtt.has_sample() || !other.in_use) continue;
+    sum = sum + other.rtt.minimum();
+    ++measured;
+  }
+  return round_trip - path.rtt.minimum() + sum / measured;  // this path is in use: it was heard
+}
+
+void SendPaths::forget_silence() {
+  for (Path& path : paths_) {
+    path.losses = 0;
+    path.unheard_since.reset();
+  }
+}
+
+std::optional<std::uint8_t> SendPaths::set_aside_silent(Duration silence, Instant now) {
+  if (std::count_if(paths_.begin(), paths_.end(), [](const Path& path) { return path.in_use; }) < 2) {
+    return std::nullopt;
+  }
+  for (std::size_t i = 0; i < paths_.size(); ++i) {
+    Path& path = paths_[i];
+    if (!path.in_use || path.losses < kSilentLosses || !path.unheard_since) continue;
+    if (now < *path.unheard_since + silence) continue;
+    if (!newest_echo_ || newest_echo_path_ == i || *newest_echo_ <= *path.unheard_since) continue;
+    path.in_use = facts_[i].usable = false;
+    path.probe_interval = kProbeFirst;
+    path.probe_at = now + kProbeFirst;
+    return static_cast<std::uint8_t>(i);
+  }
+  return std::nullopt;
+}
+
+void SendPaths::forget_flight() {
+  for (Path& path : paths_) path.status.in_flight = 0;
+  forget_silence();
+}
+
+Duration SendPaths::skew() const {
+  std::optional<Duration> shortest, longest;
+  for (const Path& path : paths_) {
+    if (!path.rtt.has_sample()) continue;
+    shortest = std::min(shortest.value_or(path.rtt.minimum()), path.rtt.minimum());
+    longest = std::max(longest.value_or(path.rtt.minimum()), path.rtt.minimum());
+  }
+  return shortest ? *longest - *shortest : Duration{};
+}
+
+PathStatus SendPaths::status(std::size_t number) const {
+  const Path& path = paths_[number];
+  PathStatus status = path.status;
+  status.in_use = path.in_use;
+  status.loss_ppm = facts_[number].loss_ppm;
+  status.round_trip = path.rtt.smoothed();
+  status.round_trip_min = path.rtt.minimum();
+  return status;
+}
+
+}  // namespace brdma::qp

@@ -1,0 +1,104 @@
+// qp/paths_send.h - the paths that a requester sends on (spec 1: multipath): which one is next, what went before a
+// packet on its path, and what has become of what was sent: round trips, losses, silence.
+//
+// The congestion window stays one a queue pair: paths of a fabric share their first and last link, and what arrives is
+// bounded by the receiver; K windows would take K shares of both. A path that is worse has its part through the
+// spraying policy. What the window hears of a round trip is how much longer it was than the shortest of its own path,
+// on top of the paths' mean: a longer path is not a fuller one.
+//
+// Silent: of what was sent on a path since it was heard last, kSilentLosses packets or more were lost, nothing is
+// acknowledged for a probe timeout, and something sent later on another path is. Then it is set aside, and a copy of a
+// packet goes there now and then; an echo of any packet of it takes it back. At least one path stays in use.
+//
+// Made when the peer has said that it tells several paths apart.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/config.h"
+#include "base/psn.h"
+#include "base/units.h"
+#include "bitmap/send_window.h"
+#include "recovery/path_spray.h"
+#include "recovery/rtt_estimator.h"
+#include "wire/headers.h"
+#include "wire/icrc.h"
+
+namespace brdma::qp {
+
+// How one path of one queue pair stands, for whoever asks.
+struct PathStatus {
+  std::uint16_t source_port = 0;
+  bool in_use = true;                                              // false: set aside, silent
+  std::uint64_t sent = 0, acknowledged = 0, lost = 0, probes = 0;  // packets of data
+  std::uint32_t in_flight = 0;
+  std::uint32_t loss_ppm = 0;  // of late
+  Duration round_trip, round_trip_min;
+};
+
+class SendPaths {
+ public:
+  // 2 <= count <= kPathsMax.
+  SendPaths(std::uint32_t count, Spraying spraying);
+
+  // The path of the next batch: one that is to be probed (see is_probe) where `may_probe`, else the policy's.
+  [[nodiscard]] std::uint8_t choose(std::optional<std::uint8_t> avoid, bool may_probe, Instant now) const;
+  [[nodiscard]] bool is_probe(std::uint8_t path) const { return !paths_[path].in_use; }
+  [[nodiscard]] bool probe_due(Instant now) const;
+  // For answers and control packets, whose order counts: the same path while `unheard` stays the same.
+  [[nodiscard]] std::uint8_t control_path(std::uint32_t unheard) const;
+  [[nodiscard]] wire::IcrcFlow& flow(std::uint8_t path) { return paths_[path].flow; }
+
+  // A packet of `psns` PSNs leaves for the first time: what its header says of those before it.
+  wire::BeforeOnPath before(std::uint8_t path, Psn psn, std::uint32_t psns);
+  // A packet of data leaves, first time or not. (Requests of answers are not counted: they are heard of otherwise.)
+  void sent(std::uint8_t path, Instant now);
+  void probed(std::uint8_t path, Instant now);
+  void batch_left(std::uint8_t path);
+
+  // The entry, as it was last sent, was acknowledged / is taken for lost / counts as under way again.
+  void acknowledged(const bitmap::SendEntry& entry, bool was_pending, Instant now);
+  void lost(const bitmap::SendEntry& entry);
+  void reopened(const bitmap::SendEntry& entry) { ++paths_[entry.path].status.in_flight; }
+  // A packet sent on `path` at `sent` was echoed after `round_trip`. Answers what the congestion window is to
+  // hear. `returned`: the path was set aside and is in use again.
+  Duration echoed(std::uint8_t path, Instant sent, Duration round_trip, bool& returned, Instant now);
+  // Nothing came from anywhere for a while: no path is worse than another.
+  void forget_silence();
+  // After an echo: a path that is silent now, and from here on set aside.
+  std::optional<std::uint8_t> set_aside_silent(Duration silence, Instant now);
+  void forget_flight();
+
+  // How much longer the longest path is than the shortest.
+  [[nodiscard]] Duration skew() const;
+  [[nodiscard]] std::size_t count() const { return paths_.size(); }
+  [[nodiscard]] PathStatus status(std::size_t path) const;
+
+ private:
+  struct Path {
+    bool in_use = true;
+    bool begun = false;  // last and run mean something
+    Psn last;            // newest PSN that was sent on it for the first time
+    std::uint32_t run = 0;
+    std::uint32_t losses = 0;              // since it was heard last
+    std::optional<Instant> unheard_since;  // sent then, and nothing heard since
+    Instant probe_at;
+    Duration probe_interval;
+    recovery::RttEstimator rtt;
+    PathStatus status;
+    wire::IcrcFlow flow;
+  };
+  static void heard(Path& path, Instant now);
+  void resolved(std::size_t path, bool lost);
+
+  std::vector<Path> paths_;
+  std::vector<recovery::PathFacts> facts_;  // by path, for the policy
+  recovery::Spray spray_;
+  std::optional<Instant> newest_echo_;  // when the newest packet that was heard of had been sent
+  std::uint8_t newest_echo_path_ = 0;
+};
+
+}  // namespace brdma::qp

@@ -9,12 +9,10 @@ namespace brdma::qp {
 using bitmap::GapRecord;
 using bitmap::GapState;
 
-// A packet that names its path. Where the peer's CAPS was lost, its first packet on another path tells of them.
+// A packet that names its path, of a peer whose CAPS says that it sends on several. (Else: the global bitmap alone.)
 void Responder::Impl::note_path(const wire::Bxth& header, Instant now) {
   if (!paths) {
-    const std::uint32_t known = identity.receiving_paths > 1 ? identity.receiving_paths : recovery().path_bitmaps;
-    if (known < 2) return;  // paths are not told apart: the global bitmap alone
-    paths = std::make_unique<ReceivePaths>(recovery(), known, env.segments, now);
+    paths = std::make_unique<ReceivePaths>(recovery(), identity.receiving_paths, env.segments, now);
   }
   paths->heard(header.path, now);
 }

@@ -16,7 +16,7 @@ Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now)
     ack.echo_path = packet.bxth.path;
     ack.echo = packet.bxth.timestamp;
     ack.echo_arrival = now;
-    if (packet.bxth.path != 0 || identity.receiving_paths > 1) [[unlikely]]
+    if (identity.receiving_paths > 1) [[unlikely]]
       note_path(packet.bxth, now);
   }
   const std::int32_t offset = distance(packet.bth.psn, base());

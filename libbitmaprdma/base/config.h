@@ -41,7 +41,10 @@ struct RecoveryConfig {
   std::uint32_t granularity = 1;              // G: PSNs a bit of the receive bitmap; a power of two, at most 64
   std::uint32_t slide_step = 1;               // the window's edge moves by so many PSNs at a time; a power of two
   std::uint32_t state_bytes_max = 64u << 20;  // bitmaps and records of a queue pair, without payload
-  std::uint32_t depth_max = 8;                // spec 1: tolerance limits
+  // Of an engine: queue pairs at a time, and bytes of all their bitmaps beyond which no more are made.
+  std::uint32_t qps_max = 32768;
+  std::uint32_t device_state_bytes_max = 1u << 30;
+  std::uint32_t depth_max = 8;  // spec 1: tolerance limits
   Duration age_max = 50_us;
   Duration stall_max = 80_us;
   bool adaptive = true;                // the limits above are where a receiver begins; it learns (recovery/tolerance.h)

@@ -12,12 +12,14 @@
 #include <vector>
 
 #include "base/config.h"
+#include "control/alarms.h"
 
 namespace brdma::control {
 
 struct Settings {
   RecoveryConfig recovery;
   TransferConfig transfer;
+  AlarmThresholds alarms;
   bool loopback_device = false;       // BRDMA_LO: show brdma_lo even where there are other devices
   std::optional<std::uint64_t> seed;  // BRDMA_SEED: keys and first PSNs repeat; none = from the kernel's generator
   std::string daemon_path;            // BRDMA_DAEMON: brdmad program; empty = look beside the library, then in PATH

@@ -42,6 +42,12 @@ constexpr NumberSetting escape_time() {
           }};
 }
 
+template <std::uint32_t AlarmThresholds::*Member>
+constexpr NumberSetting threshold(std::uint64_t max) {
+  return {0, max, false, [](const Settings& s) -> std::uint64_t { return s.alarms.*Member; },
+          [](Settings& s, std::uint64_t value) { s.alarms.*Member = static_cast<std::uint32_t>(value); }};
+}
+
 constexpr ChoiceSetting mode() {
   return {kModes, [](const Settings& s) { return static_cast<std::size_t>(s.recovery.mode); },
           [](Settings& s, std::size_t place) { s.recovery.mode = static_cast<RecoveryMode>(place); }};
@@ -103,6 +109,11 @@ const std::array kDefinitions{
                count<&R::granularity>(1, 64, true)},
     Definition{"recovery.slide_step", "BRDMA_SLIDE_STEP", "packets by which the edge of a window moves at a time",
                count<&R::slide_step>(1, 1024, true)},
+    Definition{"recovery.qps_max", "BRDMA_QPS_MAX", "queue pairs that a program may have at a time",
+               count<&R::qps_max>(1, 32768)},
+    Definition{"recovery.device_state_bytes_max", "BRDMA_DEVICE_STATE_BYTES_MAX",
+               "bytes of bitmaps of all queue pairs of a program, beyond which it gets no more of them",
+               count<&R::device_state_bytes_max>(1u << 16, 0xFFFF'FFFF)},
     Definition{"recovery.state_bytes_max", "BRDMA_STATE_BYTES_MAX",
                "bytes of bitmaps and records a queue pair may take, payload apart",
                count<&R::state_bytes_max>(1u << 16, 1u << 30)},
@@ -167,6 +178,18 @@ const std::array kDefinitions{
     Definition{"transfer.regular_turns", "BRDMA_REGULAR_TURNS",
                "batches of small commands in a row while large transfers wait",
                transfer<&T::regular_turns>(1, 1u << 20), kNewPrograms},
+    Definition{"alarm.retransmission_percent", "BRDMA_ALARM_RETRANSMISSION_PERCENT",
+               "packets sent again in a second, of the data packets sent; 0: no alarm",
+               threshold<&AlarmThresholds::retransmission_percent>(1000), kNow},
+    Definition{"alarm.queue_pairs_percent", "BRDMA_ALARM_QUEUE_PAIRS_PERCENT",
+               "queue pairs of a program, of recovery.qps_max; 0: no alarm",
+               threshold<&AlarmThresholds::queue_pairs_percent>(100), kNow},
+    Definition{"alarm.state_percent", "BRDMA_ALARM_STATE_PERCENT",
+               "bytes of bitmaps of a program, of recovery.device_state_bytes_max; 0: no alarm",
+               threshold<&AlarmThresholds::state_percent>(1000), kNow},
+    Definition{"alarm.stall_seconds", "BRDMA_ALARM_STALL_SECONDS",
+               "time for which a queue pair's send window stands still; 0: no alarm",
+               threshold<&AlarmThresholds::stall_seconds>(3600), kNow},
     Definition{"device.loopback", "BRDMA_LO", "show brdma_lo even where there are other devices", loopback(),
                kNewPrograms},
     Definition{"device.seed", "BRDMA_SEED", "makes keys and first PSNs repeatable; 0: random", seed(), kNewPrograms},

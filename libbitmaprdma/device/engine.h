@@ -25,8 +25,9 @@
 namespace brdma {
 
 namespace trace {
+class Journal;
 class Sink;
-}
+}  // namespace trace
 
 namespace qp {
 struct OpenGap;    // qp/responder.h
@@ -144,6 +145,8 @@ class Engine {
   // --- management (device/manage.cc). Not for the data path: costs what there are queue pairs. ---
   // Applies `editor` to the settings of one queue pair, or of all and of those made later. ENOENT: no such queue pair.
   Status change_recovery(std::optional<std::uint32_t> qpn, const RecoveryEditor& editor, Instant now);
+  void set_journal(trace::Journal* journal);             // null: off, as at first; outlives the engine
+  [[nodiscard]] std::size_t state_bytes() const;         // of all bitmaps
   [[nodiscard]] const RecoveryConfig& recovery() const;  // of queue pairs that are made now
   [[nodiscard]] std::vector<std::uint32_t> queue_pair_numbers() const;
   [[nodiscard]] std::optional<QueuePairReport> report(std::uint32_t qpn) const;

@@ -36,7 +36,8 @@ struct Engine::Impl {
 
   // Something happened to `qp`: it may have output, another deadline, events.
   void touched(QueuePair* qp);
-  void note_changes(QueuePair* qp);  // deadline and events only
+  [[nodiscard]] bool admits_queue_pair();  // manage.cc
+  void note_changes(QueuePair* qp);        // deadline and events only
   void refresh_timers();
   void collect_notices();
   [[nodiscard]] bool icrc_holds(const Datagram& datagram, const wire::Packet& packet, wire::IcrcFlow& flow);

@@ -39,6 +39,22 @@ BitmapReport bitmap_report(std::uint32_t window, const bitmap::WindowUse& use, c
 
 }  // namespace
 
+// The limits that an operator set. A refusal is an event, because an errno cannot say which limit it was.
+bool Engine::Impl::admits_queue_pair() {
+  const auto refused = [this](trace::Limit limit, std::uint64_t value) {
+    environment.count(Counter::kQpsRefused);
+    environment.note(now, 0, trace::EventType::kLimitReached, static_cast<std::uint64_t>(limit), value);
+    return false;
+  };
+  const RecoveryConfig& recovery = config.recovery;
+  if (queue_pairs.size() >= recovery.qps_max) return refused(trace::Limit::kQueuePairs, recovery.qps_max);
+  if (environment.segments.used_bytes() < recovery.device_state_bytes_max) return true;
+  return refused(trace::Limit::kDeviceState, recovery.device_state_bytes_max);
+}
+
+void Engine::set_journal(trace::Journal* journal) { impl_->environment.journal = journal; }
+std::size_t Engine::state_bytes() const { return impl_->environment.segments.used_bytes(); }
+
 Status Engine::change_recovery(std::optional<std::uint32_t> qpn, const RecoveryEditor& editor, Instant now) {
   Impl& me = *impl_;
   me.now = now;
@@ -57,6 +73,7 @@ Status Engine::change_recovery(std::optional<std::uint32_t> qpn, const RecoveryE
     me.touched(qp);
   }
   drop_unused(me);
+  me.environment.note(now, qpn.value_or(0), trace::EventType::kSettingsChanged, only != nullptr ? 1 : wanted.size());
   return Status::success();
 }
 

@@ -63,8 +63,10 @@ Result<QueuePair*, Status> Engine::create_qp(QpCreate& request) {
   if (request.type != QpType::kRc) return Status{EOPNOTSUPP};
   if (request.pd == nullptr || request.send_cq == nullptr || request.receive_cq == nullptr) return Status{EINVAL};
   if (!within_limits(request.capabilities)) return Status{EINVAL};
+  if (!impl_->admits_queue_pair()) return Status{ENOMEM};
   const auto qpn = impl_->queue_pairs.allocate();
   if (!qpn) return Status{ENOMEM};
+  impl_->environment.count(Counter::kQpsCreated);
   request.capabilities = granted(request.capabilities);
   qp::Identity identity;
   identity.qpn = *qpn;
@@ -89,6 +91,7 @@ Status Engine::destroy_qp(QueuePair* qp) {
   me.timers.set(qp, std::nullopt);
   std::erase(me.stale_timers, qp);
   me.queue_pairs.remove(qp);
+  me.environment.count(Counter::kQpsDestroyed);
   identity.send_cq->purge(identity.qpn);
   identity.receive_cq->purge(identity.qpn);
   --identity.pd->users;

@@ -102,6 +102,11 @@ Context::Impl::Impl(const DeviceInfo& device_info, io::Lease leased, const Optio
              }()),
       management(shard),
       pid(getpid()) {
+  if (lease.events != nullptr) {
+    journal.emplace(*lease.events, *lease.statistics);
+    shard.engine().set_journal(&*journal);
+  }
+  shard.set_gauges(lease.gauges);
   if (options.control_thread) {
     control.start(lease.control_fd, [this](std::string_view line) { return management.answer(line); });
   }

@@ -15,7 +15,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-constexpr std::chrono::seconds kTimeout{5};
+constexpr std::chrono::seconds kTimeout{10};
 constexpr std::size_t kReplyMax = 16u << 20;  // 254 processes with all their counters are under 1 MiB
 
 Result<std::string, ContextError> read_line(int fd, Deadline deadline) {

@@ -184,6 +184,8 @@ Result<Lease, ContextError> acquire_lease(const DeviceInfo& device) {
   Lease lease;
   lease.mapping_ = page;
   lease.statistics = &static_cast<StatisticsPage*>(page)->statistics;
+  lease.events = &static_cast<StatisticsPage*>(page)->events;
+  lease.gauges = &static_cast<StatisticsPage*>(page)->gauges;
   lease.dual_stack = answer.reply.dual_stack != 0;
   lease.slot = answer.reply.slot;
   lease.slot_bits = answer.reply.slot_bits;
@@ -208,6 +210,8 @@ Lease& Lease::operator=(Lease&& other) noexcept {
   std::swap(slot_bits, other.slot_bits);
   std::swap(statistics, other.statistics);
   std::swap(control_fd, other.control_fd);
+  std::swap(events, other.events);
+  std::swap(gauges, other.gauges);
   std::swap(settings, other.settings);
   std::swap(mapping_, other.mapping_);
   return *this;

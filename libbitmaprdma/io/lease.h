@@ -16,8 +16,11 @@
 #include "base/result.h"
 #include "bitmaprdma/context.h"
 #include "trace/counters.h"
+#include "trace/journal.h"
 
 namespace brdma::io {
+
+struct Gauges;
 
 inline constexpr int kLeaseTimeoutMs = 10'000;
 
@@ -26,9 +29,11 @@ struct Lease {
   bool dual_stack = false;  // AF_INET6 that takes IPv4 too (as ::ffff:a.b.c.d); else AF_INET
   std::uint32_t slot = 0;   // low `slot_bits` bits of each QPN of this socket; never 0 or 1, which are the daemon's
   std::uint32_t slot_bits = 8;
-  Statistics* statistics = nullptr;  // zeroed; shared with brdmad, which adds it to the device's totals at the end
-  int control_fd = -1;               // connection to brdmad: the lease lives as long as this end is open
-  std::string settings;              // set at run time for the device: lines `key=value`
+  Statistics* statistics = nullptr;    // zeroed; shared with brdmad, which adds it to the device's totals at the end
+  int control_fd = -1;                 // connection to brdmad: the lease lives as long as this end is open
+  trace::EventRing* events = nullptr;  // shared likewise; null: nobody reads them
+  Gauges* gauges = nullptr;            // likewise
+  std::string settings;                // set at run time for the device: lines `key=value`
 
   Lease() = default;
   ~Lease();

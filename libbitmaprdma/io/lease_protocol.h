@@ -18,12 +18,13 @@
 #include <type_traits>
 
 #include "trace/counters.h"
+#include "trace/journal.h"
 
 namespace brdma::io {
 
 inline constexpr std::string_view kDaemonName = "brdmad";  // abstract: a NUL byte stands before it in sun_path
 inline constexpr std::uint32_t kLeaseMagic = 0x4C445242;   // "BRDL" in memory
-inline constexpr std::uint16_t kLeaseVersion = 2;
+inline constexpr std::uint16_t kLeaseVersion = 3;
 inline constexpr std::uint32_t kSlotBits = 8;
 inline constexpr std::uint32_t kSlotCount = 1u << kSlotBits;
 inline constexpr std::uint32_t kFirstLeasableSlot = 2;  // 0 and 1 hold QP 0 and QP 1, which are the daemon's
@@ -60,9 +61,17 @@ struct LeaseReply {
 static_assert(std::is_trivially_copyable_v<LeaseRequest> && sizeof(LeaseRequest) == 112);
 static_assert(std::is_trivially_copyable_v<LeaseReply> && sizeof(LeaseReply) == 2592);
 
-// The memory behind the statistics descriptor: sealed against resizing, one page or more.
+// What is, as the shard left it last; the counters only say what was.
+struct Gauges {
+  std::uint64_t queue_pairs = 0, queue_pairs_max = 0, state_bytes = 0, state_bytes_max = 0;
+};
+
+// The memory behind the statistics descriptor: sealed against resizing. What does not change with the list of counters
+// comes first: a library with other counters still tells its events.
 struct StatisticsPage {
-  Statistics statistics;
+  trace::EventRing events;  // `read` is the daemon's to write
+  Gauges gauges;
+  alignas(4096) Statistics statistics;
 };
 
 template <std::size_t N>

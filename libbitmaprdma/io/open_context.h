@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "base/config.h"
 #include "base/result.h"
@@ -43,6 +44,7 @@ struct Context::Impl {
   DeviceInfo device;
   io::Lease lease;
   NotificationHandler* handler;
+  std::optional<trace::Journal> journal;
   io::Shard shard;
   bool thread_wanted;
   io::ProgressThread thread;

@@ -35,6 +35,8 @@ inline constexpr std::uint64_t kGatherBytesMax = 256 * 1024;
 inline constexpr std::uint32_t kGatherInFlightMin = 2;
 inline constexpr int kPendingWaitMs = 10;  // for the system to take a pending batch whose memory may go away
 
+struct Gauges;
+
 // What was posted and not sent yet because more posts are expected; see Shard::may_gather.
 struct Gathered {
   unsigned posts = 0;
@@ -50,6 +52,7 @@ class Shard {
   [[nodiscard]] ShardLock& lock() { return lock_; }
   [[nodiscard]] Attendance& attendance() { return attendance_; }
   [[nodiscard]] Engine& engine() { return engine_; }
+  void set_gauges(Gauges* gauges) { gauges_ = gauges; }  // null: none
 
   // --- the application's calls ---
   std::size_t poll_cq(CompletionQueue* cq, std::span<Completion> out);
@@ -86,11 +89,14 @@ class Shard {
   void deliver_write_events();
   void end_call();
   void find_deadline();
+  void publish() const;
+  void publish_state() const;
 
   ShardLock lock_;
   Attendance attendance_;
   Statistics& statistics_;
   NotificationHandler* handler_;
+  Gauges* gauges_ = nullptr;
   ReceiveSocket receive_socket_;
   std::vector<TransmitSocket> transmit_sockets_;
   std::uint32_t slot_, slot_mask_;

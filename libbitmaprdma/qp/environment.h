@@ -16,6 +16,7 @@
 #include "qp/identity.h"
 #include "trace/counters.h"
 #include "trace/events.h"
+#include "trace/journal.h"
 #include "trace/qp_counters.h"
 
 namespace brdma::qp {
@@ -57,6 +58,7 @@ struct Environment {
   // accepted, so that accepted plus all drops equals received.
   mutable std::uint64_t dropped = 0;
 
+  trace::Journal* journal = nullptr;  // null: off
   // The counts of the queue pair that was entered last, which counts beside the context; null: none.
   mutable QpStatistics* counting = nullptr;
 
@@ -68,6 +70,11 @@ struct Environment {
   void drop(DropReason reason) const {
     statistics.add(reason);
     ++dropped;
+  }
+  // For what is rare: brdma event shows it.
+  void note(Instant now, std::uint32_t qpn, trace::EventType type, std::uint64_t a = 0, std::uint64_t b = 0,
+            std::uint64_t c = 0) const {
+    if (journal != nullptr) journal->record(now, qpn, type, {a, b, c});
   }
   void trace(Instant now, std::uint32_t qpn, const trace::Event& event) const {
     if (sink != nullptr) [[unlikely]]

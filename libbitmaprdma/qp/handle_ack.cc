@@ -30,6 +30,15 @@ void Requester::Impl::note_progress(Instant now) {
   patience.progress = patience.timeout_from = now;
   patience.timeouts = 0;
   patience.probed = false;
+  if (patience.stalled) [[unlikely]]
+    end_stall(now);
+}
+
+void Requester::Impl::end_stall(Instant now) {
+  if (!patience.stalled) return;
+  patience.stalled = false;
+  env.count(Counter::kStallsEnded);
+  env.note(now, id.qpn, trace::EventType::kStallEnded, window.base().value());
 }
 
 void Requester::Impl::sample_rtt(Duration measured, Instant now) {
@@ -295,6 +304,7 @@ Outcome Requester::Impl::handle_rnr(std::uint8_t syndrome, Sequence at, Instant 
   env.count(Counter::kReceivedRnr);
   if (id.attributes.rnr_retry != kRnrForever && rnr_count++ >= id.attributes.rnr_retry) {
     env.count(Counter::kRnrRetryExceeded);
+    env.note(now, id.qpn, trace::EventType::kRnrRetryExceeded, psn_of(at).value());
     return fail(message_of(at).wqe, CompletionStatus::kRnrRetryExceeded, now);
   }
   if (id.bitmap_agreed) trial = Trial{at + 1, 1};

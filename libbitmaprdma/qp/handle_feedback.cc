@@ -14,6 +14,7 @@ Outcome Requester::handle_ffm(const wire::Ffm& ffm, Instant now) {
   me.env.count(Counter::kFfmReceived);
   if (ffm.gap_count > 0) {
     const wire::FfmGap first = ffm.gap(0);
+    me.env.note(now, me.id.qpn, trace::EventType::kFfmReceived, first.start.value(), ffm.gap_count);
     me.env.trace(now, me.id.qpn, trace::FfmReceived{first.start, first.length, ffm.gap_count});
   }
   me.patience.activity = now;

@@ -137,6 +137,8 @@ void QueuePair::set_state(QpState state, Instant now) {
   environment_.trace(
       now, identity_.qpn,
       trace::QpStateChanged{static_cast<std::uint8_t>(identity_.state), static_cast<std::uint8_t>(state)});
+  environment_.note(now, identity_.qpn, trace::EventType::kQpState, static_cast<std::uint64_t>(identity_.state),
+                    static_cast<std::uint64_t>(state));
   identity_.state = state;
   identity_.attributes.state = identity_.attributes.current_state = state;
   const bool receives = identity_.can_receive();

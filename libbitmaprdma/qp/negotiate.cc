@@ -47,6 +47,7 @@ void QueuePair::handle_caps(const wire::Caps& caps, Instant now) {
   identity_.receiving_paths =
       std::min<std::uint32_t>(identity_.recovery->path_bitmaps, std::max<std::uint32_t>(caps.sending_paths, 1));
   environment_.count(Counter::kBitmapQps);
+  environment_.note(now, identity_.qpn, trace::EventType::kBitmapAgreed, identity_.peer_window);
   environment_.trace(now, identity_.qpn, trace::BitmapModeAgreed{identity_.peer_window});
 }
 

@@ -97,7 +97,9 @@ bool Responder::Impl::note_filled(const wire::Packet& packet, Instant now) {
     // Promoted, and yet here comes the original. A standard packet does not say which it is, unless the NAK that asks
     // for another has not left.
     const bool original = packet.bitmap ? !packet.bxth.retransmitted : resources.has_nak(psn);
-    if (original && i == 0) env.count(Counter::kMisjudgementCorrections);
+    if (!original || i != 0) continue;
+    env.count(Counter::kMisjudgementCorrections);
+    env.note(now, identity.qpn, trace::EventType::kMisjudgement, psn.value());
   }
   return closed;
 }
@@ -169,6 +171,8 @@ void Responder::Impl::promote(GapRecord& gap, LossCause cause, Instant now) {
   gap.cause = static_cast<std::uint8_t>(cause);
   ++gaps_promoted;
   env.count(promotion_counter(cause));
+  env.note(now, identity.qpn, trace::EventType::kGapPromoted, gap.start.value(), gap.length,
+           static_cast<std::uint64_t>(cause));
   env.trace(now, identity.qpn, trace::GapPromoted{gap.start, gap.length, static_cast<std::uint8_t>(cause)});
 }
 
@@ -265,6 +269,7 @@ bool Responder::Impl::poll_feedback(TransmitBatch& batch, Instant now) {
   bth.psn = first.start;
   batch.add_control(bth, ConstBytes{body, emitted});
   env.count(Counter::kFfmSent);
+  env.note(now, identity.qpn, trace::EventType::kFfmSent, first.start.value(), count, ffm.repeat);
   env.trace(now, identity.qpn,
             trace::FfmSent{first.start, first.length, ffm.highest, static_cast<std::uint16_t>(count)});
   for (std::size_t i = 0; i < count; ++i) {

@@ -8,7 +8,9 @@ namespace brdma::qp {
 
 Requester::Requester(const Environment& environment, Identity& identity)
     : impl_(std::make_unique<Impl>(environment, identity)) {}
-Requester::~Requester() = default;
+Requester::~Requester() {
+  if (impl_->patience.stalled) impl_->env.count(Counter::kStallsEnded);
+}
 
 void Requester::start(Psn first) { impl_->begin_from(first); }
 
@@ -20,6 +22,7 @@ void Requester::reset() {
 void Requester::flush(Instant now) {
   Impl& me = *impl_;
   while (!me.queue.empty()) me.complete_head(CompletionStatus::kFlushed, now);
+  me.end_stall(now);
   me.forget_flight();
 }
 
@@ -114,6 +117,7 @@ void Requester::Impl::begin_from(Psn first) {
   selective = id.recovery->mode == RecoveryMode::kSelective ? std::make_unique<Selective>() : nullptr;
   rtt = recovery::RttEstimator{};
   congestion = answer_congestion = congestion::DelayWindow{};
+  if (patience.stalled) env.count(Counter::kStallsEnded);
   patience = Patience{};
   feedback_order = recovery::FeedbackOrder{};
   credit_stalled = congestion_limited = completions_lost = false;

@@ -47,6 +47,7 @@ struct Patience {
   Instant activity;       // last time that anything left or came: the probe waits for silence
   unsigned timeouts = 0;  // since the last progress: doubles the next one
   bool probed = false;    // one probe a silence
+  bool stalled = false;   // for long enough to be told (brdma event)
   unsigned exempt = 0;    // retransmissions that may pass the congestion window: what was sent before fills it still
   std::optional<Instant> in_doubt_before;  // a timeout fired then: what was sent before is resent once the peer is
                                            // heard to have got something sent after
@@ -214,6 +215,7 @@ struct Requester::Impl {
   Outcome handle_rnr(std::uint8_t syndrome, Sequence at, Instant now);
   Outcome handle_fatal_nak(std::uint8_t syndrome, Sequence at, Instant now);
   void note_progress(Instant now);
+  void end_stall(Instant now);
   void sample_rtt(Duration measured, Instant now);
 
   // --- handle_feedback.cc ---

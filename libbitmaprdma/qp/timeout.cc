@@ -20,7 +20,8 @@ using bitmap::EntryState;
 constexpr std::int64_t kStallRtts = 4;
 constexpr Duration kFirstTimeout = 5_ms, kFirstProbe = 2_ms;
 constexpr std::uint64_t kBridgeBurstMax = 48 * 1024;
-constexpr Duration kTimeoutMax = 1_s;  // where the attribute says "never"
+constexpr Duration kLongStall = 100_ms;  // longer than a busy machine keeps a process waiting; an operator is told
+constexpr Duration kTimeoutMax = 1_s;    // where the attribute says "never"
 // The standard lets a local ACK timeout last up to four times its value (IBTA 9.7.6.1.3). For giving a peer up we take
 // all of it: a process on a busy machine may well not run for half a second, and is not dead.
 constexpr std::int64_t kTimeoutSlack = 4;
@@ -141,6 +142,7 @@ Outcome Requester::handle_timeout(Instant now) {
 
   if (const auto dead = me.death(); dead && now >= *dead && me.may_be_dead()) {
     me.env.count(Counter::kRetryExceeded);
+    me.env.note(now, me.id.qpn, trace::EventType::kRetryExceeded, me.window.base().value());
     return me.fail(me.queue.head(), CompletionStatus::kRetryExceeded, now);
   }
   if (const auto due = me.retransmit_deadline(); due && now >= *due) {
@@ -175,7 +177,12 @@ void Requester::Impl::fire_retransmit_timeout(Instant now) {
   patience.timeout_from = patience.activity = now;
   ++patience.timeouts;
   if (paths) paths->forget_silence();  // all are silent: that says nothing of any
-  if (trial) widen_trial();            // what would have done so may have been lost
+  if (!patience.stalled && now - patience.progress >= kLongStall) {
+    patience.stalled = true;
+    env.count(Counter::kStallsBegun);
+    env.note(now, id.qpn, trace::EventType::kStallBegun, window.base().value());
+  }
+  if (trial) widen_trial();  // what would have done so may have been lost
   if (!id.bitmap_agreed) {
     request_resend_range(base, next_sequence(), Counter::kRetransmittedTimeout, now);
     return;

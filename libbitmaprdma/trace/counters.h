@@ -100,7 +100,15 @@ namespace brdma {
   X(kStrayPackets, stray_pkts)           /* packets of another slot's queue pairs */                                \
   X(kSendBlocked, send_blocked)          /* batches that the system could not take at once */                       \
   X(kPeerUnreachable, peer_unreachable)  /* ICMP errors of earlier packets, told when sending; nothing is lost */   \
-  X(kSendFailed, send_failed_pkts)       /* packets that the system refused: no route, too long, ... */
+  X(kQpsCreated, qps_created)                                                                                       \
+  X(kQpsDestroyed, qps_destroyed)                                                                                   \
+  X(kQpsRefused, qps_refused)               /* queue pairs beyond recovery.qps_max or device_state_bytes_max */     \
+  X(kStallsBegun, stalls_begun)             /* nothing acknowledged for 100 ms and a timeout */                     \
+  X(kStallsEnded, stalls_ended)             /* as many as begun: no queue pair stands still */                      \
+  X(kEventsRecorded, events_recorded)       /* trace/journal.h */                                                   \
+  X(kEventsSuppressed, events_suppressed)   /* too many in a short time */                                          \
+  X(kEventsOverwritten, events_overwritten) /* before brdmad had read them */                                       \
+  X(kSendFailed, send_failed_pkts)          /* packets that the system refused: no route, too long, ... */
 
 enum class Counter : std::uint8_t {
 #define BRDMA_X(name, text) name,

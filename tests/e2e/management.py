@@ -7,6 +7,7 @@ import argparse
 import contextlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -56,21 +57,25 @@ class Lab:
             answer = self.ask_json(host, *words)
             if until(answer):
                 return answer
-            assert time.monotonic() < end, f"{what}: {answer}"
+            assert time.monotonic() < end, f"{what}: {str(answer)[:2000]}"
             time.sleep(0.05)
+
+    def connect(self, *command):
+        """The client, until it stays: the server opens its device before it listens."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            client = self.start("h2", *command, "10.77.0.1")
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                client.wait(timeout=2)
+            if client.poll() is None:
+                return
+            assert time.monotonic() < deadline, client.stdout.read()
 
     def traffic(self):
         """ib_write_bw that runs until the lab is down; both ends are in bitmap mode when this returns."""
         self.start("h1", "ib_write_bw", "-D", "50", "-s", "16384")
         self.wait_for("server", "h1", "resource", "show", "ctx", until=lambda rows: len(rows) == 1)
-        deadline = time.monotonic() + PATIENCE
-        while True:  # it opens its device before it listens
-            client = self.start("h2", "ib_write_bw", "-D", "50", "-s", "16384", "10.77.0.1")
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                client.wait(timeout=2)
-            if client.poll() is None:
-                break
-            assert time.monotonic() < deadline, client.stdout.read()
+        self.connect("ib_write_bw", "-D", "50", "-s", "16384")
         for host in ("h1", "h2"):
             self.wait_for("traffic", host, "resource", "show", "qp", until=lambda rows: rows and rows[0]["mode"] == "bitmap")
 
@@ -160,10 +165,92 @@ def a_stopped_program_holds_nobody_up(lab):
     lab.wait_for("both again", "h1", "recovery", "show", "dev", "brdma_eth0", until=lambda rows: len(rows) == 2)
 
 
+def events_are_told(lab):
+    lab.traffic()
+    rows = lab.wait_for("losses", "h1", "event", until=lambda rows: {"bitmap_agreed", "gap_promoted", "ffm_sent", "qp_state"} <= {r["type"] for r in rows})
+    qpn = only(lab.ask_json("h1", "resource", "show", "qp"))["lqpn"]
+    times = [r["time_unix_ns"] for r in rows]
+    assert all(abs(t / 1e9 - time.time()) < 600 for t in times), times
+    numbers = [r["number"] for r in rows]
+    assert numbers == sorted(set(numbers)), numbers
+    agreed = only([r for r in rows if r["type"] == "bitmap_agreed"])
+    assert agreed["lqpn"] == qpn and agreed["peer_window"] == 4096 and agreed["comm"] == "ib_write_bw", agreed
+    promoted = next(r for r in rows if r["type"] == "gap_promoted")
+    assert promoted["length"] >= 1 and promoted["cause"] in ("depth", "age", "stall", "same_path", "path"), promoted
+    assert {r["to"] for r in rows if r["type"] == "qp_state"} >= {"INIT", "RTR"}, rows
+    assert {r["type"] for r in lab.ask_json("h1", "event", "ffm_sent", "since", "1h")} == {"ffm_sent"}
+    assert lab.ask_json("h1", "event", "retry_exceeded") == []
+    lab.wait_for("the other side", "h2", "event", "ffm_received", until=lambda rows: len(rows) > 0)
+    lab.ask("h1", "event", "nonsense", code=2)
+
+    # Following: what comes is pushed.
+    follower = subprocess.Popen(lab.on("h1", lab.brdma, "-j", "event", "-f", "settings_changed"), stdout=subprocess.PIPE, text=True)
+    lab.programs.append(follower)
+    got = []
+    while not got:  # it follows from some moment on
+        lab.ask("h1", "recovery", "set", "qp", str(qpn), "depth_max", "20")
+        ready, _, _ = select.select([follower.stdout], [], [], 1)
+        if ready:
+            got.append(json.loads(follower.stdout.readline()))
+    assert got[0]["type"] == "settings_changed" and got[0]["lqpn"] == qpn, got
+    counters = only(lab.ask_json("h1", "statistic", "show"))
+    assert counters["events_recorded"] > 0 and counters["events_overwritten"] >= 0, counters
+
+
+def alarms_are_raised_and_cleared(lab):
+    lab.traffic()
+    lab.ask("h2", "alarm", "set", "stall_seconds", "9999999", code=2)
+    lab.ask("h2", "alarm", "set", "depth_max", "1", code=2)
+    lab.ask("h2", "alarm", "set", "retransmission_percent", "2")
+    rows = lab.wait_for("an alarm", "h2", "alarm", until=lambda rows: any(r["raised"] for r in rows))
+    raised = only([r for r in rows if r["raised"]])
+    assert raised["alarm"] == "retransmissions" and raised["threshold"] == 2 and raised["comm"] == "ib_write_bw", rows
+    told = only(lab.ask_json("h2", "event", "alarm_raised"))
+    assert told["alarm"] == "retransmissions" and told["value"] > 2, told
+    lab.ask("h2", "alarm", "set", "retransmission_percent", "90")
+    lab.wait_for("its end", "h2", "event", "alarm_cleared", until=lambda rows: len(rows) == 1)
+    assert not any(r["raised"] for r in lab.ask_json("h2", "alarm"))
+
+
+def limits_are_enforced_and_named(lab):
+    lab.start("h1", "ib_write_bw", "-D", "50", "-q", "8")
+    lab.wait_for("server", "h1", "resource", "show", "ctx", until=lambda rows: len(rows) == 1)
+    lab.ask("h1", "recovery", "set", "dev", "brdma_eth0", "qps_max", "4")
+    client = lab.start("h2", "ib_write_bw", "-D", "50", "-q", "8", "10.77.0.1")
+    refused = lab.wait_for("a refusal", "h1", "event", "limit_reached", until=lambda rows: len(rows) > 0)[0]
+    assert refused["limit"] == "recovery.qps_max" and refused["value"] == 4, refused
+    server = lab.programs[0]
+    server.wait(timeout=PATIENCE)  # ibv_create_qp failed: it says so and ends
+    assert server.returncode != 0 and "QP" in server.stdout.read()
+    assert only(lab.ask_json("h1", "statistic", "show"))["qps_refused"] >= 1
+    client.send_signal(signal.SIGTERM)
+    # With the limit raised the same runs.
+    lab.ask("h1", "recovery", "set", "dev", "brdma_eth0", "qps_max", "8")
+    lab.start("h1", "ib_write_bw", "-D", "50", "-q", "8")
+    lab.wait_for("server", "h1", "resource", "show", "ctx", until=lambda rows: len(rows) == 1)
+    lab.connect("ib_write_bw", "-D", "50", "-q", "8")
+    lab.wait_for("eight", "h1", "resource", "show", "qp", until=lambda rows: len(rows) == 8)
+
+
+def capabilities_are_told(lab):
+    device = only(lab.ask_json("h1", "dev", "show", "-d"))["capabilities"]
+    assert "bitmap" in device["modes"] and "gobackn" in device["modes"], device
+    assert device["window_max"] == 1 << 20 and device["qps_max"] == 32768 and device["wire_version"] == 1, device
+    rows = lab.ask_json("h1", "recovery", "show", "capabilities")
+    depth = only([r for r in rows if r["key"] == "recovery.depth_max"])
+    assert (depth["default"], depth["min"], depth["max"], depth["applies"]) == (8, 0, 1 << 20, "now"), depth
+    mode = only([r for r in rows if r["key"] == "recovery.mode"])
+    assert mode["words"] == device["modes"] and mode["applies"] == "new queue pairs", mode
+
+
 # Case and its network.
 CASES = {
     settings_reach_running_programs: ["--loss", "1%", "--seed", "21"],
     mistakes_are_told: [],
+    capabilities_are_told: [],
+    events_are_told: ["--loss", "1%", "--seed", "23"],
+    alarms_are_raised_and_cleared: ["--loss", "8%", "--seed", "24"],
+    limits_are_enforced_and_named: [],
     objects_are_listed: ["--loss", "1%", "--reorder", "2%,4", "--seed", "22"],
     a_stopped_program_holds_nobody_up: [],
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bitmaprdma/context.h"
+#include "capabilities.h"
 #include "io/daemon_client.h"
 #include "io/netdev.h"
 #include "objects.h"
@@ -133,7 +134,10 @@ int dev_object(Invocation& invocation) {
                           {"fw", BRDMA_VERSION},
                           {"node_guid", guid_text(device.guid)},
                           {"sys_image_guid", guid_text(device.guid)}});
-    if (invocation.style.details > 0) record.fields["gids"] = address_list(device);
+    if (invocation.style.details > 0) {
+      record.fields["gids"] = address_list(device);
+      record.fields["capabilities"] = device_capabilities();
+    }
     records.push_back(std::move(record));
   }
   print_records(records, invocation.style);

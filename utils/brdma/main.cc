@@ -30,6 +30,8 @@ constexpr std::array kObjects{
     Object{"statistic", statistic_object, "counters; -d: of each process too; statistic show qp: of each queue pair"},
     Object{"recovery", recovery_object,
            "how losses are found and repaired: recovery show, recovery set [dev DEV] [qp N] KEY VALUE"},
+    Object{"event", event_object, "what happened: event [-f] [dev DEV] [qp N] [since 10s] [TYPE...]; -f: and goes on"},
+    Object{"alarm", alarm_object, "thresholds and what exceeds them: alarm show, alarm set KEY VALUE"},
     Object{"run", run_object, "run a program with the devices in sight: run -- PROGRAM ARGS"},
     Object{"env", env_object, "the same for a shell: eval \"$(brdma env)\""},
     Object{"lab", lab_object, "hosts on this machine and a network that loses packets: lab help"},

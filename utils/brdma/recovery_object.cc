@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bitmaprdma/context.h"
+#include "capabilities.h"
 #include "control/definitions.h"
 #include "management.h"
 #include "settings_report.h"
@@ -17,7 +18,8 @@ namespace brdma {
 namespace {
 
 constexpr const char* kUsage =
-    "expected: brdma recovery [show [dev DEV] [qp QPN]], or brdma recovery set [dev DEV] [qp QPN] KEY VALUE ...";
+    "expected: brdma recovery [show [dev DEV] [qp QPN]], show capabilities, or brdma recovery set [dev DEV] [qp QPN] "
+    "KEY VALUE ...";
 
 // In text the settings stand in the line, in JSON in an object of their own.
 void put_settings(Record& record, const char* name, const Json& settings, const OutputStyle& style) {
@@ -138,6 +140,16 @@ int recovery_object(Invocation& invocation) {
   if (command >= 0 && !words.empty()) words.take();
   Target target;
   bool running = false;
+  if (!words.empty() && words.peek().size() > 2 && std::string_view{"capabilities"}.starts_with(words.peek())) {
+    words.take();
+    while (!words.empty() && take_style_option(words, invocation.style)) {
+    }
+    if (!words.empty()) throw UsageError(kUsage);
+    std::vector<Record> records;
+    for (const Json& row : recovery_capabilities()) records.push_back({"", row});
+    print_records(records, invocation.style);
+    return 0;
+  }
   while (!words.empty()) {
     if (take_style_option(words, invocation.style)) continue;
     if (!take_target(words, target)) throw UsageError(kUsage);

@@ -45,6 +45,10 @@ class LeaseBook {
     return set_device_settings(state_, device, text);
   }
   [[nodiscard]] Statistics statistics(std::uint32_t slot) const { return pages_[slot].read(); }
+  [[nodiscard]] io::Gauges gauges(std::uint32_t slot) const { return pages_[slot].gauges(); }
+  std::uint64_t take_events(std::uint32_t slot, std::vector<trace::EventRecord>& records) {
+    return pages_[slot].take_events(records);
+  }
 
  private:
   bool answer(std::uint32_t slot, int connection);

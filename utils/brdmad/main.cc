@@ -94,6 +94,7 @@ int run(int argc, char** argv) {
   Options options;
   const control::LoadedSettings loaded = control::load_settings();
   options.idle_seconds = loaded.settings.idle_seconds;
+  options.alarms = loaded.settings.alarms;
   CLI::App app{kDescription, "brdmad"};
   app.footer(kFooter);
   app.set_version_flag("-V,--version", std::string("brdmad ") + BRDMA_VERSION);

@@ -216,12 +216,14 @@ bool begin_management(SessionHost& host, std::uint32_t asker_uid, std::string_vi
     question.qp = qp->get<std::uint32_t>();
   }
   if (const auto settings = request.find("settings"); settings != request.end()) question.settings = *settings;
-  if (question_of(question).is_null()) return false;
+  const bool of_watch = question.query == "events" || question.query.starts_with("alarm");
+  if (question_of(question).is_null() && !of_watch) return false;
   const auto refuse = [&done](const ContextError& reason) { done(line_of(error_json(reason))); };
   if (!may_use(host.options(), asker_uid) && asker_uid != 0) {
     refuse(not_for_you());
     return true;
   }
+  if (of_watch) return host.watch().answer(request, may_change(asker_uid, ::geteuid()), std::move(done));
   if (question.query == "recovery_set") {
     if (const auto wrong = keep_change(host, asker_uid, question)) {
       refuse(*wrong);

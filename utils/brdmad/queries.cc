@@ -101,7 +101,7 @@ Json answer(const QueryContext& context, const Json& request, bool& shut_down) {
   if (query == "statistics") return statistics(context);
   return error_json({EINVAL,
                      "no such query; there are: version config leases statistics recovery recovery_set resource "
-                     "queue_pair_statistics shutdown"});
+                     "queue_pair_statistics events alarms alarm_set shutdown"});
 }
 
 }  // namespace

@@ -51,6 +51,7 @@ void Session::begin_lease(std::uint32_t slot) {
     const auto self = weak.lock();
     return self != nullptr && !self->ended_ && send_line(self->socket_.native_handle(), text);
   });
+  host_.watch().lease_begun();
   watch_lease();
 }
 
@@ -148,6 +149,7 @@ void Session::end() {
   first_request_.cancel();
   if (link_) {
     link_->end();
+    host_.watch().lease_ending(link_->slot());
     host_.book().end(link_->slot());
   }
   ErrorCode ignored;

@@ -12,6 +12,7 @@
 #include "lease_book.h"
 #include "lease_link.h"
 #include "options.h"
+#include "watch.h"
 
 namespace brdma::daemon {
 
@@ -27,6 +28,7 @@ struct SessionHost {
   virtual void session_ended(Session* session) = 0;  // may destroy it once its handlers are done
   virtual void shut_down() = 0;
   virtual asio::io_context& context() = 0;
+  virtual Watch& watch() = 0;
   virtual std::shared_ptr<LeaseLink> link(std::uint32_t slot) = 0;  // null: nobody has that slot
 };
 

@@ -33,15 +33,15 @@ StatisticsMapping StatisticsMapping::create() {
 
 StatisticsMapping StatisticsMapping::adopt(io::FileDescriptor fd) {
   StatisticsMapping result;
-  void* memory = ::mmap(nullptr, sizeof(io::StatisticsPage), PROT_READ, MAP_SHARED, fd.get(), 0);
+  void* memory = ::mmap(nullptr, sizeof(io::StatisticsPage), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (memory == MAP_FAILED) return result;
-  result.page_ = static_cast<const io::StatisticsPage*>(memory);
+  result.page_ = static_cast<io::StatisticsPage*>(memory);
   result.fd_ = std::move(fd);
   return result;
 }
 
 StatisticsMapping::~StatisticsMapping() {
-  if (page_ != nullptr) ::munmap(const_cast<io::StatisticsPage*>(page_), sizeof(io::StatisticsPage));
+  if (page_ != nullptr) ::munmap(page_, sizeof(io::StatisticsPage));
 }
 
 StatisticsMapping::StatisticsMapping(StatisticsMapping&& other) noexcept
@@ -54,5 +54,20 @@ StatisticsMapping& StatisticsMapping::operator=(StatisticsMapping&& other) noexc
 }
 
 Statistics StatisticsMapping::read() const { return valid() ? control::snapshot(page_->statistics) : Statistics{}; }
+
+io::Gauges StatisticsMapping::gauges() const {
+  if (!valid()) return {};
+  const auto get = [](const std::uint64_t& word) { return __atomic_load_n(&word, __ATOMIC_RELAXED); };
+  const io::Gauges& live = page_->gauges;
+  return {get(live.queue_pairs), get(live.queue_pairs_max), get(live.state_bytes), get(live.state_bytes_max)};
+}
+
+std::uint64_t StatisticsMapping::take_events(std::vector<trace::EventRecord>& records) {
+  if (!valid()) return 0;
+  std::uint64_t read = __atomic_load_n(&page_->events.read, __ATOMIC_RELAXED);
+  const std::uint64_t missing = trace::read_events(page_->events, read, records);
+  __atomic_store_n(&page_->events.read, read, __ATOMIC_RELAXED);
+  return missing;
+}
 
 }  // namespace brdma::daemon

@@ -1,5 +1,9 @@
-// brdmad/statistics_page.h - the memory in which a client counts, mapped to read.
+// brdmad/statistics_page.h - the memory in which a client counts and writes down events, mapped to read; written is
+// only how far its events were read.
 #pragma once
+
+#include <cstdint>
+#include <vector>
 
 #include "io/file_descriptor.h"
 #include "io/lease_protocol.h"
@@ -20,10 +24,13 @@ class StatisticsMapping {
   [[nodiscard]] bool valid() const { return page_ != nullptr; }
   [[nodiscard]] int fd() const { return fd_.get(); }
   [[nodiscard]] Statistics read() const;
+  [[nodiscard]] io::Gauges gauges() const;
+  // Takes the events that nobody has taken yet; how many were overwritten before.
+  std::uint64_t take_events(std::vector<trace::EventRecord>& records);
 
  private:
   io::FileDescriptor fd_;
-  const io::StatisticsPage* page_ = nullptr;
+  io::StatisticsPage* page_ = nullptr;
 };
 
 }  // namespace brdma::daemon

@@ -30,6 +30,7 @@ class Worker final : public SessionHost {
   explicit Worker(WorkerInheritance inheritance)
       : inheritance_(inheritance),
         book_(inheritance.state, inheritance.group, inheritance.channel),
+        watch_(context_, book_, inheritance.options.alarms),
         acceptor_(context_, stream_protocol(), inheritance.listener),
         management_{asio::posix::stream_descriptor(context_, inheritance.group.sockets[0].get()),
                     asio::posix::stream_descriptor(context_, inheritance.group.sockets[1].get())},
@@ -45,6 +46,7 @@ class Worker final : public SessionHost {
   void session_ended(Session* session) override;
   void shut_down() override;
   asio::io_context& context() override { return context_; }
+  Watch& watch() override { return watch_; }
   std::shared_ptr<LeaseLink> link(std::uint32_t slot) override;
 
   std::shared_ptr<Session> add_session(stream_protocol::socket socket);
@@ -55,6 +57,7 @@ class Worker final : public SessionHost {
   WorkerInheritance inheritance_;
   LeaseBook book_;
   asio::io_context context_{1};
+  Watch watch_;
   stream_protocol::acceptor acceptor_;
   std::array<asio::posix::stream_descriptor, 2> management_;  // QP 0 and QP 1
   asio::steady_timer idle_, pause_;

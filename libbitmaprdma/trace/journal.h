@@ -1,0 +1,94 @@
+// trace/journal.h - rare events with their times, in a ring of memory that the daemon reads (brdma event): what an
+// operator wants to know of afterwards. Unlike a Sink it is always on, so nothing that happens a packet belongs here.
+// Kinds that come with losses are limited to kFrequentMax in kFrequentPeriod; those beyond are counted
+// (events_suppressed), and so are those that took the place of one that nobody had read (events_overwritten).
+//
+// One writer, the engine's thread. Readers copy and look again: each record carries its number, which is 0 while it is
+// being written. `read`: how far the daemon has read, written by it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/units.h"
+#include "trace/counters.h"
+
+namespace brdma::trace {
+
+// X(enumerator, name, names of its values, "" for none; comes with losses)
+#define BRDMA_EVENT_TYPES(X)                                     \
+  X(kQpState, qp_state, "from", "to", "", false)                 \
+  X(kBitmapAgreed, bitmap_agreed, "peer_window", "", "", false)  \
+  X(kGapPromoted, gap_promoted, "psn", "length", "cause", true)  \
+  X(kMisjudgement, misjudgement, "psn", "", "", true)            \
+  X(kFfmSent, ffm_sent, "psn", "gaps", "repeat", true)           \
+  X(kFfmReceived, ffm_received, "psn", "gaps", "", true)         \
+  X(kStallBegun, stall_begun, "psn", "", "", false)              \
+  X(kStallEnded, stall_ended, "psn", "", "", false)              \
+  X(kRetryExceeded, retry_exceeded, "psn", "", "", false)        \
+  X(kRnrRetryExceeded, rnr_retry_exceeded, "psn", "", "", false) \
+  X(kLimitReached, limit_reached, "limit", "value", "", false)   \
+  X(kSettingsChanged, settings_changed, "qp", "", "", false)
+
+enum class EventType : std::uint32_t {
+#define BRDMA_X(name, text, a, b, c, frequent) name,
+  BRDMA_EVENT_TYPES(BRDMA_X)
+#undef BRDMA_X
+};
+
+struct EventTypeInfo {
+  std::string_view name;
+  std::array<std::string_view, 3> values;
+  bool frequent;
+};
+inline constexpr EventTypeInfo kEventTypes[] = {
+#define BRDMA_X(name, text, a, b, c, frequent) {#text, {a, b, c}, frequent},
+    BRDMA_EVENT_TYPES(BRDMA_X)
+#undef BRDMA_X
+};
+inline constexpr std::size_t kEventTypeCount = sizeof(kEventTypes) / sizeof(kEventTypes[0]);
+
+// Of kLimitReached.
+enum class Limit : std::uint64_t { kQueuePairs, kDeviceState };
+
+struct EventRecord {
+  std::uint64_t number = 0;  // from 1 on; 0: being written
+  std::int64_t when_ns = 0;  // of the engine's clock
+  std::uint32_t qpn = 0;     // 0: of no queue pair
+  EventType type{};
+  std::array<std::uint64_t, 3> values{};
+};
+
+struct EventRing {
+  static constexpr std::size_t kRecords = 512;
+  std::uint64_t head = 0;  // number of the newest record
+  std::uint64_t read = 0;
+  std::array<EventRecord, kRecords> records{};
+};
+
+class Journal {
+ public:
+  static constexpr unsigned kFrequentMax = 64;
+  static constexpr Duration kFrequentPeriod = 100_ms;
+
+  // Both outlive it. The ring may be one that somebody reads.
+  Journal(EventRing& ring, Statistics& statistics) : ring_(ring), statistics_(statistics) {}
+  void record(Instant when, std::uint32_t qpn, EventType type, std::array<std::uint64_t, 3> values);
+
+ private:
+  [[nodiscard]] bool admits(Instant when);
+
+  EventRing& ring_;
+  Statistics& statistics_;
+  Instant period_end_;
+  unsigned in_period_ = 0;
+};
+
+// Copies the records behind number `read` and moves it on. Answers how many are missing: overwritten before they were
+// read. The ring may be another process's, and say anything.
+std::uint64_t read_events(const EventRing& ring, std::uint64_t& read, std::vector<EventRecord>& out);
+
+}  // namespace brdma::trace

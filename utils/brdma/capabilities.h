@@ -1,0 +1,15 @@
+// capabilities.h - what this version can do: known without asking anybody.
+#pragma once
+
+#include <vector>
+
+#include "output.h"
+
+namespace brdma {
+
+// modes, versions, largest values: {"modes":[...],"wire_version":1,...}
+[[nodiscard]] Json device_capabilities();
+// One object a recovery setting: key, default, min and max or words, and what a change at run time reaches.
+[[nodiscard]] std::vector<Json> recovery_capabilities();
+
+}  // namespace brdma

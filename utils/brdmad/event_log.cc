@@ -1,0 +1,91 @@
+#include "event_log.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <ctime>
+#include <iterator>
+#include <string>
+#include <string_view>
+
+#include "recovery/gap_judge.h"
+
+namespace brdma::daemon {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::array<std::string_view, 7> kStates{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+constexpr std::array<std::string_view, 2> kLimits{"recovery.qps_max", "recovery.device_state_bytes_max"};
+
+std::int64_t unix_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// The engines' clock is CLOCK_MONOTONIC, one for the machine.
+std::int64_t monotonic_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+template <std::size_t N>
+Json named(const std::array<std::string_view, N>& names, std::uint64_t value) {
+  return value < N ? Json(names[value]) : Json(value);
+}
+
+// A value as people read it. Numbers of another process: any may come.
+Json value_json(trace::EventType type, std::size_t place, std::uint64_t value) {
+  if (type == trace::EventType::kQpState) return named(kStates, value);
+  if (type == trace::EventType::kLimitReached && place == 0) return named(kLimits, value);
+  if (type == trace::EventType::kGapPromoted && place == 2 && value >= 1 && value <= 5) {
+    return recovery::name(static_cast<recovery::LossCause>(value));
+  }
+  return value;
+}
+
+}  // namespace
+
+void EventLog::add(const SlotRecord& lease, const std::vector<trace::EventRecord>& records, std::uint64_t missing) {
+  const std::int64_t offset = unix_ns() - monotonic_ns();
+  if (missing > 0) push(lease, unix_ns(), {{"type", "events_lost"}, {"count", missing}});
+  for (const trace::EventRecord& record : records) {
+    const auto& info = trace::kEventTypes[static_cast<std::size_t>(record.type)];
+    Json event = {{"type", info.name}};
+    if (record.qpn != 0) event["lqpn"] = record.qpn;
+    for (std::size_t i = 0; i < info.values.size(); ++i) {
+      if (!info.values[i].empty()) event[std::string(info.values[i])] = value_json(record.type, i, record.values[i]);
+    }
+    push(lease, record.when_ns + offset, event, info.frequent);
+  }
+}
+
+void EventLog::add(const SlotRecord& lease, const Json& event) { push(lease, unix_ns(), event); }
+
+void EventLog::push(const SlotRecord& lease, std::int64_t when, const Json& event, bool frequent) {
+  Json entry = {{"number", ++last_},
+                {"time_unix_ns", when},
+                {"ifname", std::string(io::get_text(lease.device))},
+                {"pid", lease.pid},
+                {"comm", std::string(io::get_text(lease.program))}};
+  entry.update(event);
+  std::deque<Json>& list = events_[frequent ? 1 : 0];
+  list.push_back(std::move(entry));
+  if (list.size() > kEventsMax) list.pop_front();
+}
+
+Json EventLog::after(std::uint64_t after) const {
+  if (after > last_) after = 0;  // of a daemon before us
+  const auto number = [](const Json& event) { return event.at("number").get<std::uint64_t>(); };
+  const auto first_behind = [&](const std::deque<Json>& list) {
+    return std::partition_point(list.begin(), list.end(), [&](const Json& event) { return number(event) <= after; });
+  };
+  std::vector<Json> list;
+  std::merge(first_behind(events_[0]), events_[0].end(), first_behind(events_[1]), events_[1].end(),
+             std::back_inserter(list), [&](const Json& a, const Json& b) { return number(a) < number(b); });
+  const std::uint64_t missing = last_ - after - list.size();
+  return {{"events", std::move(list)}, {"newest", last_}, {"missing", missing}};
+}
+
+}  // namespace brdma::daemon

@@ -1,0 +1,38 @@
+// brdmad/event_log.h - what happened in the programs of this namespace, newest last: read from the rings in their
+// statistics pages (trace/journal.h), and the daemon's own alarms. Bounded; the oldest give way, and are counted. Kinds
+// that come with losses have a list of their own, or they would push out what an operator looks for.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "shared_state.h"
+#include "trace/journal.h"
+
+namespace brdma::daemon {
+
+class EventLog {
+ public:
+  using Json = nlohmann::ordered_json;
+  static constexpr std::size_t kEventsMax = 2048;  // of each list
+
+  // Events of a lease, and how many more it had that nobody could read any more.
+  void add(const SlotRecord& lease, const std::vector<trace::EventRecord>& records, std::uint64_t missing);
+  // One of the daemon's about a lease: "type" and what belongs to it.
+  void add(const SlotRecord& lease, const Json& event);
+
+  [[nodiscard]] std::uint64_t newest() const { return last_; }
+  // Those with a number above `after`: {"events":[...],"newest":N,"missing":M}. `missing`: no longer here.
+  [[nodiscard]] Json after(std::uint64_t after) const;
+
+ private:
+  void push(const SlotRecord& lease, std::int64_t unix_ns, const Json& event, bool frequent = false);
+
+  std::uint64_t last_ = 0;
+  std::array<std::deque<Json>, 2> events_;  // [frequent], each in the order of numbers
+};
+
+}  // namespace brdma::daemon

@@ -95,6 +95,17 @@ ReceiveWindow::Hole ReceiveWindow::next_hole(Psn from) const {
   return {start, bits_.find_set(start, count - offset)};
 }
 
+ReceiveWindow::Hole ReceiveWindow::next_run(Psn from) const {
+  if (distance(from, base_) < 0) from = base_;
+  const std::int32_t left = distance(highest_, from) + 1;
+  if (left <= 0) return {};
+  const auto count = static_cast<std::uint32_t>(left);
+  const std::uint32_t offset = bits_.find_set(from, count);
+  if (offset == count) return {};
+  const Psn start = from + offset;
+  return {start, bits_.find_unset(start, count - offset)};
+}
+
 void ReceiveWindow::export_bits(std::uint32_t count, std::byte* out) const {
   const std::uint32_t meaningful = std::min(count, held());
   for (std::uint32_t offset = 0; offset < count; offset += 32, out += 4) {

@@ -59,6 +59,8 @@ class ReceiveWindow {
     std::uint32_t length = 0;
   };
   [[nodiscard]] Hole next_hole(Psn from) const;
+  // Likewise the next run of set bits.
+  [[nodiscard]] Hole next_run(Psn from) const;
   // Bits base .. base + count - 1 as big-endian 32-bit words, lowest PSN first in the most significant bit
   // (wire::BitmapAck::bits). `out` holds ceil(count / 32) * 4 bytes; bits from `count` on are 0.
   void export_bits(std::uint32_t count, std::byte* out) const;

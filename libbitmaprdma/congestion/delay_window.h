@@ -42,7 +42,7 @@ namespace brdma::congestion {
 struct DelayWindowConfig {
   std::uint64_t initial_bytes = 64 * 1024;
   std::uint64_t min_bytes = 16 * 1024;
-  std::uint64_t max_bytes = 16u << 20;
+  std::uint64_t max_bytes = 1u << 30;  // 100 Gbit/s over 80 ms
   Duration target_queueing = 100_us;
   std::uint64_t silence_bytes_max = 64 * 1024;
   Duration silence_max = 2_ms;

@@ -126,12 +126,17 @@ bool Responder::Impl::send_acknowledgement(TransmitBatch& batch, const wire::Aet
     batch.add(packet, {}, 0);
   } else {
     std::array<std::byte, wire::kAckBitsMax / 8> bits;
+    std::array<std::byte, wire::kAckRangesMax * wire::kAckRangeSize> ranges;
     // The base itself may lie here, unexecuted because it was refused: by definition it has not arrived.
     const bool only_base = window.highest() == base();
     const auto known = only_base ? 0 : static_cast<std::uint32_t>(distance(window.highest(), base()) + 1);
-    const std::uint32_t bit_count = std::min({known, std::uint32_t{wire::kAckBitsMax}, mtu * 8});
+    // What the bits cannot tell of ranges do: half of the room for each.
+    const bool more = known > std::min(std::uint32_t{wire::kAckBitsMax}, mtu * 8) && identity.peer_reads_ranges;
+    const std::uint32_t bit_count = std::min({known, std::uint32_t{wire::kAckBitsMax}, more ? mtu * 4 : mtu * 8});
     const std::size_t bits_size = (bit_count + 31) / 32 * 4;
-    const std::size_t body_size = wire::kBitmapAckSize + bits_size;
+    const std::uint32_t range_count = more ? list_ranges(base() + bit_count, ranges.data()) : 0;
+    const std::size_t ranges_size = range_count * wire::kAckRangeSize;
+    const std::size_t body_size = wire::kBitmapAckSize + bits_size + ranges_size;
     if (!batch.fits(wire::kBthSize + body_size + wire::kIcrcSize, 0, true)) return false;
     window.export_bits(bit_count, bits.data());
     if (bit_count > 0) bits[0] &= std::byte{0x7F};
@@ -159,7 +164,14 @@ bool Responder::Impl::send_acknowledgement(TransmitBatch& batch, const wire::Aet
       body.operations_next = completed.next;
       body.operations_beyond = completed.beyond;
     }
-    std::byte bytes[wire::kBitmapAckSize + sizeof bits];
+    body.range_count = static_cast<std::uint16_t>(range_count);
+    body.ranges = ConstBytes{ranges.data(), ranges_size};
+    if (more) {
+      told_ranges(range_count);
+    } else {
+      ranges_told.begun = false;
+    }
+    std::byte bytes[wire::kBitmapAckSize + sizeof bits + sizeof ranges];
     const std::size_t emitted = wire::emit_bitmap_ack(body, bytes);
     wire::Bth bth;
     bth.opcode = static_cast<std::uint8_t>(wire::Control::kBitmapAck);

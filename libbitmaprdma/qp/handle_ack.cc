@@ -180,6 +180,8 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, Instant now) {
   me.acknowledge_requests_before(base, now);
   if (ack.bit_count > 0) me.acknowledge_bits(ack, base, now);
   if (ack.operations_valid && kind_of(ack.syndrome) == kKindAck) me.take_operations(ack, now);
+  if (ack.range_count > 0) [[unlikely]]
+    me.acknowledge_ranges(ack, base, now);
   if (me.selective) [[unlikely]]
     me.judge_sent(now);
 
@@ -249,6 +251,26 @@ void Requester::Impl::heed_judgement(Sequence from, Sequence to, Instant now) {
     if (message.answered() && message.request_received) continue;
     request_resend_range(at, at + 1, Counter::kRetransmittedAck, now);
   }
+}
+
+// What has arrived beyond the bits. Holes between ranges are the FFM's to repair: not all that has arrived is told.
+void Requester::Impl::acknowledge_ranges(const wire::BitmapAck& ack, Sequence from, Instant now) {
+  bool progress = false;
+  for (std::size_t i = 0; i < ack.range_count; ++i) {
+    const wire::AckRange range = ack.range(i);
+    const Sequence first = from + static_cast<Sequence>(distance(range.start, ack.base));
+    const Sequence end = std::min(first + range.length, next_sequence());
+    for (Sequence at = first; at < end; ++at) {
+      if (window.entry(psn_of(at)).state == EntryState::kAcked) continue;
+      Message& message = message_of(at);
+      if (message.answered()) {
+        request_is_received(message);
+      } else {
+        progress = acknowledge(at, message, now) || progress;
+      }
+    }
+  }
+  if (progress) note_progress(now);
 }
 
 // A retransmission that is missing although something sent much later has arrived was lost as well: nobody needs to

@@ -41,6 +41,7 @@ void QueuePair::handle_caps(const wire::Caps& caps, Instant now) {
   identity_.bitmap_agreed = true;
   identity_.peer_reads_piggybacks = (caps.capabilities & wire::kCapabilityPiggyback) != 0;
   identity_.peer_reads_operations = (caps.capabilities & wire::kCapabilityOperations) != 0;
+  identity_.peer_reads_ranges = (caps.capabilities & wire::kCapabilityRanges) != 0;
   identity_.peer_window = std::clamp(caps.window_packets, 1u, kPeerWindowMax);
   identity_.peer_credit = qp::PeerCredit{caps.credit_packets, caps.credit_bytes};
   identity_.sending_paths = std::min<std::uint32_t>(own_paths(), caps.paths);
@@ -63,7 +64,8 @@ bool QueuePair::poll_caps(qp::TransmitBatch& batch, Instant now) {
   wire::Caps caps;
   caps.reply = negotiation_.answer_due;
   caps.source_qpn = identity_.qpn;
-  caps.capabilities = wire::kCapabilityBitmap | wire::kCapabilityPiggyback | wire::kCapabilityOperations;
+  caps.capabilities =
+      wire::kCapabilityBitmap | wire::kCapabilityPiggyback | wire::kCapabilityOperations | wire::kCapabilityRanges;
   caps.version_min = caps.version_max = kVersion;
   caps.path_mtu_code = static_cast<std::uint8_t>(identity_.attributes.path_mtu);
   caps.paths = static_cast<std::uint8_t>(std::clamp(identity_.recovery->path_bitmaps, 1u, kPathsMax));

@@ -207,6 +207,7 @@ struct Requester::Impl {
   void request_is_received(Message& message);
   void acknowledge_requests_before(Sequence boundary, Instant now);
   void acknowledge_bits(const wire::BitmapAck& ack, Sequence from, Instant now);
+  void acknowledge_ranges(const wire::BitmapAck& ack, Sequence from, Instant now);
   void take_back(const wire::BitmapAck& ack, Sequence from, Instant now);
   void reopen(Sequence sequence, const Message& message, Instant now);
   void heed_judgement(Sequence from, Sequence to, Instant now);

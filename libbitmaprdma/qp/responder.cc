@@ -50,6 +50,7 @@ void Responder::Impl::reset_connection() {
   go_back = GoBack{};
   ack = Acknowledgement{};
   tolerance = recovery::Tolerance{tolerance_of(recovery())};
+  ranges_told = RangesTold{};
   watch = GapWatch{};
   ffm_serial = 0;
   gaps_promoted = 0;

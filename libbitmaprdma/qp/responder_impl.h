@@ -73,6 +73,13 @@ struct Responder::Impl {
     std::uint64_t echo = 0;
     Instant echo_arrival;
   };
+  // What acknowledgements have told of what lies beyond their bits.
+  struct RangesTold {
+    bool begun = false;
+    Psn last, before;  // the highest PSN when the last one left, and the one before that
+    Psn again;         // from here on the next one repeats what was told before
+    Psn again_next;    // and so far it will have
+  };
   // What time or the highest PSN changes next in the gap records; lets most packets pass without a look at them.
   struct GapWatch {
     std::optional<Instant> judge_at;   // earliest deadline of a waiting gap
@@ -183,6 +190,10 @@ struct Responder::Impl {
   [[nodiscard]] std::uint16_t judged() const;
   [[nodiscard]] bool acknowledgement_due(Instant now) const;
 
+  // tell_ranges.cc
+  [[nodiscard]] std::uint32_t list_ranges(Psn from, std::byte* out);
+  void told_ranges(std::uint32_t count);
+
   // serve_read.cc
   enum class Sending : std::uint8_t {
     kFull,   // does not fit into this batch
@@ -239,6 +250,7 @@ struct Responder::Impl {
   bool feedback_due = false;
   GoBack go_back;
   Acknowledgement ack;
+  RangesTold ranges_told;
   GapWatch watch;
   std::uint32_t ffm_serial = 0;
   std::uint16_t gaps_promoted = 0;

@@ -49,6 +49,13 @@ bool gap_possible(const FfmGap& gap, Psn base, Psn highest) {
          gap.length <= static_cast<std::uint32_t>(until_highest);
 }
 
+// Behind the bits, and up to the highest.
+bool range_possible(const AckRange& range, const BitmapAck& ack) {
+  if (distance(range.start, ack.base) < static_cast<std::int32_t>(ack.bit_count) || range.length == 0) return false;
+  const std::int32_t until_highest = distance(ack.highest, range.start) + 1;
+  return until_highest > 0 && range.length <= static_cast<std::uint32_t>(until_highest);
+}
+
 }  // namespace
 
 std::optional<Caps> parse_caps(ConstBytes body) {
@@ -95,10 +102,23 @@ std::optional<BitmapAck> parse_bitmap_ack(ConstBytes body, Psn bth_psn) {
   ack.operations_next = load_u8(p + 42);
   ack.operations_beyond = load_u8(p + 43);
   if (ack.bit_count > kAckBitsMax || !syndrome_exists(ack.syndrome)) return std::nullopt;
-  ack.bits = body.subspan(kBitmapAckSize);
-  if (ack.bits.size() != bitmap_bytes(ack.bit_count)) return std::nullopt;
+  const std::size_t bits_size = bitmap_bytes(ack.bit_count);
+  if (body.size() < kBitmapAckSize + bits_size) return std::nullopt;
+  const std::size_t ranges_size = body.size() - kBitmapAckSize - bits_size;
+  if (ranges_size % kAckRangeSize != 0 || ranges_size > kAckRangesMax * kAckRangeSize) return std::nullopt;
+  ack.range_count = static_cast<std::uint16_t>(ranges_size / kAckRangeSize);
+  ack.bits = body.subspan(kBitmapAckSize, bits_size);
+  ack.ranges = body.subspan(kBitmapAckSize + bits_size);
   if (!bits_possible(ack)) return std::nullopt;
+  for (std::size_t i = 0; i < ack.range_count; ++i) {
+    if (!range_possible(ack.range(i), ack)) return std::nullopt;
+  }
   return ack;
+}
+
+AckRange BitmapAck::range(std::size_t i) const {
+  const std::byte* p = ranges.subspan(i * kAckRangeSize, kAckRangeSize).data();
+  return AckRange{.start = Psn{load_be32(p)}, .length = load_be32(p + 4)};
 }
 
 FfmGap Ffm::gap(std::size_t i) const {
@@ -150,8 +170,9 @@ std::size_t emit_caps(const Caps& caps, std::byte* out) {
 }
 
 std::size_t emit_bitmap_ack(const BitmapAck& ack, std::byte* out) {
-  const std::size_t bitmap_size = bitmap_bytes(ack.bit_count);
+  const std::size_t bitmap_size = bitmap_bytes(ack.bit_count), ranges_size = ack.range_count * kAckRangeSize;
   BRDMA_CHECK(ack.bit_count <= kAckBitsMax && ack.bits.size() >= bitmap_size);
+  BRDMA_CHECK(ack.range_count <= kAckRangesMax && ack.ranges.size() >= ranges_size);
   const auto flags =
       static_cast<std::uint8_t>((ack.responses ? kFlagResponses : 0) | (ack.echo_valid ? kFlagEchoValid : 0) |
                                 (ack.operations_valid ? kFlagOperations : 0));
@@ -167,7 +188,8 @@ std::size_t emit_bitmap_ack(const BitmapAck& ack, std::byte* out) {
   store_u8(out + 42, ack.operations_next);
   store_u8(out + 43, ack.operations_beyond);
   if (bitmap_size != 0) std::memcpy(out + kBitmapAckSize, ack.bits.data(), bitmap_size);
-  return kBitmapAckSize + bitmap_size;
+  if (ranges_size != 0) std::memcpy(out + kBitmapAckSize + bitmap_size, ack.ranges.data(), ranges_size);
+  return kBitmapAckSize + bitmap_size + ranges_size;
 }
 
 std::size_t emit_ffm(const Ffm& ffm, std::byte* out) {
@@ -190,6 +212,11 @@ void emit_ffm_gap(FfmGap gap, std::byte* out) {
   const unsigned repeat = std::min(gap.repeat, kFfmGapRepeatMax);
   store_be32(out, byte_and_24(static_cast<std::uint8_t>(repeat << 4 | (gap.cause & 0x0Fu)), gap.start.value()));
   store_be32(out + 4, gap.length);
+}
+
+void emit_ack_range(AckRange range, std::byte* out) {
+  store_be32(out, range.start.value());
+  store_be32(out + 4, range.length);
 }
 
 }  // namespace brdma::wire

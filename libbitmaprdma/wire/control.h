@@ -17,7 +17,8 @@ namespace brdma::wire {
 struct Caps {
   bool reply = false;
   std::uint32_t source_qpn = 0;
-  std::uint32_t capabilities = 0;  // bit 0: bitmap mode, 1: reads piggybacked acknowledgements, 2: operations
+  std::uint32_t capabilities = 0;  // bit 0: bitmap mode, 1: reads piggybacked acknowledgements, 2: operations,
+                                   // 3: ranges in BitmapAcks
   std::uint8_t version_min = 1, version_max = 1;
   std::uint8_t path_mtu_code = 3;    // enum ibv_mtu; differing sides stay in standard mode
   std::uint8_t paths = 1;            // that it tells apart when it receives
@@ -25,10 +26,18 @@ struct Caps {
   std::uint32_t credit_packets = 0, credit_bytes = 0;
   std::uint8_t sending_paths = 0;  // that it sends on; 0: not said
 };
-inline constexpr std::uint32_t kCapabilityBitmap = 1, kCapabilityPiggyback = 2, kCapabilityOperations = 4;
+inline constexpr std::uint32_t kCapabilityBitmap = 1, kCapabilityPiggyback = 2, kCapabilityOperations = 4,
+                               kCapabilityRanges = 8;
 inline constexpr std::size_t kCapsSize = 32;
 
-// Bitmap acknowledgement (0xE1). BTH.psn is `base`: all before it has arrived. Body 44 bytes + bitmap, 4-byte multiple.
+// PSNs that have arrived beyond the bits of a BitmapAck.
+struct AckRange {
+  Psn start;
+  std::uint32_t length = 0;
+  friend bool operator==(const AckRange&, const AckRange&) = default;
+};
+
+// Bitmap acknowledgement (0xE1). BTH.psn is `base`: all before it has arrived. Body 44 bytes + bitmap + ranges.
 struct BitmapAck {
   bool piggybacked = false;  // came inside a data packet; nothing on the wire
   bool responses = false;    // acknowledges READ responses (sent by the requester of the READ), else requests
@@ -52,9 +61,14 @@ struct BitmapAck {
   std::uint8_t operations_next = 0;    // all operations before this one are complete ...
   std::uint8_t operations_beyond = 0;  // ... and of the eight after it those whose bits are set, lowest number first
   ConstBytes bits;                     // ceil(bit_count / 32) big-endian words, lowest PSN in the most significant bit
+  std::uint16_t range_count = 0;       // to a peer that has kCapabilityRanges; the size of the body says how many
+  ConstBytes ranges;                   // range_count * 8 bytes; range(i) decodes
+  [[nodiscard]] AckRange range(std::size_t i) const;
 };
 inline constexpr std::size_t kBitmapAckSize = 44;
 inline constexpr std::uint16_t kAckBitsMax = 4096;
+inline constexpr std::size_t kAckRangeSize = 8;
+inline constexpr std::uint16_t kAckRangesMax = 64;
 // The same said by an acknowledgement that came inside a data packet.
 [[nodiscard]] inline BitmapAck bitmap_ack_of(const Bxth& bxth, const Piggyback& piggyback) {
   BitmapAck ack;
@@ -120,5 +134,6 @@ std::size_t emit_caps(const Caps& caps, std::byte* out);
 std::size_t emit_bitmap_ack(const BitmapAck& ack, std::byte* out);
 std::size_t emit_ffm(const Ffm& ffm, std::byte* out);
 void emit_ffm_gap(FfmGap gap, std::byte* out);
+void emit_ack_range(AckRange range, std::byte* out);
 
 }  // namespace brdma::wire

@@ -1,5 +1,6 @@
 #include "stream.h"
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <optional>
@@ -36,8 +37,9 @@ class Streams {
         host.engine.source_ports.push_back(static_cast<std::uint16_t>(0xC000 + path));
       }
       host.engine.segments_max = 64;
-      host.engine.receive_packets = 4096;
-      host.engine.receive_bytes = 16u << 20;
+      host.engine.recovery.window_packets = config.window;
+      host.engine.receive_packets = config.receive_packets;
+      host.engine.receive_bytes = config.receive_bytes;
       host.stalls = side == 0 ? config.sender_stalls : config.receiver_stalls;
       hosts_[side] = &world_.add_host(host);
     }
@@ -95,6 +97,7 @@ class Streams {
     const auto& link = world_.link_counters(*hosts_[config_.reads ? 1 : 0], *hosts_[config_.reads ? 0 : 1]);
     result.lost = link.lost;
     result.queue_dropped = link.queue_dropped;
+    result.most_in_flight = most_in_flight_;
     if (log_) result.spurious = log_->spurious();
     if (log_) result.recoveries = log_->recoveries();
     return result;
@@ -104,7 +107,7 @@ class Streams {
   void add_flow(std::uint32_t number) {
     Flow& flow = *flows_.emplace_back(std::make_unique<Flow>());
     EndpointConfig endpoint;
-    endpoint.mtu = PathMtu::k4096;
+    endpoint.mtu = config_.mtu;
     endpoint.send_wr_max = config_.requests_posted;
     endpoint.rd_atomic_max = 16;
     for (std::size_t side = 0; side < 2; ++side) {
@@ -141,6 +144,9 @@ class Streams {
     const std::size_t count = engine.poll_cq(flow.ends[0]->cq(), taken);
     for (std::size_t i = 0; i < count; ++i) BRDMA_CHECK(taken[i].status == CompletionStatus::kSuccess);
     flow.completed += count;
+    if (&flow == flows_[0].get()) {
+      most_in_flight_ = std::max(most_in_flight_, engine.packets_in_flight(flow.ends[0]->qp()));
+    }
     for (; flow.posted - flow.completed < config_.requests_posted; ++flow.posted) {
       const Sge sge{flow.arenas[0]->iova() + Arena::kGuard, config_.request_bytes, flow.ends[0]->key()};
       SendRequest request;
@@ -158,6 +164,7 @@ class Streams {
   sim::World world_;
   sim::Host* hosts_[2] = {};
   std::vector<std::unique_ptr<Flow>> flows_;
+  std::uint32_t most_in_flight_ = 0;
   std::optional<FlightLog> log_;
 };
 

@@ -30,6 +30,9 @@ struct StreamConfig {
   sim::Stalls sender_stalls{}, receiver_stalls{};
   std::uint32_t flows = 1;
   bool reads = false;  // else WRITEs
+  PathMtu mtu = PathMtu::k4096;
+  std::uint32_t window = 4096;                                      // recovery.window
+  std::uint32_t receive_packets = 4096, receive_bytes = 16u << 20;  // credit
   std::uint32_t request_bytes = 65536, requests_posted = 16;
   Duration warm_up = 20_ms, measured = 200_ms;
   std::uint64_t seed = 1;
@@ -40,6 +43,7 @@ struct StreamResult {
   std::vector<double> shares;  // the same by flow
   std::uint64_t packets = 0;   // data packets, first transmissions
   std::uint64_t retransmitted = 0, by_probe = 0, by_timeout = 0, timeouts = 0;
+  std::uint32_t most_in_flight = 0;  // packets of the first flow, not acknowledged
   std::uint64_t acknowledgements = 0;
   std::uint64_t promoted = 0, promoted_by_path = 0, misjudged = 0, cross_path_waits = 0;  // gaps, at the receiver
   std::uint64_t paths_silent = 0, paths_returned = 0;

@@ -356,7 +356,9 @@ class ResponderScript {
       if (!back) return "unparsable bitmap acknowledgement";
       EXPECT_EQ(back->source_qpn, identity.qpn);
       last_ack = *back;
-      last_ack.bits = {};
+      last_ack.bits = last_ack.ranges = {};
+      last_ack_ranges.clear();
+      for (std::size_t i = 0; i < back->range_count; ++i) last_ack_ranges.push_back(back->range(i));
       std::string line = (back->syndrome == wire::kSyndromeAck ? "back" : "b" + syndrome(back->syndrome));
       line += " base=" + std::to_string(back->base.value()) + " msn=" + std::to_string(back->msn);
       if (back->bit_count > 0) line += " bits=";
@@ -395,6 +397,7 @@ class ResponderScript {
 
  public:
   wire::BitmapAck last_ack;
+  std::vector<wire::AckRange> last_ack_ranges;
   wire::Ffm last_ffm;
   std::vector<wire::FfmGap> last_ffm_gaps;
   std::vector<unsigned> batches;  // segments of each batch sent

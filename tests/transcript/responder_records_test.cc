@@ -1,5 +1,7 @@
 // What a receiver keeps of gaps and duplicates, and tells of them (tests spec 1: gaps, fast feedback message, windows
 // and mapping: duplicate statistics, management).
+#include <set>
+
 #include "support/responder_script.h"
 
 namespace brdma {
@@ -88,6 +90,55 @@ TEST(Duplicates, OnlyTheLastAreKept) {
   EXPECT_EQ(log.seen(), 200u);
   EXPECT_EQ(log[0].psn, Psn{199});
   EXPECT_EQ(log[63].psn, Psn{136});
+}
+
+// --- acknowledgements of a window that is longer than their bits ---
+
+test::ScriptOptions long_window() {
+  test::ScriptOptions options;
+  options.recovery.window_packets = 1u << 20;
+  options.recovery.depth_max = 1u << 20;
+  options.recovery.age_max = options.recovery.stall_max = 1_s;
+  return options;
+}
+
+TEST(AckRanges, TellWhatLiesBeyondTheBits) {
+  Script rx{long_window()};
+  rx.identity.peer_reads_ranges = true;
+  const std::uint32_t bits = 512 / 2 * 16;
+  rx.at(0_us).gets(rx.data(1001)).gets(rx.data(1000 + 5000)).gets(rx.asking(rx.data(1000 + 9000))).forget();
+  EXPECT_LE(rx.last_ack.bit_count, bits);
+  ASSERT_EQ(rx.last_ack_ranges.size(), 2u);
+  EXPECT_EQ(rx.last_ack_ranges[0], (wire::AckRange{Psn{6000}, 1}));
+  EXPECT_EQ(rx.last_ack_ranges[1], (wire::AckRange{Psn{10000}, 1}));
+  rx.counts(Counter::kAckRangesSent, 2);
+}
+
+TEST(AckRanges, AreToldOnlyToWhoReadsThem) {
+  Script rx{long_window()};
+  rx.at(0_us).gets(rx.data(1001)).gets(rx.asking(rx.data(1000 + 9000))).forget();
+  EXPECT_EQ(rx.last_ack_ranges.size(), 0u);
+}
+
+// Whatever is told arrived; and after some acknowledgements all that arrived has been told, holes filled late included.
+TEST(AckRanges, TellAllInTurnAndNothingThatDidNotArrive) {
+  Script rx{long_window()};
+  rx.identity.peer_reads_ranges = true;
+  std::set<std::uint32_t> arrived, told;
+  const auto get = [&](std::uint32_t psn) {
+    if (arrived.insert(psn).second) rx.gets(rx.asking(rx.data(psn))).forget();
+    for (const auto& range : rx.last_ack_ranges) {
+      for (std::uint32_t i = 0; i < range.length; ++i) {
+        ASSERT_TRUE(arrived.contains((range.start + i).value()));
+        told.insert((range.start + i).value());
+      }
+    }
+  };
+  rx.at(0_us);
+  for (std::uint32_t i = 0; i < 200; ++i) get(9000 + 3 * i);  // more runs than an acknowledgement holds
+  for (std::uint32_t i = 0; i < 200; i += 7) get(9001 + 3 * i);
+  for (std::uint32_t i = 0; i < 40; ++i) get(20'000 + i);
+  EXPECT_EQ(told, arrived);
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ const Bytes kAckFixed =
         "00000040 00010000"     // credit
         "0102030405060708"      // timestamp echo
         "1112131415161718"      // Tr
-        "000003e8 0021 0000");  // delay, bits, reserved
+        "000003e8 0021 0000");  // delay, bits, ranges
 const Psn kAckBase{0xFFFFF3};   // highest 0x13 is base + 32: the numbers wrap between them
 const Bytes kAckBits = hex("5fffffff 80000000");
 
@@ -172,6 +172,38 @@ TEST(BitmapAck, SyndromesThatExist) {
     const bool exists = syndrome < 0x40 || (syndrome >= 0x60 && syndrome <= 0x63);
     EXPECT_EQ(ack_with(Psn{5}, Psn{4}, 0, {}, static_cast<std::uint8_t>(syndrome)).has_value(), exists) << syndrome;
   }
+}
+
+// Bits up to base + 31, highest base + 1000: ranges behind the bits.
+std::optional<BitmapAck> ack_with_ranges(const Bytes& ranges) {
+  static Bytes body;
+  body = kAckFixed + hex("40000000") + ranges;
+  store_be24(body.data() + 9, 1100);
+  store_be16(body.data() + 40, 32);
+  return parse_bitmap_ack(body, Psn{100});
+}
+
+TEST(BitmapAck, RangesLieBehindTheBits) {
+  const auto ack = ack_with_ranges(hex("00000084 00000001  ff00044c 00000001"));
+  ASSERT_TRUE(ack);
+  EXPECT_EQ(ack->bits.size(), 4u);
+  EXPECT_EQ(ack->range(0), (AckRange{Psn{132}, 1}));
+  EXPECT_EQ(ack->range(1), (AckRange{Psn{1100}, 1})) << "reserved bits are ignored";
+  EXPECT_TRUE(ack_with_ranges(hex("00000084 000003c9")));   // all up to the highest
+  EXPECT_FALSE(ack_with_ranges(hex("00000084 000003ca")));  // beyond it
+  EXPECT_FALSE(ack_with_ranges(hex("00000083 00000001")));  // a bit tells of it
+  EXPECT_FALSE(ack_with_ranges(hex("00000084 00000000")));
+  EXPECT_FALSE(ack_with_ranges(hex("00000084 ffffffff")));
+  EXPECT_TRUE(ack_with_ranges({}));
+  EXPECT_FALSE(ack_with_ranges(hex("00000084")));
+  Bytes most;
+  for (int i = 0; i < kAckRangesMax; ++i) most = most + hex("00000084 00000001");
+  EXPECT_TRUE(ack_with_ranges(most));
+  EXPECT_FALSE(ack_with_ranges(most + hex("00000084 00000001")));
+  Bytes out(kBitmapAckSize + 4 + 16);
+  const auto again = ack_with_ranges(hex("00000084 00000001  0000044c 00000001"));
+  EXPECT_EQ(emit_bitmap_ack(*again, out.data()), out.size());
+  EXPECT_EQ(to_hex(ConstBytes{out}.last(16)), "00000084000000010000044c00000001");
 }
 
 const Bytes kFfmFixed =

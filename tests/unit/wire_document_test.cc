@@ -167,6 +167,12 @@ TEST(WireDocument, BeforeOnThisPath) {
   }
 }
 
+TEST(WireDocument, RangeOfAnAcknowledgement) {
+  Bytes range(kAckRangeSize);
+  emit_ack_range({Psn{0x12345}, 70'000}, range.data());
+  EXPECT_EQ(range, documented("00 012345 00011170"));
+}
+
 TEST(WireDocument, FfmOfTheWorkedExample) {
   Bytes gap = documented("01 0003eb 00000001");
   Ffm ffm;

@@ -1,0 +1,44 @@
+// A path that needs more than 65,536 packets in flight. tests spec 1: large windows
+#include <gtest/gtest.h>
+
+#include "stream.h"
+
+namespace brdma::test {
+namespace {
+
+// 10 Gbit/s and 20 ms there and back at a path MTU of 256: 75,000 packets, as 100 Gbit/s and 32 ms at 4096.
+StreamConfig long_path() {
+  StreamConfig config;
+  config.rate_bps = 10'000'000'000;
+  config.delay = 10_ms;
+  config.queue_bytes = 8u << 20;
+  config.mtu = PathMtu::k256;
+  config.window = 1u << 20;
+  config.receive_packets = 1u << 20;
+  config.receive_bytes = 1u << 30;
+  config.requests_posted = 512;
+  config.warm_up = 400_ms;
+  config.measured = 60_ms;
+  return config;
+}
+
+TEST(LargeWindow, FillsAPathThatNeedsMoreThan65536Packets) {
+  const StreamConfig config = long_path();
+  const StreamResult result = run_stream(config);
+  EXPECT_GT(result.most_in_flight, 65'536u);
+  EXPECT_GT(result.share, 0.5) << "256 of some 400 bytes a packet are data: 0.64 at most";
+  EXPECT_LE(result.retransmitted, result.queue_dropped + result.packets / 1000);
+}
+
+TEST(LargeWindow, LossesAreRepairedOneByOne) {
+  StreamConfig config = long_path();
+  config.loss_ppm = 200;
+  const StreamResult result = run_stream(config);
+  EXPECT_GT(result.most_in_flight, 65'536u);
+  EXPECT_GT(result.lost, 50u);
+  EXPECT_GT(result.share, 0.4);
+  EXPECT_LE(result.retransmitted, (result.lost + result.queue_dropped) * 2 + result.packets / 1000);
+}
+
+}  // namespace
+}  // namespace brdma::test

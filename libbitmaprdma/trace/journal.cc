@@ -16,7 +16,9 @@ T get(const T& from) {
 
 }  // namespace
 
+// Never so many that, until the daemon looks again, they could take the place of rare ones.
 bool Journal::admits(Instant when) {
+  if (get(ring_.head) - get(ring_.read) >= EventRing::kRecords / 2) return false;
   if (when >= period_end_) {
     period_end_ = when + kFrequentPeriod;
     in_period_ = 0;

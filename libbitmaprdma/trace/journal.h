@@ -1,7 +1,8 @@
 // trace/journal.h - rare events with their times, in a ring of memory that the daemon reads (brdma event): what an
 // operator wants to know of afterwards. Unlike a Sink it is always on, so nothing that happens a packet belongs here.
-// Kinds that come with losses are limited to kFrequentMax in kFrequentPeriod; those beyond are counted
-// (events_suppressed), and so are those that took the place of one that nobody had read (events_overwritten).
+// Kinds that come with losses are limited to kFrequentMax in kFrequentPeriod and to the half of the ring that the
+// daemon has read, so that they never take the place of rare ones; those beyond are counted (events_suppressed), and so
+// are those that took the place of one that nobody had read (events_overwritten).
 //
 // One writer, the engine's thread. Readers copy and look again: each record carries its number, which is 0 while it is
 // being written. `read`: how far the daemon has read, written by it.

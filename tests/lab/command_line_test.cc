@@ -37,7 +37,7 @@ TEST_P(CommandLine, MisuseIsRefusedWithTwo) {
            {"lab", "pair", "--loss", "1%"},
            {"run"},
            {"run", "--recovery", "magic", "true"},
-           {"resource", "show", "qp"},
+           {"resource", "show", "pd"},
            {"system", "show", "nonsense"},
            {"system", "shutdown", "nonsense"},
        }) {

@@ -47,6 +47,18 @@ TEST_F(JournalTest, KindsThatComeWithLossesAreLimitedAndCounted) {
   EXPECT_EQ(read().size(), 1u);
 }
 
+TEST_F(JournalTest, KindsThatComeWithLossesNeverTakeThePlaceOfRareOnes) {
+  journal.record(kStart, 7, EventType::kBitmapAgreed, {});
+  for (unsigned i = 0; i < 100 * EventRing::kRecords; ++i)
+    journal.record(kStart + 10_ms * i, 7, EventType::kGapPromoted, {i, 1, 1});
+  const auto records = read();
+  ASSERT_EQ(records.size(), EventRing::kRecords / 2);
+  EXPECT_EQ(records[0].type, EventType::kBitmapAgreed);
+  EXPECT_EQ(missing, 0u);
+  journal.record(kStart + 3600_s, 7, EventType::kGapPromoted, {1, 1, 1});
+  EXPECT_EQ(read().size(), 1u) << "what has been read makes room";
+}
+
 TEST_F(JournalTest, TheOldestGiveWayAndAreCounted) {
   for (unsigned i = 0; i < EventRing::kRecords + 3; ++i) journal.record(kStart, i, EventType::kQpState, {});
   EXPECT_EQ(statistics.get(Counter::kEventsOverwritten), 3u);

@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "io/lease_protocol.h"
+#include "io/start_thread.h"
 
 namespace brdma::io {
 namespace {
@@ -34,14 +35,7 @@ bool ControlThread::start(int connection_fd, Answer answer) {
   answer_ = std::move(answer);
   stop_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (connection_fd < 0 || !stop_.valid()) return false;
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // a new thread inherits the mask
-  try {
-    thread_ = std::thread{[this] { run(); }};
-  } catch (const std::system_error&) {  // EAGAIN: no more threads
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = start_thread([this] { run(); });
   return thread_.joinable();
 }
 

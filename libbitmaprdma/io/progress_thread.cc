@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "io/clock.h"
+#include "io/start_thread.h"
 
 namespace brdma::io {
 namespace {
@@ -47,14 +48,7 @@ ProgressThread::~ProgressThread() {
 
 bool ProgressThread::start() {
   if (!shard_.attendance().usable()) return false;
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // a new thread inherits the mask
-  try {
-    thread_ = std::thread{[this] { run(); }};
-  } catch (const std::system_error&) {  // EAGAIN: no more threads
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = start_thread([this] { run(); });
   return started();
 }
 

@@ -44,7 +44,6 @@ TEST(Paths, DifferenceOfPathsIsNotLoss) {
   for (const Duration skew : {0_us, 20_us, 100_us}) {
     const StreamResult result = run_stream(four_paths(skew));
     SCOPED_TRACE(text(result));
-    std::printf("%s", text(result).c_str());
     EXPECT_EQ(result.promoted, 0u);
     EXPECT_EQ(result.retransmitted, 0u);
     EXPECT_EQ(result.paths.size(), 4u);
@@ -60,7 +59,6 @@ TEST(Paths, LossIsFoundByThePathOfThePacket) {
   config.loss_ppm = 10'000;
   const StreamResult result = run_stream(config);
   SCOPED_TRACE(text(result));
-  std::printf("%s", text(result).c_str());
   EXPECT_EQ(result.misjudged, 0u);
   EXPECT_GT(result.promoted_by_path * 10, result.promoted * 9);
   EXPECT_LE(result.retransmitted, result.lost + result.lost / 20);

@@ -1,0 +1,28 @@
+// io/start_thread.h - a thread of ours inside somebody's program: all signals blocked, they are the program's.
+#pragma once
+
+#include <pthread.h>
+
+#include <csignal>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace brdma::io {
+
+// Not joinable: the system has no more threads.
+template <class Body>
+[[nodiscard]] std::thread start_thread(Body body) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // a new thread inherits the mask
+  std::thread thread;
+  try {
+    thread = std::thread{std::move(body)};
+  } catch (const std::system_error&) {  // EAGAIN
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return thread;
+}
+
+}  // namespace brdma::io

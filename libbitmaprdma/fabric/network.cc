@@ -144,6 +144,34 @@ Error set_queue(LinkConfig& link, std::string_view value) {
   link.queue_bytes = *bytes;
   return {};
 }
+Error set_paths(std::uint32_t& paths, std::string_view value) {
+  const auto number = parse_quantity(value, std::span{kSizeUnits}.first(1));
+  if (!number || *number == 0 || *number > kLinkPathsMax) {
+    return wrong("paths", value, "a number, 1 to " + std::to_string(kLinkPathsMax));
+  }
+  paths = static_cast<std::uint32_t>(*number);
+  return {};
+}
+// "CHANCE" for the first path, and after commas for those that follow; a path not named loses nothing of its own.
+Error set_path_loss(LinkConfig& link, std::string_view name, std::string_view value) {
+  std::array<std::uint32_t, kLinkPathsMax> chances{};
+  for (std::size_t path = 0;; ++path) {
+    const std::size_t comma = value.find(',');
+    if (path == kLinkPathsMax) return wrong(name, value, "chances of at most " + std::to_string(path) + " paths");
+    if (auto error = set_chance(chances[path], name, value.substr(0, comma))) return error;
+    if (comma == std::string_view::npos) break;
+    value.remove_prefix(comma + 1);
+  }
+  link.path_loss_ppm = chances;
+  return {};
+}
+std::string print_path_loss(const LinkConfig& link) {
+  std::size_t count = kLinkPathsMax;
+  while (count > 1 && link.path_loss_ppm[count - 1] == 0) --count;
+  std::string text = print_chance(link.path_loss_ppm[0]);
+  for (std::size_t path = 1; path < count; ++path) text += "," + print_chance(link.path_loss_ppm[path]);
+  return text;
+}
 Error set_mtu(std::uint32_t& mtu, std::string_view value) {
   for (const std::uint32_t allowed : {1024u, 2048u, 4096u}) {
     if (value == std::to_string(allowed)) {
@@ -175,6 +203,9 @@ enum class Option : std::uint8_t {
   kJitter,
   kRate,
   kQueue,
+  kPaths,
+  kSkew,
+  kPathLoss,
   kImpair,
   kMtu,
   kSeed
@@ -191,6 +222,9 @@ constexpr std::array kOptions{
     NetworkOption{"jitter", "TIME", "up to this much more delay, never reordering", true},
     NetworkOption{"rate", "RATE", "of each direction of each host's link", true},
     NetworkOption{"queue", "SIZE", "before each rate; what does not fit is dropped", true},
+    NetworkOption{"paths", "K", "as many ways between two hosts, by UDP source port", true},
+    NetworkOption{"skew", "TIME", "how much longer the last path is than the first", true},
+    NetworkOption{"path-loss", "P,P,...", "what the first path loses beside --loss, the second, ...", true},
     NetworkOption{"impair", "roce|all", "which packets the faults befall", true},
     NetworkOption{"mtu", "4096|2048|1024", "path MTU of the RoCE devices", false},
     NetworkOption{"seed", "S", "of every random decision", false},
@@ -230,6 +264,12 @@ std::optional<std::string> set_option(NetworkConfig& config, std::string_view na
       return set_rate(config.link, value);
     case Option::kQueue:
       return set_queue(config.link, value);
+    case Option::kPaths:
+      return set_paths(config.link.paths, value);
+    case Option::kSkew:
+      return set_time(config.link.skew, kDelayNsMax, name, value);
+    case Option::kPathLoss:
+      return set_path_loss(config.link, name, value);
     case Option::kImpair:
       return set_impaired(config.impaired, value);
     case Option::kMtu:
@@ -264,6 +304,12 @@ std::string get_option(const NetworkConfig& config, std::string_view name) {
       return config.link.rate ? print_quantity(config.link.rate->bps(), kRateUnits) : "off";
     case Option::kQueue:
       return print_quantity(config.link.queue_bytes, kSizeUnits);
+    case Option::kPaths:
+      return std::to_string(config.link.paths);
+    case Option::kSkew:
+      return time(config.link.skew);
+    case Option::kPathLoss:
+      return print_path_loss(config.link);
     case Option::kImpair:
       return config.impaired == Impaired::kRoce ? "roce" : "all";
     case Option::kMtu:

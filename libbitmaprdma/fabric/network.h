@@ -4,6 +4,7 @@
 //   time     50us  1.5ms  200ns  0          at most 10 s (jitter: 1 s)
 //   rate     10gbit  2.5gbit  100mbit  off  decimal multiples of bit/s, 8 kbit .. 400 gbit
 //   size     256kb  1mb  1500               bytes; kb and mb are 1024 and 1024^2
+//   chances  0,0,5%                         of the first path, the second, ...; those not named 0
 // Units must be given, save for 0: a bare 1 for one per cent would be read as one in a million by someone else.
 #pragma once
 

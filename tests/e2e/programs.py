@@ -19,10 +19,15 @@ NETWORKS = {
     "loss1": ["--loss", "1%", "--seed", "11"],
     "loss5": ["--loss", "5%", "--reorder", "5%,8", "--seed", "12"],
     "dup1": ["--duplicate", "1%", "--seed", "13"],
+    "paths4": ["--paths", "4", "--skew", "100us", "--loss", "1%", "--seed", "14"],
+    "one_of_4": ["--paths", "4", "--skew", "100us", "--loss", "1%", "--seed", "15"],
+    "silent": ["--paths", "4", "--skew", "20us", "--path-loss", "0,0,100%", "--seed", "16"],
 }
+# What programs find in their environment, beside what they always do. (The lab tells them to send on all of its paths.)
+SETTINGS = {"one_of_4": {"BRDMA_PATHS": "1"}}
 # What must have happened for a network to count as impaired: counter of the switch, and from how many packets on it is
 # certain enough to be demanded.
-IMPAIRED = {"loss1": "lost", "loss5": "lost", "dup1": "duplicated"}
+IMPAIRED = {"loss1": "lost", "loss5": "lost", "dup1": "duplicated", "paths4": "lost", "one_of_4": "lost", "silent": "lost"}
 CERTAIN_PACKETS = 2000
 # The WRITE tools have no -e: their peers see no completion to sleep on.
 WITH_EVENTS = {"ib_send_bw", "ib_send_lat", "ib_read_bw", "ib_read_lat", "ib_atomic_bw", "ib_atomic_lat"}
@@ -123,7 +128,7 @@ def run_case(brdma, network, program, prefix, seconds):
         return problem, done.stdout + done.stderr
     command = prefix + [brdma, "-j", "lab", "pair", *NETWORKS[network], "--", *program]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, env={**os.environ, **SETTINGS.get(network, {})})
     except subprocess.TimeoutExpired as expired:
         text = (expired.stdout or b"").decode(errors="replace") + (expired.stderr or b"").decode(errors="replace")
         return f"not done after {seconds} s", text
@@ -144,6 +149,21 @@ def judge(report, network):
     key = IMPAIRED[network]
     if total["offered"] >= CERTAIN_PACKETS and total[key] == 0:
         return f"the network counts no packet as {key}"
+    return judge_paths(report, network)
+
+
+# Were the paths used that should have been? Of a direction that had many packets.
+def judge_paths(report, network):
+    for host in report["switch"]["hosts"]:
+        offered = [path["offered"] for path in host["paths"]]
+        if sum(offered) < CERTAIN_PACKETS:
+            continue
+        if network == "paths4" and min(offered) < sum(offered) / 20:
+            return f"the paths to {host['host']} were not shared: {offered}"
+        if network == "one_of_4" and max(offered) != sum(offered):
+            return f"more than one path to {host['host']} was used: {offered}"
+        if network == "silent" and offered[2] > sum(offered) / 10:
+            return f"the silent path to {host['host']} stayed in use: {offered}"
     return None
 
 

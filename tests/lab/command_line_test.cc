@@ -32,7 +32,9 @@ TEST_P(CommandLine, MisuseIsRefusedWithTwo) {
            {"lab", "up", "--edn", "icmp"},
            {"lab", "up", "--no-such-option", "1"},
            {"lab", "up", "ib_write_bw"},
+           {"lab", "up", "--paths", "9"},
            {"lab", "exec", "h1"},
+           {"lab", "exec", "--loss", "1%", "h1", "true"},
            {"lab", "set"},
            {"lab", "pair", "--loss", "1%"},
            {"run"},
@@ -93,6 +95,17 @@ TEST_P(CommandLine, SettingsAreShownWithTheirOrigin) {
   up({});
   const Outcome changed = run(lab("exec", {"--recovery", "gobackn", "h1", BRDMA_PATH, "recovery", "show"}));
   EXPECT_THAT(changed.out, HasSubstr("recovery.mode gobackn source environment (BRDMA_RECOVERY)"));
+}
+
+TEST_P(CommandLine, ProgramsSendOnThePathsOfTheLab) {
+  up({"--paths", "3"});
+  const auto told = [&](const std::vector<std::string>& words) {
+    std::vector<std::string> all = words;
+    all.insert(all.end(), {"h1", "sh", "-c", "echo paths $BRDMA_PATHS"});
+    return run(lab("exec", all)).out;
+  };
+  EXPECT_EQ(told({}), "paths 3\n");
+  EXPECT_EQ(told({"--paths", "1"}), "paths 1\n");
 }
 
 TEST_P(CommandLine, TheDaemonOfAHostIsEnded) {

@@ -5,7 +5,7 @@
 //                                                how far it is, and no more are under way than its socket can hold, so
 //                                                that nothing is lost but by the network; else GAP_US between calls
 //   echo PORT                                    sends every datagram back, until killed
-//   ping ADDRESS PORT COUNT                      round trips, one at a time: min_us, median_us, max_us, lost
+//   ping ADDRESS PORT COUNT [SOURCE_PORT]        round trips, one at a time: min_us, median_us, max_us, lost
 //   pair MODE [ADDRESS]                          one TCP connection; MODE: ok, server-fails, client-fails, client-hangs
 
 #include <arpa/inet.h>
@@ -253,9 +253,11 @@ int echo(int port) {
   }
 }
 
-int ping(const char* address, int port, int count) {
+int ping(const char* address, int port, int count, int source_port) {
   Address to{address, port};
   const int fd = socket(to.storage.ss_family, SOCK_DGRAM, 0);
+  Address own{to.storage.ss_family == AF_INET ? "0.0.0.0" : "::", source_port};
+  must(bind(fd, own.get(), own.size) == 0, "bind");
   must(connect(fd, to.get(), to.size) == 0, "connect");
   std::vector<std::int64_t> times;
   int lost = 0;
@@ -316,7 +318,10 @@ int main(int argc, char** argv) {
                           static_cast<std::size_t>(number(5)), static_cast<std::size_t>(number(6)), number(7));
   }
   if (mode == "echo" && argc == 3) return echo(static_cast<int>(number(2)));
-  if (mode == "ping" && argc == 5) return ping(argv[2], static_cast<int>(number(3)), static_cast<int>(number(4)));
+  if (mode == "ping" && (argc == 5 || argc == 6)) {
+    return ping(argv[2], static_cast<int>(number(3)), static_cast<int>(number(4)),
+                argc == 6 ? static_cast<int>(number(5)) : 0);
+  }
   if (mode == "pair" && argc >= 3) return pair_program(words[2], argc > 3 ? argv[3] : nullptr);
   std::fprintf(stderr, "usage: see the head of lab_traffic.cc\n");
   return 2;

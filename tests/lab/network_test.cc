@@ -124,6 +124,32 @@ TEST_P(Network, DelayIsMetOnceEachWay) {
   EXPECT_LE(times["min_us"], 4'600);  // the shortest of 50: what a busy machine adds is not in it
 }
 
+TEST_P(Network, SourcePortsTakeThePathsInTurn) {
+  up({"--paths", "3", "--skew", "6ms", "--path-loss", "0,100%"});
+  Command echo{traffic("h2", {"echo", "4791"})};
+  ASSERT_TRUE(echo.wait_for_output("ready"));
+  // The answers go to another port than RoCE's: path 0.
+  const auto ping = [&](int source_port, int count) {
+    return values(
+        run(traffic("h1", {"ping", "10.77.0.2", "4791", std::to_string(count), std::to_string(source_port)})));
+  };
+  EXPECT_LE(ping(40'000, 50)["min_us"], 600);
+  EXPECT_EQ(ping(40'001, 2)["lost"], 2);
+  Values third = ping(40'002, 20);
+  EXPECT_EQ(third["lost"], 0);
+  EXPECT_GE(third["min_us"], 6'000);
+  EXPECT_LE(ping(40'000, 50)["min_us"], 600);
+  EXPECT_LE(ping(40'003, 50)["min_us"], 600);
+  const nlohmann::json link = show().at("links").at(1);
+  ASSERT_EQ(link.at("paths").size(), 3u);
+  EXPECT_EQ(link.at("paths").at(1).at("offered"), 2);
+  EXPECT_EQ(link.at("paths").at(1).at("lost"), 2);
+  EXPECT_EQ(link.at("paths").at(2).at("forwarded"), 20);
+  EXPECT_EQ(link.at("to_host").at("lost"), 2);
+  set({"--paths", "1"});
+  EXPECT_LE(ping(40'002, 50)["min_us"], 600);
+}
+
 TEST_P(Network, RateSpacesPacketsAndTheQueueDropsTheRest) {
   // 4042 bytes at 100 Mbit/s take 323 us; 1000 of them 323 ms. They are sent in a fifth of that: the queue of 1 MB
   // (259 packets) takes what the rate does not, and the rest is dropped.

@@ -246,5 +246,59 @@ TEST_F(LinkTest, WithoutReorderingJitterKeepsOrder) {
   }
 }
 
+TEST_F(LinkTest, PathsDifferInDelayInEvenSteps) {
+  Link<int> link{{.delay = 10_us, .paths = 4, .skew = 30_us}, 1, "l"};
+  for (int i = 0; i < 8; ++i) link.handle_packet(i, 100, true, at(0_us), owner, static_cast<std::uint32_t>(i));
+  EXPECT_EQ(link.pending(), 8u);
+  EXPECT_EQ(link.next_timeout(), at(10_us));
+  EXPECT_THAT(drain(link, at(10_us)), ElementsAre(0, 4));
+  EXPECT_THAT(drain(link, at(20_us)), ElementsAre(1, 5));
+  EXPECT_THAT(drain(link, at(40_us)), ElementsAre(2, 6, 3, 7));  // late: still in the order of their times
+  EXPECT_EQ(link.path_counters(3).forwarded, 2u);
+  EXPECT_EQ(link.counters().forwarded, 8u);
+}
+
+TEST_F(LinkTest, PathsShareTheRateAndTheQueue) {
+  Link<int> link{{.rate = Bandwidth::from_bps(8'000'000'000), .queue_bytes = 3000, .paths = 2, .skew = 10_us}, 1, "l"};
+  for (int i = 0; i < 4; ++i) link.handle_packet(i, 1000, true, at(0_us), owner, static_cast<std::uint32_t>(i));
+  EXPECT_THAT(owner.discarded, ElementsAre(3));
+  EXPECT_THAT(drain(link, at(3_us)), ElementsAre(0, 2));
+  EXPECT_THAT(drain(link, at(12_us)), ElementsAre(1));
+}
+
+TEST_F(LinkTest, APathLosesItsOwnBesideWhatAllLose) {
+  LinkConfig config{.paths = 3};
+  config.path_loss_ppm = {0, 1'000'000, 100'000};
+  config.impairments.loss_ppm = 100'000;
+  Link<int> link{config, 1, "l"};
+  for (int i = 0; i < 30'000; ++i) link.handle_packet(i, 100, true, at(0_us), owner, static_cast<std::uint32_t>(i));
+  EXPECT_NEAR(static_cast<double>(link.path_counters(0).lost), 1000, 150);
+  EXPECT_EQ(link.path_counters(1).lost, 10'000u);
+  EXPECT_NEAR(static_cast<double>(link.path_counters(2).lost), 2000, 200);
+}
+
+TEST_F(LinkTest, TheFirstPathMeetsTheSameFateWithAndWithoutOthers) {
+  std::vector<std::vector<int>> fates;
+  for (const std::uint32_t paths : {1u, 4u}) {
+    LinkConfig config{.paths = paths};
+    config.impairments.loss_ppm = 300'000;
+    Link<int> link{config, 7, "l"};
+    for (int i = 0; i < 200; ++i) link.handle_packet(i, 100, true, at(0_us), owner, 0);
+    fates.push_back(drain(link, at(0_us)));
+  }
+  EXPECT_EQ(fates[0], fates[1]);
+}
+
+TEST_F(LinkTest, FewerPathsLetWhatIsUnderWayArrive) {
+  LinkConfig config{.delay = 10_us, .paths = 2};
+  Link<int> link{config, 1, "l"};
+  link.handle_packet(1, 100, true, at(0_us), owner, 1);
+  config.paths = 1;
+  link.configure(config);
+  link.handle_packet(2, 100, true, at(1_us), owner, 1);
+  EXPECT_THAT(drain(link, at(11_us)), ElementsAre(1, 2));
+  EXPECT_EQ(link.path_counters(0).offered, 1u);
+}
+
 }  // namespace
 }  // namespace brdma::fabric

@@ -19,6 +19,9 @@ TEST(FabricNetwork, ValuesAreRead) {
                                     {"jitter", "10us"},
                                     {"rate", "2.5gbit"},
                                     {"queue", "256kb"},
+                                    {"paths", "4"},
+                                    {"skew", "100us"},
+                                    {"path-loss", "0,1%,0,100%"},
                                     {"impair", "all"},
                                     {"mtu", "1024"},
                                     {"seed", "42"}}) {
@@ -37,6 +40,9 @@ TEST(FabricNetwork, ValuesAreRead) {
   ASSERT_TRUE(config.link.rate);
   EXPECT_EQ(config.link.rate->bps(), 2'500'000'000u);
   EXPECT_EQ(config.link.queue_bytes, 262'144u);
+  EXPECT_EQ(config.link.paths, 4u);
+  EXPECT_EQ(config.link.skew, 100_us);
+  EXPECT_EQ(config.link.path_loss_ppm, (std::array<std::uint32_t, kLinkPathsMax>{0, 10'000, 0, 1'000'000}));
   EXPECT_EQ(config.impaired, Impaired::kAll);
   EXPECT_EQ(config.mtu, 1024u);
   EXPECT_EQ(config.seed, 42u);
@@ -61,6 +67,12 @@ TEST(FabricNetwork, EachValuePrintsInAFormThatIsReadBack) {
                                     {"rate", "off"},
                                     {"queue", "256kb"},
                                     {"queue", "1500b"},
+                                    {"paths", "8"},
+                                    {"skew", "20us"},
+                                    {"path-loss", "0"},
+                                    {"path-loss", "5%"},
+                                    {"path-loss", "0,0,5%"},
+                                    {"path-loss", "1%,2%,3%,4%,5%,6%,7%,8%"},
                                     {"mtu", "2048"},
                                     {"seed", "7"},
                                     {"impair", "roce"}}) {
@@ -78,6 +90,9 @@ TEST(FabricNetwork, WrongValuesAreRefusedAndChangeNothing) {
                                     {"delay", "50 us"},     {"delay", "0.5ns"},    {"delay", "11s"},
                                     {"jitter", "2s"},       {"rate", "10"},        {"rate", "1bit"},
                                     {"rate", "401gbit"},    {"queue", "100"},      {"queue", "2000mb"},
+                                    {"paths", "0"},         {"paths", "9"},        {"paths", "2kb"},
+                                    {"skew", "100"},        {"skew", "11s"},       {"path-loss", "1%,,1%"},
+                                    {"path-loss", "1%,"},   {"path-loss", "101%"}, {"path-loss", "0,0,0,0,0,0,0,0,0"},
                                     {"mtu", "9000"},        {"mtu", "04096"},      {"impair", "tcp"},
                                     {"seed", "x"},          {"sed", "1"}}) {
     NetworkConfig config;

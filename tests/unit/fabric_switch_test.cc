@@ -49,8 +49,7 @@ class SwitchTest : public testing::Test {
     fabric.configure(config);
   }
   void learn_all() {
-    for (std::uint32_t host = 0; host < 3; ++host) send(host, mac(host), 0);
-    ASSERT_EQ(owner.alive, 6);  // flooded while their own port was unknown: copies for the others
+    for (std::uint32_t host = 0; host < 3; ++host) send(host, kBroadcast, 0);
     for (std::uint32_t host = 0; host < 3; ++host) (void)receive(host);
   }
 
@@ -140,6 +139,38 @@ TEST_F(SwitchTest, TakingTheRateAwayKeepsOrder) {
   configure("rate", "off");
   send(0, mac(1), 2);
   EXPECT_THAT(receive(1, 10_ms), ElementsAre(1, 2));
+}
+
+TEST_F(SwitchTest, SourcePortsOfAHostTakeThePathsInTurn) {
+  learn_all();
+  configure("paths", "3");
+  configure("skew", "20us");
+  const auto send_from = [&](std::uint32_t host, std::uint16_t port, int packet, FrameKind kind = FrameKind::kRoce) {
+    ++owner.alive;
+    fabric.handle_packet(host, packet, {.destination = mac(1), .source = mac(host), .kind = kind, .source_port = port},
+                         1000, at(0_us), owner);
+  };
+  send_from(0, 50'000, 1);
+  send_from(0, 60'000, 2);
+  send_from(2, 60'000, 3);  // another host's: its own first
+  send_from(0, 50'000, 4);
+  send_from(0, 50'001, 5);
+  send_from(0, 50'002, 6);                  // round again
+  send_from(0, 60'000, 7, FrameKind::kIp);  // not RoCE
+  EXPECT_THAT(receive(1, 0_us), ElementsAre(1, 3, 4, 6, 7));
+  EXPECT_THAT(receive(1, 10_us), ElementsAre(2));
+  EXPECT_THAT(receive(1, 20_us), ElementsAre(5));
+  EXPECT_EQ(fabric.path_counters(1, 2).forwarded, 1u);
+  EXPECT_EQ(owner.alive, 0);
+}
+
+TEST(PathMap, ManyFlowsAreRememberedAndMoreDoNoHarm) {
+  PathMap map;
+  for (std::uint16_t port = 1; port <= 1000; ++port) EXPECT_EQ(map.find(mac(1), port), port - 1u);
+  for (std::uint16_t port = 1; port <= 1000; ++port) EXPECT_EQ(map.find(mac(1), port), port - 1u);
+  EXPECT_EQ(map.find(mac(2), 1), 0u);
+  for (std::uint32_t i = 0; i < 100'000; ++i) (void)map.find(mac(i), static_cast<std::uint16_t>(i | 1));
+  EXPECT_EQ(map.find(mac(1), 7), 6u);
 }
 
 TEST(MacTable, RemembersManyAndFloodsWhatDoesNotFit) {

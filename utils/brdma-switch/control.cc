@@ -40,6 +40,15 @@ Json link_json(const fabric::LinkCounters& counters) {
   return link;
 }
 
+// Of what goes to the host behind `port`.
+Json paths_json(const fabric::Switch<SwitchPacket>& fabric, std::uint32_t port) {
+  Json paths = Json::array();
+  for (std::uint32_t path = 0; path < fabric.config().link.paths; ++path) {
+    paths.push_back(link_json(fabric.path_counters(port, path)));
+  }
+  return paths;
+}
+
 Json trouble_json(const PortTrouble& trouble) {
   return {{"overruns", trouble.overruns},
           {"no_buffer", trouble.no_buffer},
@@ -57,6 +66,7 @@ Json show(DataLoop& loop) {
     hosts.push_back({{"host", loop.specs()[i].host},
                      {"from_host", link_json(fabric.up_counters(i))},
                      {"to_host", link_json(fabric.down_counters(i))},
+                     {"paths", paths_json(fabric, i)},
                      {"switch_trouble", trouble_json(trouble)}});
     total += fabric.down_counters(i);
     total.queue_dropped += fabric.up_counters(i).queue_dropped;

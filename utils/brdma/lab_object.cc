@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -58,6 +59,11 @@ int exec(Invocation& invocation) {
   const LabOptions options = lab::parse_lab_options(invocation, 1);
   if (options.operands.empty() || options.command.empty()) {
     throw UsageError("expected: brdma lab exec [--name LAB] HOST [--] PROGRAM ARGS");
+  }
+  for (const auto& [option, value] : options.plan.network) {
+    // Here it is the program's own setting of that name: the lab's is the default.
+    if (option != "paths") throw UsageError("--" + option + " is the lab's: brdma lab set --" + option + " " + value);
+    setenv("BRDMA_PATHS", value.c_str(), 1);
   }
   return lab::run_on_host(lab::open_host(options.plan.name, options.operands.front()), options.command);
 }

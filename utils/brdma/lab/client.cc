@@ -100,6 +100,7 @@ HostNamespaces open_host(const std::string& lab, const std::string& host) {
   namespaces.pid = std::move(answer.descriptors[i++]);
   namespaces.mount = std::move(answer.descriptors[i++]);
   namespaces.net = std::move(answer.descriptors[i++]);
+  namespaces.paths = answer.json.value("paths", 1u);
   return namespaces;
 }
 

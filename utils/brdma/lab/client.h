@@ -1,6 +1,7 @@
 // lab/client.h - what those who use a lab ask its keeper and its switch. Throws LabError with a sentence.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
@@ -14,6 +15,7 @@ namespace brdma::lab {
 struct HostNamespaces {
   io::FileDescriptor user;  // not valid when the lab was made by root
   io::FileDescriptor pid, mount, net;
+  std::uint32_t paths = 1;  // of the network, as the lab was started
 };
 
 [[nodiscard]] nlohmann::ordered_json describe_lab(const std::string& lab);

@@ -113,7 +113,7 @@ Json Keeper::answer(const Json& request, std::vector<int>& descriptors) {
     if (host_name(host) != word("host")) continue;
     if (user_.valid()) descriptors.push_back(user_.get());
     descriptors.insert(descriptors.end(), {pid_.get(), mount_.get(), networks_.host_fd(host)});
-    return {{"ok", true}, {"user_namespace", user_.valid()}};
+    return {{"ok", true}, {"user_namespace", user_.valid()}, {"paths", plan_.paths()}};
   }
   return failure("no host '" + word("host") + "' in lab '" + plan_.name + "': it has h1 to " + host_name(plan_.hosts));
 }

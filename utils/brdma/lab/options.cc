@@ -11,7 +11,7 @@ namespace brdma::lab {
 namespace {
 
 // In the design, not in this version: say so rather than "unknown".
-constexpr std::array<std::string_view, 6> kLaterOptions{"ecn", "paths", "skew", "edn", "ecn-to-rtt", "link-state"};
+constexpr std::array<std::string_view, 4> kLaterOptions{"ecn", "edn", "ecn-to-rtt", "link-state"};
 
 std::uint32_t parse_number(const std::string& option, const std::string& text, std::uint32_t min, std::uint32_t max) {
   std::uint32_t number = 0;

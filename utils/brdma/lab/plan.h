@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "fabric/frame.h"
@@ -30,9 +31,13 @@ struct LabPlan {
     }
     return false;
   }
-  [[nodiscard]] std::uint32_t interface_mtu() const {
-    const auto mtu = network.find("mtu");
-    return fabric::interface_mtu(mtu == network.end() ? 4096 : static_cast<std::uint32_t>(std::stoul(mtu->second)));
+  [[nodiscard]] std::uint32_t interface_mtu() const { return fabric::interface_mtu(number("mtu", 4096)); }
+  [[nodiscard]] std::uint32_t paths() const { return number("paths", 1); }
+
+ private:
+  [[nodiscard]] std::uint32_t number(std::string_view option, std::uint32_t otherwise) const {
+    const auto found = network.find(option);
+    return found == network.end() ? otherwise : static_cast<std::uint32_t>(std::stoul(found->second));
   }
 };
 

@@ -43,6 +43,7 @@ constexpr std::array kRecoveryRows{
     Row{"  judged lost: age", name(Counter::kGapsPromotedAge), true},
     Row{"  judged lost: stall", name(Counter::kGapsPromotedStall), true},
     Row{"  judged lost: same path", name(Counter::kGapsPromotedPath), false},
+    Row{"  waited for a longer path", name(Counter::kCrossPathWaits), false},
     Row{"  misjudged (came after all)", name(Counter::kMisjudgementCorrections), true},
     Row{"fast feedback sent", name(Counter::kFfmSent), true},
     Row{"fast feedback received", name(Counter::kFfmReceived), true},
@@ -50,6 +51,7 @@ constexpr std::array kRecoveryRows{
     Row{"retransmitted for feedback", name(Counter::kRetransmittedFfm), true},
     Row{"retransmitted for NAK", name(Counter::kRetransmittedNak), false},
     Row{"retransmitted for ack's holes", name(Counter::kRetransmittedAck), false},
+    Row{"retransmitted, path silent", name(Counter::kRetransmittedPath), false},
     Row{"retransmitted as probe", name(Counter::kRetransmittedProbe), true},
     Row{"retransmitted on timeout", name(Counter::kRetransmittedTimeout), true},
     Row{"reads issued again", name(Counter::kReadsReissued), false},
@@ -61,6 +63,8 @@ constexpr std::array kRecoveryRows{
     Row{"bad checksum (ICRC)", name(DropReason::kBadIcrc), false},
     Row{"socket buffer overruns", name(Counter::kSocketOverflow), false},
     Row{"gave up: retries exceeded", name(Counter::kRetryExceeded), false},
+    Row{"paths set aside as silent", name(Counter::kPathSilent), false},
+    Row{"  and taken back", name(Counter::kPathReturned), false},
     Row{"queue pairs in bitmap mode", name(Counter::kBitmapQps), true},
 };
 
@@ -80,6 +84,28 @@ void add_rows(std::vector<std::vector<std::string>>& table, const Rows& rows, co
       cells.push_back(grouped(value));
     }
     if (any) table.push_back(std::move(cells));
+  }
+}
+
+// Of each path what came to it and what it lost, one kind or the other; nothing where there is one path.
+void add_path_rows(std::vector<std::vector<std::string>>& table, const Json& hosts) {
+  const std::size_t paths = hosts.at(0).at("paths").size();
+  for (std::size_t path = 0; paths > 1 && path < paths; ++path) {
+    std::vector<std::string> offered{"path " + std::to_string(path) + ", packets offered"}, lost{"  lost"};
+    std::uint64_t all_offered = 0, all_lost = 0;
+    for (const Json& host : hosts) {
+      const Json& counters = host.at("paths").at(path);
+      const std::uint64_t came = count(counters, "offered");
+      const std::uint64_t went = count(counters, "lost") + count(counters, "burst_lost");
+      offered.push_back(grouped(came));
+      lost.push_back(grouped(went));
+      all_offered += came;
+      all_lost += went;
+    }
+    offered.push_back(grouped(all_offered));
+    lost.push_back(grouped(all_lost));
+    table.push_back(std::move(offered));
+    table.push_back(std::move(lost));
   }
 }
 
@@ -106,7 +132,7 @@ void print_network_table(const Json& show) {
   std::string options;
   for (const auto& [name, value] : show.at("network").items()) {
     const std::string text = value.get<std::string>();
-    if (text != "0" && text != "off") options += " " + name + " " + text;
+    if (text != "0" && text != "off" && !(name == "paths" && text == "1")) options += " " + name + " " + text;
   }
   std::vector<std::vector<std::string>> table{{"network:" + options}};
   std::vector<std::string> head{""};
@@ -120,6 +146,7 @@ void print_network_table(const Json& show) {
   columns.push_back(show.at("total"));
   table.push_back(std::move(head));
   add_rows(table, kNetworkRows, columns);
+  add_path_rows(table, show.at("hosts"));
   print_table(table);
   std::uint64_t trouble = 0;
   for (const auto& [name, value] : show.at("switch_trouble").items()) trouble += value.get<std::uint64_t>();

@@ -1,0 +1,131 @@
+// cm/agent.h - the InfiniBand connection manager (IBTA chapter 12) of one process: connections between queue pairs,
+// made and ended by messages that are said again until they are answered. Sans-I/O: messages and time are arguments;
+// what is to be sent lies in the outbox, what the application is to know is asked for.
+//
+//   handle(...)*  handle_timeout(now) when next_timeout() has passed  connect()/accept()/...
+//   then the outbox and poll_event() until empty, and a timer at next_timeout().
+//
+//            active                                  passive
+//   connect() -> kReqSent                            kRequest event, kReqReceived
+//   kReply event, kRepReceived                       accept() -> kRepSent
+//   ready() -> kEstablished                          kReady event, or established() -> kEstablished
+//   either: disconnect() -> kDreqSent -> kDisconnected event, kTimeWait -> kTimeWaitExit event
+//
+// A connection is known by its communication id until destroy(), or until the event kRejected, kUnreachable or
+// kTimeWaitExit, after which the id means nothing.
+// Errors of calls: ENOENT no such id; EINVAL not in this state; ENOMEM too many connections. Then nothing has changed.
+// Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <span>
+#include <variant>
+
+#include "base/random.h"
+#include "base/result.h"
+#include "cm/config.h"
+#include "cm/connection.h"
+#include "cm/outbox.h"
+#include "wire/cm_messages.h"
+
+namespace brdma::cm {
+
+struct Event {
+  enum class Kind : std::uint8_t {
+    kRequest,       // CmReq: a new connection `id`, for who listens on its service id
+    kReply,         // CmRep: accepted; ready() is awaited
+    kReady,         // accept() was confirmed
+    kRejected,      // CmRej
+    kUnreachable,   // nobody answered
+    kDisconnected,  // by either side
+    kTimeWaitExit
+  };
+  Kind kind{};
+  CommId id = 0;
+  Endpoints endpoints;
+  std::variant<std::monostate, wire::CmReq, wire::CmRep, wire::CmRej> message;
+};
+
+class Agent {
+ public:
+  Agent(const Config& config, Outbox& outbox);
+
+  // From now on requests for `service_id` make events while fewer than `backlog` wait for taken(), accept() or
+  // reject(); others are refused (kNoResources). EADDRINUSE: somebody listens there already.
+  Status listen(std::uint64_t service_id, std::uint32_t backlog);
+  // The application has seen the request.
+  void taken(CommId id);
+  void stop_listening(std::uint64_t service_id);
+
+  // `req`, `rep`: what the application decides; ids, GIDs and the manager's own timeouts are filled in.
+  Result<CommId, Status> connect(const Endpoints& endpoints, wire::CmReq req, Instant now);
+  Status ready(CommId id);
+  Status accept(CommId id, wire::CmRep rep, Instant now);
+  // A request or a reply. `private_data`: at most 148 bytes, EINVAL beyond.
+  Status reject(CommId id, std::uint16_t reason, ConstBytes private_data, Instant now);
+  // Data came on the queue pair: so the peer has our REP, whatever became of its RTU. Makes the kReady event.
+  Status established(CommId id);
+  Status disconnect(CommId id, Instant now);
+  // Tells the peer what the state demands; the connection makes no more events and ends by itself.
+  void destroy(CommId id, Instant now);
+
+  // SIDR messages are not for here.
+  void handle(const Endpoints& endpoints, const wire::CmMad& mad, Instant now);
+  void handle_timeout(Instant now);
+  [[nodiscard]] std::optional<Instant> next_timeout() const { return table_.first_deadline(); }
+  [[nodiscard]] std::optional<Event> poll_event();
+
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+  [[nodiscard]] std::size_t connections() const { return table_.size(); }
+  [[nodiscard]] std::optional<ConnectionState> state(CommId id);
+
+ private:
+  struct Listener {
+    std::uint32_t backlog = 0, waiting = 0;
+  };
+  struct Received;  // a message with where it came from
+
+  // agent_messages.cc
+  void on(const Received& from, const wire::CmReq& req);
+  void on(const Received& from, const wire::CmRep& rep);
+  void on(const Received& from, const wire::CmRtu& rtu);
+  void on(const Received& from, const wire::CmRej& rej);
+  void on(const Received& from, const wire::CmMra& mra);
+  void on(const Received& from, const wire::CmDreq& dreq);
+  void on(const Received& from, const wire::CmDrep& drep);
+  void on(const Received& from, const wire::CmLap& lap);
+  template <class Other>
+  void on(const Received& from, const Other& message);
+  void on_repeated(Connection& connection);
+  [[nodiscard]] std::optional<std::uint16_t> refusal(const wire::CmReq& req);
+  void end_stale(const wire::CmReq& req, Instant now);
+  template <class Message>
+  [[nodiscard]] Connection* addressee(const Received& from, const Message& message);
+  [[nodiscard]] Connection* rejected(const Received& from, const wire::CmRej& rej);
+
+  // agent.cc
+  void send(const Connection& connection, const wire::CmMessage& message);
+  void send_until_answered(Connection& connection, const wire::CmMessage& message, Instant now);
+  void send_rejection(Connection& connection, std::uint16_t reason, ConstBytes private_data, Instant now);
+  void leave_listener(Connection& connection);
+  void begin_disconnect(Connection& connection, Instant now);
+  void begin_time_wait(Connection& connection, Instant now);
+  void end(Connection& connection, Event::Kind kind);
+  void give_up(Connection& connection, Instant now);
+  void tell(const Connection& connection, Event::Kind kind);
+  template <class Message>
+  void tell(const Connection& connection, Event::Kind kind, const Message& message);
+
+  Config config_;
+  Outbox& outbox_;
+  Random random_;
+  Counters counters_;
+  ConnectionTable table_;
+  std::map<std::uint64_t, Listener> listeners_;
+  std::deque<Event> events_;
+};
+
+}  // namespace brdma::cm

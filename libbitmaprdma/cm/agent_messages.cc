@@ -1,0 +1,247 @@
+// What messages of peers do.
+#include <cerrno>
+
+#include "cm/agent.h"
+#include "cm/agent_impl.h"
+
+namespace brdma::cm {
+namespace {
+
+bool is_established(ConnectionState state) {
+  return state == ConnectionState::kEstablished || state == ConnectionState::kRepSent;
+}
+// Waits for the peer's answer, so a MRA or REJ may come.
+bool awaits_answer(ConnectionState state) {
+  return state == ConnectionState::kReqSent || state == ConnectionState::kRepSent;
+}
+
+}  // namespace
+
+struct Agent::Received {
+  const Endpoints& endpoints;
+  std::uint64_t transaction;
+  Instant now;
+};
+
+void Agent::handle(const Endpoints& endpoints, const wire::CmMad& mad, Instant now) {
+  const Received from{endpoints, mad.transaction, now};
+  std::visit([&](const auto& message) { on(from, message); }, mad.message);
+}
+
+// Whom a message is for: by our id, and only if it comes from the peer, to the address and about the connection that it
+// should.
+template <class Message>
+Connection* Agent::addressee(const Received& from, const Message& message) {
+  Connection* const connection = table_.find(message.remote_comm_id);
+  if (connection == nullptr) {
+    ++counters_.unknown;
+    return nullptr;
+  }
+  if (!(connection->endpoints == from.endpoints)) {
+    ++counters_.wrong_address;
+    return nullptr;
+  }
+  if (connection->remote_id != 0 && message.local_comm_id != connection->remote_id) {
+    ++counters_.unknown;
+    return nullptr;
+  }
+  return connection;
+}
+
+std::optional<std::uint16_t> Agent::refusal(const wire::CmReq& req) {
+  if (req.transport != 0) return wire::reject::kInvalidTransport;
+  const auto listener = listeners_.find(req.service_id);
+  if (listener == listeners_.end()) return wire::reject::kInvalidServiceId;
+  if (listener->second.waiting < listener->second.backlog) return std::nullopt;
+  ++counters_.backlog_full;
+  return wire::reject::kNoResources;
+}
+
+// A queue pair asks for a connection that already has one, as far as we know: its owner has started anew. The old one
+// ends, and the peer is to try again with another queue pair (IBTA 12.9.8.3.1).
+void Agent::end_stale(const wire::CmReq& req, Instant now) {
+  Connection* const old = table_.find_remote_qp(req.ca_guid, req.qpn);
+  if (old == nullptr || !is_established(old->state)) return;
+  tell(*old, Event::Kind::kDisconnected);
+  begin_time_wait(*old, now);
+}
+
+void Agent::on(const Received& from, const wire::CmReq& req) {
+  if (req.path.local_gid != from.endpoints.remote) {  // an answer would go to somebody who has not asked
+    ++counters_.wrong_address;
+    return;
+  }
+  if (req.local_comm_id == 0) {
+    ++counters_.unexpected;
+    return;
+  }
+  Connection* const known = table_.find_remote(from.endpoints.remote, req.local_comm_id);
+  if (known != nullptr && known->transaction == from.transaction) return on_repeated(*known);
+
+  std::optional<std::uint16_t> reason = refusal(req);
+  if (req.path.remote_gid != from.endpoints.local) reason = wire::reject::kInvalidGid;
+  if (!reason && table_.find_remote_qp(req.ca_guid, req.qpn) != nullptr) {
+    end_stale(req, from.now);
+    reason = wire::reject::kStaleConnection;
+  }
+  Connection* const connection = reason ? nullptr : table_.add(from.endpoints);
+  if (connection == nullptr) {
+    const wire::CmRej rej{.remote_comm_id = req.local_comm_id, .reason = reason.value_or(wire::reject::kNoResources)};
+    return outbox_.push(from.endpoints, wire::CmMad{.transaction = from.transaction, .message = rej});
+  }
+  connection->state = ConnectionState::kReqReceived;
+  connection->transaction = from.transaction;
+  connection->service_id = req.service_id;
+  table_.set_remote_id(*connection, req.local_comm_id);
+  table_.set_remote_qp(*connection, req.ca_guid, req.qpn);
+  connection->waits = true;
+  ++listeners_.find(req.service_id)->second.waiting;
+  ++counters_.requests;
+  tell(*connection, Event::Kind::kRequest, req);
+}
+
+// The peer has not heard our answer, or there is none yet.
+void Agent::on_repeated(Connection& connection) {
+  ++counters_.duplicates;
+  switch (connection.state) {
+    case ConnectionState::kReqReceived:
+      return send(connection, wire::CmMra{.local_comm_id = connection.id,
+                                          .remote_comm_id = connection.remote_id,
+                                          .answered = wire::CmAnswered::kReq,
+                                          .service_timeout = config_.service_timeout});
+    case ConnectionState::kRepSent:
+    case ConnectionState::kRejected:
+      return outbox_.push(connection.endpoints, connection.last_sent);
+    default:
+      return;  // it has heard it since: this one was late
+  }
+}
+
+void Agent::on(const Received& from, const wire::CmRep& rep) {
+  Connection* const connection = addressee(from, rep);
+  if (connection == nullptr) {  // the peer need not wait for its time to run out
+    const wire::CmRej rej{.remote_comm_id = rep.local_comm_id,
+                          .answered = wire::CmAnswered::kRep,
+                          .reason = wire::reject::kInvalidCommId};
+    return outbox_.push(from.endpoints, wire::CmMad{.transaction = from.transaction, .message = rej});
+  }
+  switch (connection->state) {
+    case ConnectionState::kReqSent:
+      connection->state = ConnectionState::kRepReceived;
+      table_.set_deadline(*connection, std::nullopt);
+      table_.set_remote_id(*connection, rep.local_comm_id);
+      table_.set_remote_qp(*connection, rep.ca_guid, rep.qpn);
+      return tell(*connection, Event::Kind::kReply, rep);
+    case ConnectionState::kRepReceived:
+      ++counters_.duplicates;
+      return send(*connection, wire::CmMra{.local_comm_id = connection->id,
+                                           .remote_comm_id = connection->remote_id,
+                                           .answered = wire::CmAnswered::kRep,
+                                           .service_timeout = config_.service_timeout});
+    case ConnectionState::kEstablished:
+      ++counters_.duplicates;  // our RTU was lost
+      return send(*connection, wire::CmRtu{.local_comm_id = connection->id, .remote_comm_id = connection->remote_id});
+    case ConnectionState::kRejected:
+      ++counters_.duplicates;
+      return outbox_.push(connection->endpoints, connection->last_sent);
+    default:
+      ++counters_.unexpected;
+  }
+}
+
+void Agent::on(const Received& from, const wire::CmRtu& rtu) {
+  Connection* const connection = addressee(from, rtu);
+  if (connection == nullptr) return;
+  if (connection->state == ConnectionState::kRepSent) {
+    (void)established(connection->id);
+  } else {
+    ++counters_.duplicates;
+  }
+}
+
+// A peer that gives up before it has heard of us does not know our id, and names its own alone.
+Connection* Agent::rejected(const Received& from, const wire::CmRej& rej) {
+  Connection* const connection = rej.remote_comm_id != 0 ? table_.find(rej.remote_comm_id)
+                                                         : table_.find_remote(from.endpoints.remote, rej.local_comm_id);
+  if (connection == nullptr) {
+    ++counters_.unknown;
+    return nullptr;
+  }
+  if (connection->endpoints == from.endpoints) return connection;
+  ++counters_.wrong_address;
+  return nullptr;
+}
+
+void Agent::on(const Received& from, const wire::CmRej& rej) {
+  Connection* const connection = rejected(from, rej);
+  if (connection == nullptr) return;
+  switch (connection->state) {
+    case ConnectionState::kReqSent:
+    case ConnectionState::kRepReceived:
+    case ConnectionState::kReqReceived:
+    case ConnectionState::kRepSent:
+      tell(*connection, Event::Kind::kRejected, rej);
+      leave_listener(*connection);
+      return table_.remove(*connection);
+    case ConnectionState::kEstablished:  // our RTU met a peer that had given up
+      tell(*connection, Event::Kind::kDisconnected);
+      return begin_time_wait(*connection, from.now);
+    default:
+      ++counters_.unexpected;
+  }
+}
+
+void Agent::on(const Received& from, const wire::CmMra& mra) {
+  Connection* const connection = addressee(from, mra);
+  if (connection == nullptr) return;
+  if (!awaits_answer(connection->state)) {
+    ++counters_.unexpected;
+    return;
+  }
+  connection->tries_left = config_.tries - 1;  // it is there, and thinks
+  table_.set_deadline(*connection, from.now + wire::cm_timeout(mra.service_timeout) + connection->wait);
+}
+
+void Agent::on(const Received& from, const wire::CmDreq& dreq) {
+  // Answered in any case, so that the peer's end is not left waiting: by what it said itself, and only to itself.
+  const wire::CmDrep drep{.local_comm_id = dreq.remote_comm_id, .remote_comm_id = dreq.local_comm_id};
+  Connection* const connection = addressee(from, dreq);
+  if (connection != nullptr && dreq.remote_qpn != connection->local_qpn) {
+    ++counters_.unexpected;
+    return;
+  }
+  outbox_.push(from.endpoints, wire::CmMad{.transaction = from.transaction, .message = drep});
+  if (connection == nullptr) return;
+  if (is_established(connection->state) || connection->state == ConnectionState::kDreqSent) {
+    tell(*connection, Event::Kind::kDisconnected);
+    begin_time_wait(*connection, from.now);
+  } else {
+    ++counters_.duplicates;
+  }
+}
+
+void Agent::on(const Received& from, const wire::CmDrep& drep) {
+  Connection* const connection = addressee(from, drep);
+  if (connection == nullptr) return;
+  if (connection->state != ConnectionState::kDreqSent) {
+    ++counters_.duplicates;
+    return;
+  }
+  tell(*connection, Event::Kind::kDisconnected);
+  begin_time_wait(*connection, from.now);
+}
+
+void Agent::on(const Received& from, const wire::CmLap& lap) {
+  if (addressee(from, lap) == nullptr) return;
+  const wire::CmApr apr{
+      .local_comm_id = lap.remote_comm_id, .remote_comm_id = lap.local_comm_id, .status = wire::kAprUnsupported};
+  outbox_.push(from.endpoints, wire::CmMad{.transaction = from.transaction, .message = apr});
+}
+
+// An answer to a LAP, which we never send; messages about datagram services, which cm/lookup.h handles.
+template <class Other>
+void Agent::on(const Received&, const Other&) {
+  ++counters_.unexpected;
+}
+
+}  // namespace brdma::cm

@@ -1,0 +1,92 @@
+#include "cm/connection.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace brdma::cm {
+namespace {
+
+constexpr std::size_t kIdsMax = 0xFFFF;  // the low 16 bits of an id; and never 0
+
+bool in_use(const Connection& connection) {
+  return connection.state != ConnectionState::kTimeWait && connection.state != ConnectionState::kRejected;
+}
+
+}  // namespace
+
+ConnectionTable::ConnectionTable(std::uint16_t id_prefix, std::size_t connections_max, Random& random)
+    : prefix_(std::uint32_t{id_prefix} << 16),
+      max_(std::min(connections_max, kIdsMax)),
+      next_(static_cast<std::uint16_t>(random.next())) {}
+
+Connection* ConnectionTable::add(const Endpoints& endpoints) {
+  if (connections_.size() >= max_) return nullptr;
+  CommId id = 0;
+  do {
+    id = prefix_ | next_++;
+  } while (id == prefix_ || connections_.contains(id));
+  Connection& connection = connections_[id];
+  connection.id = id;
+  connection.endpoints = endpoints;
+  return &connection;
+}
+
+void ConnectionTable::remove(Connection& connection) {
+  set_deadline(connection, std::nullopt);
+  if (connection.remote_id != 0) by_remote_.erase({connection.endpoints.remote, connection.remote_id});
+  const auto by_qp = by_remote_qp_.find({connection.remote_guid, connection.remote_qpn});
+  if (by_qp != by_remote_qp_.end() && by_qp->second == connection.id) by_remote_qp_.erase(by_qp);
+  connections_.erase(connection.id);
+}
+
+Connection* ConnectionTable::find(CommId id) {
+  const auto found = connections_.find(id);
+  return found == connections_.end() ? nullptr : &found->second;
+}
+
+void ConnectionTable::set_remote_id(Connection& connection, CommId remote_id) {
+  BRDMA_CHECK(connection.remote_id == 0);
+  // A peer that started anew may use an id again that an old connection still has: then the newer one is meant.
+  if (Connection* const old = find_remote(connection.endpoints.remote, remote_id)) old->remote_id = 0;
+  connection.remote_id = remote_id;
+  by_remote_[{connection.endpoints.remote, remote_id}] = connection.id;
+}
+
+Connection* ConnectionTable::find_remote(const IpAddress& remote, CommId remote_id) {
+  const auto found = by_remote_.find({remote, remote_id});
+  return found == by_remote_.end() ? nullptr : find(found->second);
+}
+
+void ConnectionTable::set_remote_qp(Connection& connection, std::uint64_t guid, std::uint32_t qpn) {
+  connection.remote_guid = guid;
+  connection.remote_qpn = qpn;
+  by_remote_qp_[{guid, qpn}] = connection.id;
+}
+
+Connection* ConnectionTable::find_remote_qp(std::uint64_t guid, std::uint32_t qpn) {
+  const auto found = by_remote_qp_.find({guid, qpn});
+  if (found == by_remote_qp_.end()) return nullptr;
+  Connection* const connection = find(found->second);
+  return connection != nullptr && in_use(*connection) ? connection : nullptr;
+}
+
+void ConnectionTable::set_deadline(Connection& connection, std::optional<Instant> deadline) {
+  if (connection.deadline) deadlines_.erase({*connection.deadline, connection.id});
+  connection.deadline = deadline;
+  if (deadline) deadlines_.insert({*deadline, connection.id});
+}
+
+std::optional<Instant> ConnectionTable::first_deadline() const {
+  if (deadlines_.empty()) return std::nullopt;
+  return deadlines_.begin()->first;
+}
+
+Connection* ConnectionTable::take_due(Instant now) {
+  if (deadlines_.empty() || deadlines_.begin()->first > now) return nullptr;
+  Connection* const connection = find(deadlines_.begin()->second);
+  set_deadline(*connection, std::nullopt);
+  return connection;
+}
+
+}  // namespace brdma::cm

@@ -1,0 +1,89 @@
+// cm/connection.h - what the connection manager knows of one connection, and the table of all.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "base/ip_address.h"
+#include "base/random.h"
+#include "base/units.h"
+#include "wire/mad.h"
+
+namespace brdma::cm {
+
+using CommId = std::uint32_t;
+
+struct Endpoints {
+  IpAddress local, remote;
+  friend bool operator==(const Endpoints&, const Endpoints&) = default;
+};
+
+enum class ConnectionState : std::uint8_t {
+  kReqSent,
+  kRepReceived,
+  kReqReceived,
+  kRepSent,
+  kEstablished,
+  kDreqSent,
+  kRejected,  // by us; remembered, to say it again to a REQ that comes again
+  kTimeWait
+};
+
+struct Connection {
+  CommId id = 0;
+  CommId remote_id = 0;  // 0: not known yet
+  ConnectionState state = ConnectionState::kReqSent;
+  bool owned = true;   // the application has not destroyed it
+  bool waits = false;  // among its listener's waiting requests
+  Endpoints endpoints;
+  std::uint64_t transaction = 0;
+  std::uint64_t service_id = 0;  // passive: where the request came to
+  std::uint32_t local_qpn = 0, remote_qpn = 0;
+  std::uint64_t local_guid = 0, remote_guid = 0;
+  // The message that is said again until it is answered, or because the peer asks again.
+  std::array<std::byte, wire::kMadSize> last_sent{};
+  Duration wait;  // until the next time
+  unsigned tries_left = 0;
+  std::optional<Instant> deadline;  // the table's to set
+};
+
+class ConnectionTable {
+ public:
+  // Ids begin with `id_prefix`. References stay valid until the connection is removed.
+  ConnectionTable(std::uint16_t id_prefix, std::size_t connections_max, Random& random);
+
+  // Null: the table is full.
+  Connection* add(const Endpoints& endpoints);
+  void remove(Connection& connection);
+  [[nodiscard]] Connection* find(CommId id);
+  // From now on find_remote() knows it by the peer's id.
+  void set_remote_id(Connection& connection, CommId remote_id);
+  [[nodiscard]] Connection* find_remote(const IpAddress& remote, CommId remote_id);
+  // Likewise by the queue pair at the other end, while the connection is in use.
+  void set_remote_qp(Connection& connection, std::uint64_t guid, std::uint32_t qpn);
+  [[nodiscard]] Connection* find_remote_qp(std::uint64_t guid, std::uint32_t qpn);
+
+  void set_deadline(Connection& connection, std::optional<Instant> deadline);
+  [[nodiscard]] std::optional<Instant> first_deadline() const;
+  // One whose deadline has come, which is taken from it; null: none.
+  [[nodiscard]] Connection* take_due(Instant now);
+
+  [[nodiscard]] std::size_t size() const { return connections_.size(); }
+
+ private:
+  std::uint32_t prefix_;
+  std::size_t max_;
+  std::uint16_t next_;
+  std::unordered_map<CommId, Connection> connections_;
+  std::map<std::pair<IpAddress, CommId>, CommId> by_remote_;
+  std::map<std::pair<std::uint64_t, std::uint32_t>, CommId> by_remote_qp_;
+  std::set<std::pair<Instant, CommId>> deadlines_;
+};
+
+}  // namespace brdma::cm

@@ -32,6 +32,24 @@ Host::Host(const HostConfig& config, PacketPool& pool, TraceRecorder& recorder, 
 
 Host::~Host() = default;
 
+void Host::crash() {
+  dead_ = true;
+  engine_.reset();
+  for (; !socket_.empty(); socket_.pop_front()) pool_.give_back(socket_.front());
+  socket_used_ = 0;
+  paused_until_.reset();
+  busy_until_.reset();
+}
+
+void Host::restart() {
+  BRDMA_CHECK(dead_ && engine_ == nullptr);
+  EngineConfig config = config_.engine;
+  config.seed += ++restarts_;
+  engine_ = std::make_unique<Engine>(config, statistics_, sink_.get());
+  dead_ = false;
+  touched_ = true;
+}
+
 void Host::handle_arrival(PacketIndex packet) {
   const std::uint64_t bytes = pool_[packet].bytes.size();
   if (dead_ || socket_.size() >= config_.socket_packets || socket_used_ + bytes > config_.socket_bytes) {

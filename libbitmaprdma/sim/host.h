@@ -1,6 +1,6 @@
 // sim/host.h - one host of a world: an engine behind a socket of limited size, driven as io's shard drives its own.
-// Packets wait in the socket until the host runs; it can be paused, as a process is that has lost its core, and can be
-// killed. What does not fit into the socket is gone, as with UDP.
+// Packets wait in the socket until the host runs; it can be paused, as a process is that has lost its core, can be
+// killed, and can crash and begin anew. What does not fit into the socket is gone, as with UDP.
 #pragma once
 
 #include <cstdint>
@@ -70,6 +70,11 @@ class Host {
   // --- for the world ---
   void pause_until(Instant until) { paused_until_ = until; }
   void kill() { dead_ = true; }
+  // The process ends as by SIGKILL: nothing of the engine is left, nor of the objects that it owned.
+  void crash();
+  // Another process at the same address, with keys, queue pair numbers and first PSNs of its own. Statistics add up.
+  // Precondition: crashed.
+  void restart();
   // A packet reaches the socket.
   void handle_arrival(PacketIndex packet);
   // The application has called the engine: progress is due now.
@@ -104,6 +109,7 @@ class Host {
   std::vector<Notification> notifications_;
   std::optional<Instant> paused_until_;
   std::optional<Instant> busy_until_;  // with a batch that is on its way out
+  std::uint32_t restarts_ = 0;
   Random random_;
   Instant stall_from_, stall_until_;  // the next one
   bool dead_ = false;

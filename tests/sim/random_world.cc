@@ -1,39 +1,33 @@
+// A world runs in this order: hosts and links, connections, the events that were drawn for it; then until every
+// operation is complete, and until nothing goes on any more; then everything is compared.
 #include "random_world.h"
 
 #include <algorithm>
 #include <memory>
 
-#include "support/flight_checker.h"
+#include "connection.h"
+#include "faulty_network.h"
 #include "support/statistics_checker.h"
 #include "world_settings.h"
 
 namespace brdma::test {
 namespace {
 
-constexpr Duration kIdleWithin = 1_s;  // after the last completion nothing may go on for longer
-
-// One queue pair on each host, what they ask of each other, and who watches them.
-struct Connection {
-  Sides<std::unique_ptr<Arena>> arenas;
-  Sides<Traffic> traffic;
-  Sides<std::unique_ptr<Endpoint>> endpoints;
-  Sides<std::unique_ptr<FlightChecker>> flights;
-};
+constexpr Duration kIdleWithin = 1_s;  // after the last completion nothing may go on for longer, beside round trips
 
 class RandomWorld {
  public:
   RandomWorld(std::uint64_t seed, const WorldOptions& options)
-      : seed_(seed), options_(options), random_(seed, "world"), settings_(draw_world(random_)), world_(seed) {
-    for (std::size_t side = 0; side < 2; ++side) {
-      sim::HostConfig host = settings_.hosts[side];
-      host.engine = settings_.engines[side];
+      : options_(options), settings_(draw_world(seed)), world_(seed) {
+    for (sim::HostConfig host : settings_.hosts) {
       host.traced = options.traced;
-      hosts_[side] = &world_.add_host(host);
+      hosts_.push_back(&world_.add_host(host));
     }
-    world_.join(*hosts_[0], *hosts_[1], settings_.faulty[0], settings_.faulty[1]);
-    for (const ConnectionSettings& settings : settings_.connections) make_connection(settings);
-    if (options.canary) plant_canary();
-    schedule_faults();
+    network_ = std::make_unique<FaultyNetwork>(world_, settings_, hosts_);
+    for (const ConnectionSettings& settings : settings_.connections) add_connection(settings)->begin(faults_last());
+    for (const ConnectionSettings& settings : settings_.after_restart) add_connection(settings);
+    if (options.canary) plant_canary(seed);
+    schedule_events();
     bound_ = liveness_bound();
   }
 
@@ -48,116 +42,101 @@ class RandomWorld {
   }
 
  private:
-  void make_connection(const ConnectionSettings& settings) {
-    Connection& connection = *connections_.emplace_back(std::make_unique<Connection>());
-    for (std::size_t side = 0; side < 2; ++side) {
-      const std::uint64_t number = connections_.size() * 2 + side;
-      connection.arenas[side] = std::make_unique<Arena>(number << 44, Random{seed_, "arena " + std::to_string(number)});
-    }
-    for (std::size_t side = 0; side < 2; ++side) {
-      if (settings.traffic[side].operations_max == 0) continue;
-      connection.traffic[side] =
-          plan_traffic(settings.traffic[side], random_, *connection.arenas[side], *connection.arenas[1 - side]);
-    }
-    for (std::size_t side = 0; side < 2; ++side) {
-      connection.arenas[side]->freeze();
-      connection.endpoints[side] =
-          std::make_unique<Endpoint>(world_, *hosts_[side], settings.endpoints[side], *connection.arenas[side]);
-      connection.endpoints[side]->start();
-    }
-    for (std::size_t side = 0; side < 2; ++side) {
-      Endpoint& own = *connection.endpoints[side];
-      const Endpoint& peer = *connection.endpoints[1 - side];
-      const EndpointConfig& config = settings.endpoints[side];
-      connection.flights[side] = std::make_unique<FlightChecker>(
-          *hosts_[side], FlightChecker::Connection{own.qpn(), peer.qpn(), config.first_psn, mtu_bytes(config.mtu)});
-      world_.add_observer(*connection.flights[side]);
-      own.connect(peer);
-      own.set_traffic(connection.traffic[side], connection.traffic[1 - side]);
-      schedule_work(own, connection.traffic[side].operations.size(), connection.traffic[1 - side].receives.size());
-    }
+  [[nodiscard]] Duration faults_last() const { return settings_.events.faults_last; }
+
+  Connection* add_connection(const ConnectionSettings& settings) {
+    const Sides<sim::Host*> hosts{hosts_[settings.hosts[0]], hosts_[settings.hosts[1]]};
+    connections_.push_back(std::make_unique<Connection>(world_, settings, hosts, connections_.size()));
+    return connections_.back().get();
   }
 
-  // All at once, or in bursts with idle times; receives that come late are answered by RNR NAKs.
-  void schedule_work(Endpoint& endpoint, std::size_t operations, std::size_t receives) {
-    if (one_in(random_, 2)) {
-      endpoint.allow_operations(0);
-      release(operations, [&endpoint](std::size_t count) { endpoint.allow_operations(count); });
-    }
-    if (one_in(random_, 4)) {
-      endpoint.allow_receives(0);
-      release(receives, [&endpoint](std::size_t count) { endpoint.allow_receives(count); });
-    }
+  // `begin` and `end` are done at the span's ends; faults do not stop before that.
+  template <class Begin, class End>
+  void schedule(const Span& span, const Begin& begin, const End& end) {
+    const Instant from = world_.now() + span.from;
+    world_.at(from, begin);
+    world_.at(from + span.length, end);
+    faults_end_ = std::max(faults_end_, from + span.length);
   }
 
-  template <class Allow>
-  void release(std::size_t total, const Allow& allow) {
-    std::vector<Instant> when;
-    std::vector<std::size_t> counts;
-    for (std::size_t released = 0; released < total;) {
-      released = std::min(total, released + 1 + random_.below(one_in(random_, 3) ? total : 4));
-      counts.push_back(released);
-      when.push_back(world_.now() + draw_up_to(random_, settings_.faults_last));
+  void schedule_events() {
+    const EventSettings& events = settings_.events;
+    faults_end_ = world_.now() + events.faults_last;
+    for (const Absence& away : events.absences) {
+      schedule(
+          away, [this, away] { world_.pause(*hosts_[away.host], away.length); }, [] {});
     }
-    std::sort(when.begin(), when.end());
-    for (std::size_t i = 0; i < when.size(); ++i) {
-      world_.at(when[i], [allow, count = counts[i]] { allow(count); });
+    for (const Silence& silence : events.silences) {
+      schedule(
+          silence, [this, silence] { network_->begin(silence); }, [this, silence] { network_->end(silence); });
     }
+    for (const PollingBreak& away : events.polling_breaks) {
+      Endpoint& endpoint = connections_[away.connection]->endpoint(away.side);
+      schedule(
+          away, [&endpoint] { endpoint.look_away(true); }, [&endpoint] { endpoint.look_away(false); });
+    }
+    if (events.crash) {
+      schedule(
+          *events.crash, [this] { crash(); }, [this] { restart(); });
+    }
+    world_.at(faults_end_, [this] { network_->end_faults(); });
   }
 
-  // Descheduled processes, a partition; then the faults stop.
-  void schedule_faults() {
-    const Instant began = world_.now();
-    faults_end_ = began + settings_.faults_last;
-    for (sim::Host* host : hosts_) {
-      for (std::uint64_t pauses = one_in(random_, 3) ? random_.below(5) : 0; pauses > 0; --pauses) {
-        const Duration length = draw_up_to(random_, one_in(random_, 3) ? 4_ms : 100_us);
-        paused_ = true;
-        world_.at(began + draw_up_to(random_, settings_.faults_last),
-                  [this, host, length] { world_.pause(*host, length); });
-      }
+  void crash() {
+    sim::Host& host = *hosts_[settings_.events.crash->host];
+    host.crash();
+    for (auto& connection : connections_) connection->crash(host);
+  }
+
+  void restart() {
+    hosts_[settings_.events.crash->host]->restart();
+    for (auto& connection : connections_) {
+      if (!connection->begun()) connection->begin(faults_last());
     }
-    if (settings_.partition > Duration{}) {
-      const Instant from = began + draw_up_to(random_, settings_.faults_last);
-      const Instant to = from + settings_.partition;
-      fabric::LinkConfig cut = settings_.clean;
-      cut.impairments.loss_ppm = 1'000'000;
-      world_.at(from, [this, cut] { world_.configure_links(cut); });
-      world_.at(to, [this] {
-        world_.configure_link(*hosts_[0], *hosts_[1], settings_.faulty[0]);
-        world_.configure_link(*hosts_[1], *hosts_[0], settings_.faulty[1]);
-      });
-      faults_end_ = std::max(faults_end_, to);
-    }
-    world_.at(faults_end_, [this] { world_.configure_links(settings_.clean); });
   }
 
   // What the slowest part may take: the timers as far as they may have grown (and until a peer counts as dead, where
-  // one falls silent), RNR waits and round trips of each operation, and the bytes themselves.
+  // one falls silent), a window a round trip, and the bytes themselves at what the smallest socket lets through.
   [[nodiscard]] Duration liveness_bound() const {
-    Duration bound = 10_ms;
-    Duration patience{};
-    std::uint64_t bytes = 0;
-    for (std::size_t i = 0; i < connections_.size(); ++i) {
-      const ConnectionSettings& settings = settings_.connections[i];
-      for (std::size_t side = 0; side < 2; ++side) {
-        const EndpointConfig& endpoint = settings.endpoints[side];
-        const Duration timeout = Duration::from_ns(4096) * (std::int64_t{1} << endpoint.timeout);
-        // A silent peer is given up after 4 (retry_count + 1) timeouts (qp/timeout.cc).
-        const std::int64_t timeouts = settings.ends_in_error ? 4 * (endpoint.retry_count + 1) + 1 : 4;
-        patience = std::max(patience, timeout * timeouts);
-        const Traffic& traffic = connections_[i]->traffic[side];
-        const auto operations = static_cast<std::int64_t>(traffic.operations.size());
-        bound = bound + (settings_.clean.delay * 4 + 500_us) * operations;
-        bytes += traffic.bytes;
-      }
-    }
-    return bound + patience + Bandwidth::from_bps(50'000'000).time_for(bytes);
+    Duration bound = faults_last() + 10_ms;  // work goes on being posted for so long after a restart
+    for (const auto& connection : connections_) bound = bound + time_for(*connection);
+    return bound;
   }
 
-  void plant_canary() {
-    Random random{seed_, "canary"};
-    Arena& arena = *connections_[random.below(connections_.size())]->arenas[random.below(2)];
+  [[nodiscard]] Duration time_for(const Connection& connection) const {
+    constexpr Duration kHost = 500_us;
+    const Duration round_trip = settings_.link_of(connection.settings()).round_trip() + kHost;
+    const bool silent = connection.settings().ends_in_error || settings_.events.crash;
+    Duration all{};
+    for (std::size_t side = 0; side < 2; ++side) {
+      const EndpointConfig& endpoint = connection.settings().endpoints[side];
+      const Traffic& traffic = connection.traffic(side);
+      const std::uint64_t packets = traffic.operations.size() + traffic.bytes / mtu_bytes(endpoint.mtu);
+      const std::uint64_t rounds = traffic.operations.size() + packets / smallest_window(connection.settings());
+      const Duration timeout = Duration::from_ns(4096) * (std::int64_t{1} << endpoint.timeout);
+      // A silent peer is given up after 4 (retry_count + 1) timeouts (qp/timeout.cc).
+      const std::int64_t timeouts = silent ? 4 * (endpoint.retry_count + 1) + 1 : 4;
+      all = all + timeout * timeouts + round_trip * 2 * static_cast<std::int64_t>(rounds) +
+            Bandwidth::from_bps(50'000'000).time_for(traffic.bytes);
+    }
+    return all;
+  }
+
+  // In packets, of both sides.
+  [[nodiscard]] std::uint64_t smallest_window(const ConnectionSettings& connection) const {
+    std::uint64_t smallest = UINT64_MAX;
+    for (const std::size_t host : connection.hosts) {
+      const EngineConfig& engine = settings_.hosts[host].engine;
+      smallest = std::min<std::uint64_t>({smallest, engine.recovery.window_packets, engine.receive_packets,
+                                          engine.recovery.standard_window_packets,
+                                          engine.receive_bytes / mtu_bytes(connection.endpoints[0].mtu)});
+    }
+    return std::max<std::uint64_t>(smallest, 1);
+  }
+
+  void plant_canary(std::uint64_t seed) {
+    Random random{seed, "canary"};
+    Arena& arena = connections_[random.below(connections_.size())]->arena(random.below(2));
     arena.bytes()[random.below(Arena::kGuard)] ^= std::byte{1};  // a guard byte before the first buffer
   }
 
@@ -165,47 +144,47 @@ class RandomWorld {
   bool progress() {
     bool done = true;
     for (auto& connection : connections_) {
-      for (auto& endpoint : connection->endpoints) {
-        endpoint->progress();
-        done = done && endpoint->done();
-      }
+      if (connection->begun()) connection->progress();
+      done = done && connection->done();
     }
     return done;
   }
 
   [[nodiscard]] bool found() const {
-    return std::any_of(connections_.begin(), connections_.end(), [](const auto& connection) {
-      return !connection->endpoints[0]->findings().empty() || !connection->endpoints[1]->findings().empty() ||
-             !connection->flights[0]->findings().empty() || !connection->flights[1]->findings().empty();
-    });
+    return std::any_of(connections_.begin(), connections_.end(), [](const auto& c) { return c->found(); });
   }
 
   // Nothing more may happen: no completion, no byte, no timer that goes on for ever.
   void check_end() {
-    world_.configure_links(settings_.clean);
-    if (!world_.run_until_idle(kIdleWithin)) {
+    network_->end_faults();
+    Duration round_trip{};
+    for (const LinkSettings& link : settings_.links) round_trip = std::max(round_trip, link.round_trip());
+    if (!world_.run_until_idle(kIdleWithin + round_trip * 20)) {
       findings_.push_back("not idle " + std::to_string(kIdleWithin.ns() / 1'000'000) + " ms after the end");
     }
     progress();
-    for (auto& connection : connections_) {
-      for (auto& endpoint : connection->endpoints) endpoint->check_end();
-    }
+    for (auto& connection : connections_) connection->check_end();
     for (const sim::Host* host : hosts_) {
-      for (auto& finding : check_statistics(*host, settings_.corrupts(), settings_.agree()))
-        findings_.push_back(std::move(finding));
+      for (auto& finding : check_statistics(*host, expected_drops())) findings_.push_back(std::move(finding));
     }
     if (world_.packets().in_use() != 0) findings_.push_back("packets are left over");
     check_nothing_is_resent_in_vain();
+  }
+
+  [[nodiscard]] ExpectedDrops expected_drops() const {
+    return {.corrupted = settings_.corrupts(),
+            .unknown_opcode = !settings_.all_agree(),
+            .unknown_qp = settings_.events.crash.has_value()};
   }
 
   // Bitmap mode, nothing lost, spoilt, repeated or out of order, nobody away, every receive posted in time: then
   // nothing is sent again, but for a probe or a timeout before the first round trip has been measured.
   void check_nothing_is_resent_in_vain() {
     constexpr std::uint64_t kAllowed = 1;
-    const fabric::ImpairmentConfig none{};
-    const bool faultless = settings_.agree() && settings_.faulty[0].impairments == none &&
-                           settings_.faulty[1].impairments == none && settings_.partition == Duration{} && !paused_;
-    if (!faultless) return;
+    constexpr Duration kProbed = 1_ms;  // a round trip that is longer than the first probe's time is not known at first
+    const bool long_way = std::any_of(settings_.links.begin(), settings_.links.end(),
+                                      [](const LinkSettings& link) { return link.round_trip() > kProbed; });
+    if (!settings_.all_agree() || !settings_.faultless() || long_way) return;
     const WorldResult counted = count();
     std::uint64_t refused = 0;
     for (const sim::Host* host : hosts_) refused += host->statistics().get(Counter::kSentRnr);
@@ -218,14 +197,19 @@ class RandomWorld {
 
   [[nodiscard]] WorldResult count() const {
     WorldResult result;
-    for (std::size_t side = 0; side < 2; ++side) {
-      const auto& link = world_.link_counters(*hosts_[side], *hosts_[1 - side]);
-      result.packets += link.offered;
-      result.lost += link.lost + link.burst_lost + link.queue_dropped + link.corrupted + hosts_[side]->socket_drops();
+    for (const LinkSettings& settings : settings_.links) {
+      for (std::size_t side = 0; side < 2; ++side) {
+        const auto link = world_.link_counters(*hosts_[settings.hosts[side]], *hosts_[settings.hosts[1 - side]]);
+        result.packets += link.offered;
+        result.lost += link.lost + link.burst_lost + link.queue_dropped + link.corrupted;
+      }
+    }
+    for (const sim::Host* host : hosts_) {
+      result.lost += host->socket_drops();
       std::size_t cause = 0;
       for (const Counter c : {Counter::kRetransmittedFfm, Counter::kRetransmittedNak, Counter::kRetransmittedTimeout,
                               Counter::kRetransmittedProbe, Counter::kRetransmittedAck, Counter::kRetransmittedPath}) {
-        const std::uint64_t count = hosts_[side]->statistics().get(c);
+        const std::uint64_t count = host->statistics().get(c);
         result.by_cause[cause++] += count;
         result.retransmitted += count;
       }
@@ -233,20 +217,20 @@ class RandomWorld {
     return result;
   }
 
+  [[nodiscard]] WorldMode mode() const {
+    if (settings_.all_agree()) return WorldMode::kBitmap;
+    return settings_.any_in(RecoveryMode::kGoBackN) ? WorldMode::kGoBackN : WorldMode::kStandard;
+  }
+
   WorldResult result() {
     WorldResult result = count();
     result.findings = findings_;
-    result.mode = settings_.mode();
+    result.mode = mode();
     std::string states;
     for (auto& connection : connections_) {
-      for (std::size_t side = 0; side < 2; ++side) {
-        const Endpoint& endpoint = *connection->endpoints[side];
-        const FlightChecker& flight = *connection->flights[side];
-        result.findings.insert(result.findings.end(), endpoint.findings().begin(), endpoint.findings().end());
-        result.findings.insert(result.findings.end(), flight.findings().begin(), flight.findings().end());
-        states += endpoint.state();
-        result.bytes += connection->traffic[side].bytes;
-      }
+      for (std::string& finding : connection->findings()) result.findings.push_back(std::move(finding));
+      states += connection->state();
+      for (std::size_t side = 0; side < 2; ++side) result.bytes += connection->traffic(side).bytes;
     }
     result.virtual_ns = world_.now().ns();
     if (options_.traced) result.trace = world_.trace().full_trace();
@@ -254,16 +238,14 @@ class RandomWorld {
     return result;
   }
 
-  std::uint64_t seed_;
   WorldOptions options_;
-  Random random_;
   WorldSettings settings_;
   sim::World world_;
-  Sides<sim::Host*> hosts_{};
+  std::vector<sim::Host*> hosts_;
+  std::unique_ptr<FaultyNetwork> network_;
   std::vector<std::unique_ptr<Connection>> connections_;
   Instant faults_end_;
   Duration bound_;
-  bool paused_ = false;  // a host was
   std::vector<std::string> findings_;
 };
 

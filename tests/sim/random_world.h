@@ -1,6 +1,6 @@
-// sim/random_world.h - one seed makes a world: settings of two queue pairs, traffic in both directions, and a network
-// that loses, reorders, duplicates, corrupts and delays for a while and then behaves. Everything must be right (each
-// operation once, in order, every byte) and done within a bound after the faults have stopped.
+// sim/random_world.h - one seed makes a world: hosts, queue pairs between them, traffic in both directions, and a
+// network and programs that misbehave for a while and then stop. Everything must be right (each operation once, in
+// order, every byte) and done within a bound after the faults have stopped.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace brdma::test {
 
-// How the two sides recover: both in bitmap mode; at least one goes back N; else as standard peers.
+// How the hosts recover: all in bitmap mode; at least one goes back N; else some as standard peers.
 enum class WorldMode : std::uint8_t { kBitmap, kStandard, kGoBackN };
 
 struct WorldResult {

@@ -62,7 +62,7 @@ using brdma::test::WorldMode;
 
 struct Totals {
   std::uint64_t worlds = 0, packets = 0, lost = 0, retransmitted = 0, bytes = 0;
-  std::uint64_t by_cause[5] = {};
+  std::uint64_t by_cause[6] = {};
 
   void add(const brdma::test::WorldResult& result) {
     ++worlds;
@@ -80,7 +80,7 @@ struct Totals {
                 static_cast<unsigned long long>(retransmitted),
                 lost == 0 ? 0.0 : static_cast<double>(retransmitted) / static_cast<double>(lost),
                 static_cast<unsigned long long>(bytes >> 20));
-    constexpr const char* kCauses[] = {"FFM", "NAK and RNR NAK", "timeout", "probe", "acknowledgement"};
+    constexpr const char* kCauses[] = {"FFM", "NAK and RNR NAK", "timeout", "probe", "acknowledgement", "silent path"};
     std::printf("            retransmitted after");
     for (std::size_t i = 0; i < std::size(by_cause); ++i) {
       std::printf("%s %s %llu", i == 0 ? "" : ",", kCauses[i], static_cast<unsigned long long>(by_cause[i]));
@@ -118,7 +118,7 @@ int main(int, char** argv) {
     if (result.ok()) continue;
     if (++failed > kFailuresShown && !options.keep_going) continue;
     if (options.canary) continue;
-    std::printf("seed %llu failed; replay with: sim_worlds --seeds 1 --from %llu --trace\n",
+    std::printf("seed %llu failed; replay with: build/bin/sim_worlds --seeds 1 --from %llu --trace\n",
                 static_cast<unsigned long long>(seed), static_cast<unsigned long long>(seed));
     for (const auto& finding : result.findings) std::printf("  %s\n", finding.c_str());
     std::fputs(result.settings.c_str(), stdout);

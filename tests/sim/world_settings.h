@@ -1,61 +1,102 @@
-// sim/world_settings.h - everything that a seed decides about a random world before it runs, as plain values.
+// sim/world_settings.h - everything that a seed decides about a random world before it runs, as plain values. By
+// subject, each drawn from a stream of its own by a file of its own: hosts, connections with their traffic, the
+// network, events.
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/random.h"
 #include "fabric/link.h"
-#include "random_world.h"
+#include "sim/host.h"
 #include "support/endpoint.h"
 #include "support/traffic.h"
 
 namespace brdma::test {
 
-// By side: [0] is host "a", [1] is host "b".
+// Of a connection or a link, by side.
 template <class T>
 using Sides = std::array<T, 2>;
 
 struct ConnectionSettings {
+  Sides<std::size_t> hosts{};
   Sides<EndpointConfig> endpoints;
   Sides<TrafficConfig> traffic;
-  bool ends_in_error = false;  // b refuses a's last request; b itself asks for nothing
+  bool ends_in_error = false;  // [1] refuses [0]'s last request; [1] itself asks for nothing
+  std::uint64_t seed = 0;      // of the traffic, and of when it is posted
+};
+
+// Between two hosts that have a connection.
+struct LinkSettings {
+  Sides<std::size_t> hosts{};
+  bool agree = true;  // both hosts negotiate bitmap mode
+  fabric::LinkConfig clean;
+  Sides<fabric::LinkConfig> faulty;  // what a side sends into while there are faults
+
+  [[nodiscard]] bool joins(std::size_t a, std::size_t b) const {
+    return (hosts[0] == a && hosts[1] == b) || (hosts[0] == b && hosts[1] == a);
+  }
+  // There and back at most, while no queue has formed.
+  [[nodiscard]] Duration round_trip() const { return (clean.delay + clean.skew) * 2; }
+};
+
+// Times count from the world's beginning.
+struct Span {
+  Duration from, length;
+};
+struct Absence : Span {  // a process has no core
+  std::size_t host = 0;
+};
+struct Silence : Span {  // nothing passes a link, or one path of it
+  std::size_t link = 0;
+  std::optional<std::size_t> path;
+};
+struct PollingBreak : Span {  // a program neither posts nor polls
+  std::size_t connection = 0, side = 0;
+};
+struct Crash : Span {  // a host crashes and comes back after `length`
+  std::size_t host = 0;
+};
+
+struct EventSettings {
+  Duration faults_last;
+  std::vector<Absence> absences;
+  std::vector<Silence> silences;
+  std::vector<PollingBreak> polling_breaks;
+  std::optional<Crash> crash;
 };
 
 struct WorldSettings {
-  Sides<EngineConfig> engines;
-  Sides<sim::HostConfig> hosts;  // without the engine's
+  std::vector<sim::HostConfig> hosts;
   std::vector<ConnectionSettings> connections;
-  fabric::LinkConfig clean;
-  Sides<fabric::LinkConfig> faulty;  // what a side sends into until faults_last is over
-  Duration faults_last;
-  Duration partition;  // a time of total loss, somewhere in there; 0: none
+  std::vector<ConnectionSettings> after_restart;  // begun when the crashed host is back
+  std::vector<LinkSettings> links;
+  EventSettings events;
 
-  // Both sides negotiate bitmap mode.
-  [[nodiscard]] bool agree() const {
-    return engines[0].recovery.mode == RecoveryMode::kBitmap && engines[1].recovery.mode == RecoveryMode::kBitmap;
-  }
-  [[nodiscard]] WorldMode mode() const {
-    if (agree()) return WorldMode::kBitmap;
-    const auto goes_back = [](const EngineConfig& engine) { return engine.recovery.mode == RecoveryMode::kGoBackN; };
-    return goes_back(engines[0]) || goes_back(engines[1]) ? WorldMode::kGoBackN : WorldMode::kStandard;
-  }
-  [[nodiscard]] bool corrupts() const {
-    return faulty[0].impairments.corrupt_ppm != 0 || faulty[1].impairments.corrupt_ppm != 0;
-  }
+  [[nodiscard]] bool agree(const ConnectionSettings& connection) const;  // both sides negotiate bitmap mode
+  [[nodiscard]] bool all_agree() const;
+  [[nodiscard]] bool all_in(RecoveryMode mode) const;
+  [[nodiscard]] bool any_in(RecoveryMode mode) const;
+  [[nodiscard]] bool corrupts() const;
+  // Nothing but delays, rates and queues.
+  [[nodiscard]] bool faultless() const;
+  [[nodiscard]] const LinkSettings& link_of(const ConnectionSettings& connection) const;
   [[nodiscard]] std::string text() const;
 };
 
-[[nodiscard]] WorldSettings draw_world(Random& random);
+[[nodiscard]] WorldSettings draw_world(std::uint64_t seed);
 
-// Shorthands for draws.
-[[nodiscard]] inline bool one_in(Random& random, std::uint64_t count) { return random.below(count) == 0; }
-[[nodiscard]] inline std::uint32_t draw(Random& random, std::uint64_t from, std::uint64_t to) {
-  return static_cast<std::uint32_t>(from + random.below(to - from + 1));
-}
-[[nodiscard]] inline Duration draw_up_to(Random& random, Duration most) {
-  return Duration::from_ns(static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(most.ns()) + 1)));
-}
+// In this order: each reads what those before it have decided.
+void draw_hosts(WorldSettings& world, Random& random);        // draw_hosts.cc
+void draw_connections(WorldSettings& world, Random& random);  // draw_connections.cc: who with whom, what they ask
+void draw_network(WorldSettings& world, Random& random);      // draw_network.cc
+void draw_events(WorldSettings& world, Random& random);       // draw_events.cc
+void draw_endpoints(WorldSettings& world, Random& random);    // draw_connections.cc: times that fit the network
+// Of one connection.
+[[nodiscard]] ConnectionSettings draw_connection(Sides<std::size_t> hosts, Random& random);
 
 }  // namespace brdma::test

@@ -5,6 +5,7 @@
 // not depend on where the program's memory lies.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -25,13 +26,14 @@ class Arena {
   static constexpr std::size_t kGuard = 24;
   static constexpr std::size_t kAlignment = 64;
 
-  Arena(std::uint64_t iova, Random random) : iova_(iova), random_(random) { grow(kGuard); }
+  Arena(std::uint64_t iova, Random random) : iova_(iova), random_(random) { guard(); }
 
   // Before the region is registered: allocation moves the bytes.
   Buffer allocate(std::uint32_t length, std::size_t alignment = 1) {
     grow((alignment - reference_.size() % alignment) % alignment);
     const Buffer buffer{reference_.size(), length};
-    grow(length + kGuard);
+    grow(length);
+    guard();
     return buffer;
   }
   // No allocation any more: the bytes stay where they are.
@@ -51,6 +53,12 @@ class Arena {
   [[nodiscard]] bool as_expected(const Buffer& buffer) const {
     return std::memcmp(bytes_ + buffer.offset, reference_.data() + buffer.offset, buffer.length) == 0;
   }
+  // Where an operation ended in an error, its buffers hold anything; but the bytes between buffers are as they were.
+  [[nodiscard]] bool guards_intact() const {
+    return std::all_of(guards_.begin(), guards_.end(), [this](const Buffer& guard) {
+      return std::memcmp(bytes_ + guard.offset, initial_.data() + guard.offset, guard.length) == 0;
+    });
+  }
   // Offset of the first byte that differs; size() where none does.
   [[nodiscard]] std::size_t first_difference() const {
     for (std::size_t i = 0; i < size(); ++i) {
@@ -60,6 +68,10 @@ class Arena {
   }
 
  private:
+  void guard() {
+    guards_.push_back({reference_.size(), kGuard});
+    grow(kGuard);
+  }
   void grow(std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) initial_.push_back(static_cast<std::byte>(next_byte()));
     reference_.insert(reference_.end(), initial_.end() - static_cast<std::ptrdiff_t>(count), initial_.end());
@@ -79,6 +91,7 @@ class Arena {
   Random random_;
   std::uint64_t word_ = 0;
   unsigned left_ = 0;
+  std::vector<Buffer> guards_;
   std::vector<std::byte> storage_, initial_, reference_;
   std::byte* bytes_ = nullptr;
 };

@@ -103,20 +103,45 @@ void Endpoint::set_traffic(const Traffic& own, const Traffic& peers) {
 }
 
 void Endpoint::progress() {
-  if (own_ == nullptr) return;
+  if (own_ == nullptr || away_ || crashed_ || qp_ == nullptr) return;
   watch_last_bytes();
   std::array<Completion, 32> completions;
   for (std::size_t count; (count = host_.engine().poll_cq(cq_, completions)) != 0;) {
     for (std::size_t i = 0; i < count; ++i) take(completions[i]);
   }
-  const std::size_t receives = std::min(receives_allowed_, peers_->receives.size());
+  // A queue pair in error completes at once what is posted: no more in one go than the CQ has room for.
+  const std::size_t receives =
+      std::min({receives_allowed_, peers_->receives.size(), receives_posted_ + std::size_t{config_.receive_wr_max}});
   while (receives_posted_ < receives && post_receive(peers_->receives[receives_posted_], receives_posted_)) {
     ++receives_posted_;
   }
-  const std::size_t operations = std::min(operations_allowed_, own_->operations.size());
+  const std::size_t operations =
+      std::min({operations_allowed_, own_->operations.size(), operations_posted_ + std::size_t{config_.send_wr_max}});
   while (operations_posted_ < operations && post_operation(own_->operations[operations_posted_], operations_posted_)) {
     ++operations_posted_;
   }
+  if (peer_lost_ && !moved_to_error_ && operations_completed_ >= completions_expected()) end_without_peer();
+}
+
+// A queue pair that has nothing to send does not hear that its peer is gone: the program does, and ends it.
+void Endpoint::end_without_peer() {
+  QpAttributes attributes;
+  attributes.state = QpState::kErr;
+  const Status status = host_.engine().modify_qp(qp_, attributes, kQpAttrState, world_.now());
+  if (!status.ok()) find("the move to ERR answered " + std::to_string(status.error()));
+  moved_to_error_ = true;
+  host_.touch();
+}
+
+void Endpoint::destroy() {
+  if (crashed_ || qp_ == nullptr) return;
+  Engine& engine = host_.engine();
+  for (const Status status :
+       {engine.destroy_qp(qp_), engine.destroy_cq(cq_), engine.deregister_memory(region_), engine.dealloc_pd(pd_)}) {
+    if (!status.ok()) find("destroying its objects answered " + std::to_string(status.error()));
+  }
+  qp_ = nullptr;
+  host_.touch();
 }
 
 bool Endpoint::post_operation(const Operation& operation, std::size_t index) {
@@ -181,10 +206,11 @@ void Endpoint::take_error(const Completion& completion, const std::string& what)
   if (!in_range || !std::all_of(skipped, failed, silent))
     return find(what + " has status " + number(completion.status) + " out of turn");
   const bool refusal = own_->operations.back().expected != CompletionStatus::kSuccess;
-  const bool right =
-      in_error_ ? completion.status == CompletionStatus::kFlushed
-                : refusal && (completion.status == failed->expected ||
-                              (config_.refusal_may_be_lost && completion.status == CompletionStatus::kRetryExceeded));
+  const bool given_up = peer_lost_ && completion.status == CompletionStatus::kRetryExceeded;
+  const bool refused =
+      refusal && (completion.status == failed->expected ||
+                  (config_.refusal_may_be_lost && completion.status == CompletionStatus::kRetryExceeded));
+  const bool right = in_error_ ? completion.status == CompletionStatus::kFlushed : refused || given_up;
   if (!right) find(what + " has status " + number(completion.status));
   in_error_ = true;
   operations_completed_ = completion.wr_id + 1;
@@ -220,6 +246,11 @@ void Endpoint::take_receive(const Completion& completion) {
                 number(completion.status));
   }
   const Receive& receive = peers_->receives[receives_completed_++];
+  if (peer_lost_ && completion.status == CompletionStatus::kFlushed) receives_flushed_ = true;
+  if (receives_flushed_) {
+    if (completion.status != CompletionStatus::kFlushed) find(what + " succeeded after a flush");
+    return;
+  }
   if (completion.status != receive.expected) {
     return find(what + " has status " + number(completion.status) + ", not " + number(receive.expected));
   }
@@ -251,14 +282,23 @@ void Endpoint::watch_last_bytes() {
   });
 }
 
-bool Endpoint::done() const {
-  if (own_ == nullptr) return true;
-  std::size_t last = own_->operations.size();  // one past the last operation that makes a completion
+// One past the last operation that makes a completion.
+std::size_t Endpoint::completions_expected() const {
+  std::size_t last = own_->operations.size();
   while (last > 0 && !makes_completion(own_->operations[last - 1])) --last;
-  return operations_completed_ >= last && receives_completed_ == peers_->receives.size();
+  return last;
+}
+
+bool Endpoint::done() const {
+  if (own_ == nullptr || crashed_) return true;
+  return operations_completed_ >= completions_expected() && receives_completed_ == peers_->receives.size();
 }
 
 void Endpoint::check_end() {
+  if (crashed_ || peer_lost_) {
+    if (!arena_.guards_intact()) find("bytes outside of all buffers have changed");
+    return;
+  }
   if (const std::size_t at = arena_.first_difference(); at != arena_.size()) {
     find("memory differs from the reference at offset " + std::to_string(at) + " of " + std::to_string(arena_.size()));
   }

@@ -44,6 +44,15 @@ class Endpoint {
   // Allowed so far; the rest waits (late receives are answered by RNR NAKs, late posts make idle times).
   void allow_operations(std::size_t count) { operations_allowed_ = count; }
   void allow_receives(std::size_t count) { receives_allowed_ = count; }
+  // The program does something else meanwhile: it neither posts nor polls.
+  void look_away(bool away) { away_ = away; }
+  // Its own host has crashed: nothing is asked of it any more. Its engine's objects are gone.
+  void crash() { crashed_ = true; }
+  // The peer's host has crashed. What is posted completes, what the peer has not executed with RETRY_EXC_ERR and
+  // flushes; then the queue pair is moved to ERR, if it is not there, so that receives are flushed, too.
+  void lose_peer() { peer_lost_ = true; }
+  // Destroys the engine's objects, as a program does at its end.
+  void destroy();
 
   // Posts what there is room for, takes completions, looks at watched memory. Call after every instant.
   void progress();
@@ -71,6 +80,8 @@ class Endpoint {
   void take_send(const Completion& completion);
   void take_error(const Completion& completion, const std::string& what);
   void take_receive(const Completion& completion);
+  void end_without_peer();
+  [[nodiscard]] std::size_t completions_expected() const;
   void check_memory(const std::vector<Buffer>& buffers, const std::string& what);
   void watch_last_bytes();
 
@@ -89,7 +100,10 @@ class Endpoint {
   std::size_t operations_allowed_ = SIZE_MAX, receives_allowed_ = SIZE_MAX;
   std::size_t operations_posted_ = 0, operations_completed_ = 0;
   std::size_t receives_posted_ = 0, receives_completed_ = 0;
-  bool in_error_ = false;
+  bool in_error_ = false;  // an operation has failed
+  bool receives_flushed_ = false;
+  bool away_ = false, crashed_ = false, peer_lost_ = false;
+  bool moved_to_error_ = false;       // by us
   std::vector<std::size_t> watched_;  // the peer's WRITEs whose last byte has not come
   std::vector<std::string> findings_;
 };

@@ -20,6 +20,7 @@ class FlightChecker : public sim::Observer {
  public:
   struct Connection {
     std::uint32_t requester_qpn = 0, responder_qpn = 0;
+    IpAddress responder;  // queue pair numbers are each host's own
     Psn first_psn;
     std::uint32_t mtu = 0;
   };

@@ -44,7 +44,11 @@ void DelayWindow::on_acknowledgement(std::uint64_t acked_bytes, Duration rtt, bo
   round_bytes_ += acked_bytes;
   round_limited_ = round_limited_ || limited;
   round_rtt_ = smaller(round_rtt_, rtt);
-  if (phase_ != Phase::kDraining) limit_ = std::min(window_, limit_ + std::min(acked_bytes, window_));
+  // A queue forms long before the round ends that will say so: growing meanwhile would make it overflow. (On a path
+  // that is much longer than the target, bursts alone make such a queue.)
+  const bool queue_forms = phase_ == Phase::kStart && base_rtt() <= config_.target_queueing * 4 &&
+                           rtt - base_rtt() >= config_.target_queueing / 2;
+  if (phase_ != Phase::kDraining && !queue_forms) limit_ = std::min(window_, limit_ + std::min(acked_bytes, window_));
   if (now - rtt >= round_start_ && now > round_start_) end_round(now, rtt);
 }
 
@@ -147,6 +151,7 @@ void DelayWindow::measure_rate(Instant now, Duration rtt) {
 
 void DelayWindow::adapt() {
   if (round_bytes_ == 0) return;
+  if (phase_ == Phase::kStart) window_ = limit_;  // what a queue kept from growing was never tried
   const Duration target = phase_ == Phase::kStart ? config_.target_queueing : queueing();
   const std::uint64_t wanted = scale(rate_, ns(base_rtt() + target), kNsPerSecond) + config_.additive_bytes;
   std::uint64_t next = std::clamp(wanted, window_ - window_ / 4, window_ * 2);

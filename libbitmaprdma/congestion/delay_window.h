@@ -8,7 +8,9 @@
 // A window that adds only queue leaves the delivered rate as it is, so `next` stops there by itself, even where the
 // queue is too short for the target and drops. The additive part makes flows that share a bottleneck settle at equal
 // rates (as in FAST TCP). Noise of the host: a round counts with the smallest RTT in it, and one bad round takes a
-// quarter, which the next good ones give back. Growth is released by acknowledgements, not as one burst.
+// quarter, which the next good ones give back. Growth is released by acknowledgements, not as one burst; at the start
+// (of paths up to four times the target long) only by those that have met less than half the target of queueing, for a
+// round hears of its own queue when it is too late.
 //
 // Target queueing: what scheduling alone makes of an RTT on a busy host; 122 KiB of queue at 10 Gbit/s, 12 at 1.
 //

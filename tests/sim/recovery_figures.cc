@@ -1,5 +1,5 @@
 // Goodput, spurious retransmissions and recovery times over loss, reordering and path skew, for four ways to recover.
-// One line of tab-separated values a point; tests/figures/draw makes tables and pictures of them.
+// One line of tab-separated values a point; tests/figures/make makes tables and pictures of them.
 //   recovery_figures [--quick]
 #include <algorithm>
 #include <cstdio>

@@ -57,6 +57,7 @@ class Streams {
     link.impairments.reorder_depth = config.reorder_depth;
     link.path_loss_ppm = config.path_loss_ppm;
     world_.configure_links(link);
+    if (config.loss_history) world_.add_observer(history_.emplace(*hosts_[0], *hosts_[1], Psn{1000}));
     if (!config.flight_log) return;
     log_.emplace(*hosts_[0], *hosts_[1], Psn{1000}, config.mode == RecoveryMode::kGoBackN);
     world_.add_observer(*log_);
@@ -100,6 +101,7 @@ class Streams {
     result.most_in_flight = most_in_flight_;
     if (log_) result.spurious = log_->spurious();
     if (log_) result.recoveries = log_->recoveries();
+    if (history_) result.losses = history_->stories();
     return result;
   }
 
@@ -166,6 +168,7 @@ class Streams {
   std::vector<std::unique_ptr<Flow>> flows_;
   std::uint32_t most_in_flight_ = 0;
   std::optional<FlightLog> log_;
+  std::optional<LossHistory> history_;
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "base/config.h"
 #include "base/units.h"
 #include "fabric/link.h"
+#include "loss_history.h"
 #include "qp/paths_send.h"
 #include "sim/host.h"
 
@@ -17,7 +18,8 @@ namespace brdma::test {
 struct StreamConfig {
   RecoveryMode mode = RecoveryMode::kBitmap;
   bool adaptive = true;
-  bool flight_log = false;  // of the first flow: `spurious` and `recoveries` are filled
+  bool flight_log = false;    // of the first flow: `spurious` and `recoveries` are filled
+  bool loss_history = false;  // of the first flow: `losses` is filled; modes that negotiate only
   std::uint64_t rate_bps = 10'000'000'000;
   Duration delay = 50_us;  // one way
   std::uint64_t queue_bytes = 256 * 1024;
@@ -51,6 +53,7 @@ struct StreamResult {
   std::uint64_t lost = 0, queue_dropped = 0;  // on the way of the data
   std::uint64_t spurious = 0;                 // copies of what had been placed
   std::vector<Duration> recoveries;           // from when a lost packet would have been there to when a copy was placed
+  std::vector<LossStory> losses;              // of each lost packet, how it was repaired
   [[nodiscard]] double bits_per_second(const StreamConfig& config) const {
     return share * static_cast<double>(config.rate_bps);
   }

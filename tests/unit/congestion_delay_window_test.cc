@@ -150,6 +150,16 @@ TEST(DelayWindow, StartsWithinAFewRoundTrips) {
   EXPECT_GT(link.run(2_ms).utilisation, 0.5);
 }
 
+// Doubling goes on until a queue forms, and not until it overflows.
+TEST(DelayWindow, StartsWithoutOverflowingTheQueue) {
+  for (const std::uint64_t rate : {1, 2, 5, 10}) {
+    SCOPED_TRACE(std::to_string(rate) + " Gbit/s");
+    Bottleneck link{{.rate = gbit(rate)}, 1};
+    EXPECT_EQ(link.run(3_ms).dropped, 0);
+    EXPECT_GT(link.run(1_ms).utilisation, 0.97);
+  }
+}
+
 TEST(DelayWindow, FlowsShareABottleneckEvenly) {
   for (const std::uint64_t rate : {1, 10}) {
     for (const std::size_t flows : {2, 4, 8}) {

@@ -118,6 +118,7 @@ Outcome Requester::Impl::handle_aeth(const wire::Packet& packet, Instant now) {
   const Duration trip = now - window.sent_at(packet.bth.psn, now);
   if (measures) sample_rtt(trip, now);
   patience.activity = now;
+  patience.heard = true;
   const std::uint64_t bytes_before = flight.bytes;
   acknowledge_requests_before(refusal ? *sequence : *sequence + 1, now);
   if (measures && goes_back()) {
@@ -174,6 +175,7 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, Instant now) {
   me.env.count(Counter::kAcksReceived);
   me.env.trace(now, me.id.qpn, trace::AckReceived{ack.base, ack.highest, ack.syndrome});
   me.patience.activity = now;
+  me.patience.heard = true;
   const std::uint64_t bytes_before = me.flight.bytes;
   me.id.peer_credit = PeerCredit{ack.credit_packets, ack.credit_bytes};
   me.credit_probe_at.reset();

@@ -48,6 +48,7 @@ struct Patience {
   unsigned timeouts = 0;  // since the last progress: doubles the next one
   bool probed = false;    // one probe a silence
   bool stalled = false;   // for long enough to be told (brdma event)
+  bool heard = true;      // an acknowledgement came since the last stall of the send window
   unsigned exempt = 0;    // retransmissions that may pass the congestion window: what was sent before fills it still
   std::optional<Instant> in_doubt_before;  // a timeout fired then: what was sent before is resent once the peer is
                                            // heard to have got something sent after

@@ -70,13 +70,14 @@ std::optional<Instant> Requester::Impl::probe_deadline() const {
 }
 
 // The window stands still: packets beyond arrive, the one at its base does not. (Its hole is the FFM's to repair, but
-// FFMs may be lost too.)
+// FFMs may be lost too.) Where nothing at all comes any more it is not a stall but a silence, and repeating everything
+// each time would outdo the timeouts that double.
 Duration Requester::Impl::stall_limit() const {
   return std::max(id.recovery->send_stall_min, rtt.smoothed() * kStallRtts);
 }
 
 std::optional<Instant> Requester::Impl::stall_deadline() const {
-  if (!id.bitmap_agreed || arrived_end <= cumulative || rnr_until || selective) return std::nullopt;
+  if (!id.bitmap_agreed || arrived_end <= cumulative || rnr_until || selective || !patience.heard) return std::nullopt;
   return cumulative_moved + stall_limit();
 }
 
@@ -84,6 +85,7 @@ void Requester::Impl::fire_stall(Instant now) {
   env.count(Counter::kSendStalls);
   env.trace(now, id.qpn, trace::SendStalled{psn_of(cumulative), psn_of(arrived_end)});
   cumulative_moved = now;
+  patience.heard = false;
   for (Sequence at = std::max(cumulative, base); at < arrived_end; ++at) suspect(at, now);
   resend_old_holes(cumulative, arrived_end, std::nullopt, now);
 }

@@ -28,7 +28,7 @@ EndpointConfig draw_endpoint(Random& random) {
 
 TrafficConfig draw_traffic(Random& random) {
   TrafficConfig traffic;
-  traffic.bytes_max = one_in(random, 6) ? 700 * 1024 : draw(random, 20'000, 220'000);
+  traffic.bytes_max = one_in(random, 6) ? 1200 * 1024 : draw(random, 20'000, 220'000);
   if (one_in(random, 5)) traffic.operation_bytes_max = 256;  // many small ones
   switch (random.below(12)) {                                // some have half the kinds only
     case 0:
@@ -88,7 +88,7 @@ void draw_connections(WorldSettings& world, Random& random) {
     const std::size_t a = i + 1 < hosts ? i + 1 : random.below(hosts);
     const std::size_t b = i + 1 < hosts ? random.below(i + 1) : (a + 1 + random.below(hosts - 1)) % hosts;
     world.connections.push_back(draw_connection({a, b}, random));
-    for (auto& traffic : world.connections.back().traffic) traffic.bytes_max /= count;
+    for (auto& traffic : world.connections.back().traffic) traffic.bytes_max = traffic.bytes_max * 2 / (count + 1);
   }
 }
 

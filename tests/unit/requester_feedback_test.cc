@@ -225,5 +225,20 @@ TEST_F(Feedback, AWindowThatStandsStillWhileLaterPacketsArriveIsAStall) {
               "0 entry psn=1003 retransmit-pending -> retransmitted-unacked\n");
 }
 
+// The peer is gone: timeouts ask for it, ever more seldom, two packets each.
+TEST_F(Feedback, AStallIsNotRepeatedWhileNothingIsHeard) {
+  send(16);
+  ack({.base = 1003, .arrived = {1004, 1005, 1006, 1015}});
+  pair.run_for(1_ms);
+  ASSERT_EQ(count(Counter::kSendStalls), 1u);
+  sent();
+  pair.run_for(100_ms);
+  EXPECT_EQ(count(Counter::kSendStalls), 1u);
+  EXPECT_LE(sent().size(), 2 * (count(Counter::kLocalAckTimeout) + 1)) << "and one probe";
+  ack({.base = 1003, .arrived = {1004, 1005, 1006, 1015}});
+  pair.run_for(1_ms);
+  EXPECT_EQ(count(Counter::kSendStalls), 2u);
+}
+
 }  // namespace
 }  // namespace brdma::test

@@ -176,6 +176,12 @@ bool DelayWindow::drain_is_due(Instant now) {
   return due;
 }
 
+void DelayWindow::shift_base(Duration by) {
+  for (Duration* smallest : {&base_before_, &base_now_, &round_rtt_}) {
+    if (*smallest != kNone) *smallest = std::max(*smallest + by, kTick);
+  }
+}
+
 void DelayWindow::on_timeout() {
   window_ = std::max(config_.min_bytes, window_ / 2);
   limit_ = window_;

@@ -64,6 +64,8 @@ class DelayWindow {
   // An acknowledgement: `acked_bytes` newly done, `rtt` of the packet it echoes, `limited`: the window was in use in
   // full.
   void on_acknowledgement(std::uint64_t acked_bytes, Duration rtt, bool limited, Instant now);
+  // The packets to come take other paths, which are longer by so much (shorter: negative), queueing apart.
+  void shift_base(Duration by);
   // The retransmission timeout fired: everything in flight is in doubt. Halves.
   void on_timeout();
 

@@ -153,7 +153,7 @@ Outcome Requester::Impl::handle_aeth(const wire::Packet& packet, Instant now) {
   return outcome(now);
 }
 
-Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, Instant now) {
+Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t source_port, Instant now) {
   Impl& me = *impl_;
   const std::int32_t at = distance(ack.base, me.window.base());
   const Sequence next = me.next_sequence();
@@ -192,7 +192,7 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, Instant now) {
     const Duration rtt = now - echo - Duration::from_ns(ack.ack_delay_ns);
     me.sample_rtt(rtt, now);
     if (rtt > Duration{} && rtt < kRttMax) {
-      const Duration felt = me.paths ? me.note_echo(ack, echo, rtt, now) : rtt;
+      const Duration felt = me.paths ? me.note_echo(ack, source_port, echo, rtt, now) : rtt;
       me.congestion.on_acknowledgement(bytes_before - me.flight.bytes, felt, me.congestion_limited, now);
       me.congestion_limited = false;
       me.bridged = 0;
@@ -234,8 +234,8 @@ void Requester::Impl::acknowledge_bits(const wire::BitmapAck& ack, Sequence from
   }
   if (progress) note_progress(now);
   arrived_end = std::max(arrived_end, end);
-  std::optional<Instant> echo;
-  if (ack.echo_valid) echo = wire::instant_of(ack.ts_echo, now);
+  std::optional<EchoedPacket> echo;
+  if (ack.echo_valid) echo = {wire::instant_of(ack.ts_echo, now), ack.path};
   if (selective) return;
   heed_judgement(from, std::min(from + ack.judged, end), now);
   resend_old_holes(from, end, echo, now);
@@ -276,15 +276,17 @@ void Requester::Impl::acknowledge_ranges(const wire::BitmapAck& ack, Sequence fr
 }
 
 // A retransmission that is missing although something sent much later has arrived was lost as well: nobody needs to
-// wait for the receiver to say so again. `echo`: when the packet left that caused the acknowledgement.
-void Requester::Impl::resend_old_holes(Sequence from, Sequence to, std::optional<Instant> echo, Instant now) {
+// wait for the receiver to say so again. `echo`: of the packet that caused the acknowledgement.
+void Requester::Impl::resend_old_holes(Sequence from, Sequence to, std::optional<EchoedPacket> echo, Instant now) {
   const Duration age = stall_limit();  // holes are the FFM's to repair; only after this long without one, ours
-  const Duration tolerance = id.recovery->age_max + (paths ? paths->skew() : Duration{});
+  const Duration same_path = id.recovery->age_max;
+  const Duration other_path = same_path + (paths ? apart_on_paths() : Duration{});
   for (Sequence at = std::max(from, base); at < to; ++at) {
-    const EntryState state = window.entry(psn_of(at)).state;
-    if (state == EntryState::kAcked || state == EntryState::kRetransmitPending) continue;
+    const bitmap::SendEntry& entry = window.entry(psn_of(at));
+    if (entry.state == EntryState::kAcked || entry.state == EntryState::kRetransmitPending) continue;
     const Instant sent = window.sent_at(psn_of(at), now);
-    const bool overtaken = echo && window.entry(psn_of(at)).transmissions > 1 && *echo > sent + tolerance;
+    const bool overtaken =
+        echo && entry.transmissions > 1 && echo->sent > sent + (entry.path == echo->path ? same_path : other_path);
     if (!overtaken && now - sent < age) continue;
     const Message& message = message_of(at);
     if (!(message.answered() && message.request_received)) {

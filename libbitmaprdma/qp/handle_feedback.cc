@@ -63,7 +63,7 @@ bool Requester::Impl::repair(const wire::FfmGap& gap, bool overtaken, Instant no
 bool Requester::Impl::heeds(Sequence sequence, bool overtaken, Instant now) {
   const Psn psn = psn_of(sequence);
   const bitmap::SendEntry& entry = window.entry(psn);
-  const Duration quiet = std::max(id.recovery->resend_interval_min, rtt.smoothed());
+  const Duration quiet = std::max(id.recovery->resend_interval_min, round_trip_expected());
   switch (recovery::judge_request({entry.state, entry.transmissions > 1, now - window.sent_at(psn, now)}, quiet,
                                   overtaken)) {
     case RequestVerdict::kResend:

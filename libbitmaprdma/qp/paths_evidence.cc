@@ -17,6 +17,17 @@ void Responder::Impl::note_path(const wire::Bxth& header, Instant now) {
   paths->heard(header.path, now);
 }
 
+// A sign that what we say is not heard: a duplicate, feedback that has to be repeated. A lost packet explains one as
+// well; but who hears nothing runs out of window. So only signs between which nothing new came count.
+void Responder::Impl::note_unheard() {
+  constexpr std::uint32_t kSigns = 2;
+  if (unheard.highest != window.highest()) unheard.signs = 0;
+  unheard.highest = window.highest();
+  if (++unheard.signs < kSigns) return;
+  unheard.signs = 0;
+  ++unheard.changes;
+}
+
 // `packet` came early, and the gap records know of it.
 void Responder::Impl::look_for_path_evidence(const wire::Packet& packet, Instant now) {
   if (!packet.bitmap || gaps.empty()) return;

@@ -10,10 +10,12 @@ constexpr std::uint32_t kSilentLosses = 3;  // with 5 % loss one path in 8000 ti
 constexpr Duration kProbeFirst = 4_ms, kProbeMax = 1_s;
 constexpr std::uint32_t kLossGainShift = 6;  // 1/64 a packet
 constexpr std::uint32_t kPpm = 1'000'000;
+constexpr std::int64_t kMeanFloorGain = 64;  // 1/64 an echo: some rounds over all paths
 
 }  // namespace
 
-SendPaths::SendPaths(std::uint32_t count, Spraying spraying) : paths_(count), facts_(count), spray_(spraying) {}
+SendPaths::SendPaths(std::uint32_t count, Spraying spraying)
+    : paths_(count), facts_(count), spray_(spraying), floors_(count) {}
 
 std::uint8_t SendPaths::choose(std::optional<std::uint8_t> avoid, bool may_probe, Instant now) const {
   if (may_probe) {
@@ -100,27 +102,25 @@ void SendPaths::heard(Path& path, Instant now) {
   if (path.status.in_flight > 0) path.unheard_since = now;
 }
 
-Duration SendPaths::echoed(std::uint8_t number, Instant sent, Duration round_trip, bool& returned, Instant now) {
-  returned = false;
-  if (number >= paths_.size()) return round_trip;
-  Path& path = paths_[number];
-  returned = !path.in_use;
-  path.in_use = facts_[number].usable = true;
+SendPaths::Felt SendPaths::echoed(const Echo& echo, Instant now) {
+  if (echo.path >= paths_.size()) return {.round_trip = echo.round_trip, .base_moved = {}};
+  Path& path = paths_[echo.path];
+  Felt felt;
+  felt.returned = !path.in_use;
+  path.in_use = facts_[echo.path].usable = true;
   heard(path, now);
-  if (!newest_echo_ || sent > *newest_echo_) {
-    newest_echo_ = sent;
-    newest_echo_path_ = number;
+  if (!newest_echo_ || echo.sent > *newest_echo_) {
+    newest_echo_ = echo.sent;
+    newest_echo_path_ = echo.path;
   }
-  path.rtt.sample(round_trip, now);
-  facts_[number].round_trip = std::max(path.rtt.smoothed(), kTick);
-  std::int64_t measured = 0;
-  Duration sum;
-  for (const Path& other : paths_) {
-    if (!other.rtt.has_sample() || !other.in_use) continue;
-    sum = sum + other.rtt.minimum();
-    ++measured;
-  }
-  return round_trip - path.rtt.minimum() + sum / measured;  // this path is in use: it was heard
+  path.rtt.sample(echo.round_trip, now);
+  facts_[echo.path].round_trip = std::max(path.rtt.smoothed(), kTick);
+  const Duration floor = floors_.sample({echo.path, echo.back, echo.round_trip, echo.one_way}, now);
+  if (!mean_floor_) mean_floor_ = floor;
+  felt.base_moved = (floor - *mean_floor_) / kMeanFloorGain;
+  mean_floor_ = *mean_floor_ + felt.base_moved;
+  felt.round_trip = echo.round_trip - floor + *mean_floor_;
+  return felt;
 }
 
 void SendPaths::forget_silence() {
@@ -152,23 +152,13 @@ void SendPaths::forget_flight() {
   forget_silence();
 }
 
-Duration SendPaths::skew() const {
-  std::optional<Duration> shortest, longest;
-  for (const Path& path : paths_) {
-    if (!path.rtt.has_sample()) continue;
-    shortest = std::min(shortest.value_or(path.rtt.minimum()), path.rtt.minimum());
-    longest = std::max(longest.value_or(path.rtt.minimum()), path.rtt.minimum());
-  }
-  return shortest ? *longest - *shortest : Duration{};
-}
-
 PathStatus SendPaths::status(std::size_t number) const {
   const Path& path = paths_[number];
   PathStatus status = path.status;
   status.in_use = path.in_use;
   status.loss_ppm = facts_[number].loss_ppm;
   status.round_trip = path.rtt.smoothed();
-  status.round_trip_min = path.rtt.minimum();
+  status.round_trip_min = floors_.shortest(number).value_or(Duration{});
   return status;
 }
 

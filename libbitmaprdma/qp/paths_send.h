@@ -3,8 +3,8 @@
 //
 // The congestion window stays one a queue pair: paths of a fabric share their first and last link, and what arrives is
 // bounded by the receiver; K windows would take K shares of both. A path that is worse has its part through the
-// spraying policy. What the window hears of a round trip is how much longer it was than the shortest of its own path,
-// on top of the paths' mean: a longer path is not a fuller one.
+// spraying policy. What the window hears of a round trip is how much longer it was than the shortest of its own way
+// there and back (qp/path_floors.h), on top of the mean of those: a longer path is not a fuller one.
 //
 // Silent: of what was sent on a path since it was heard last, kSilentLosses packets or more were lost, nothing is
 // acknowledged for a probe timeout, and something sent later on another path is. Then it is set aside, and a copy of a
@@ -22,6 +22,7 @@
 #include "base/psn.h"
 #include "base/units.h"
 #include "bitmap/send_window.h"
+#include "qp/path_floors.h"
 #include "recovery/path_spray.h"
 #include "recovery/rtt_estimator.h"
 #include "wire/headers.h"
@@ -63,17 +64,27 @@ class SendPaths {
   void acknowledged(const bitmap::SendEntry& entry, bool was_pending, Instant now);
   void lost(const bitmap::SendEntry& entry);
   void reopened(const bitmap::SendEntry& entry) { ++paths_[entry.path].status.in_flight; }
-  // A packet sent on `path` at `sent` was echoed after `round_trip`. Answers what the congestion window is to
-  // hear. `returned`: the path was set aside and is in use again.
-  Duration echoed(std::uint8_t path, Instant sent, Duration round_trip, bool& returned, Instant now);
+  // A packet was echoed.
+  struct Echo {
+    std::uint8_t path = 0;
+    std::uint16_t back = 0;  // the UDP source port that the answer came from
+    Instant sent;
+    Duration round_trip;
+    Duration one_way;  // by both clocks: qp/path_floors.h
+  };
+  struct Felt {
+    Duration round_trip;    // what the congestion window is to hear
+    Duration base_moved;    // how much longer the paths' mean has become, which is no queueing
+    bool returned = false;  // the path was set aside and is in use again
+  };
+  Felt echoed(const Echo& echo, Instant now);
   // Nothing came from anywhere for a while: no path is worse than another.
   void forget_silence();
   // After an echo: a path that is silent now, and from here on set aside.
   std::optional<std::uint8_t> set_aside_silent(Duration silence, Instant now);
   void forget_flight();
 
-  // How much longer the longest path is than the shortest.
-  [[nodiscard]] Duration skew() const;
+  [[nodiscard]] Duration skew() const { return floors_.skew(); }
   [[nodiscard]] std::size_t count() const { return paths_.size(); }
   [[nodiscard]] PathStatus status(std::size_t path) const;
 
@@ -97,6 +108,8 @@ class SendPaths {
   std::vector<Path> paths_;
   std::vector<recovery::PathFacts> facts_;  // by path, for the policy
   recovery::Spray spray_;
+  PathFloors floors_;
+  std::optional<Duration> mean_floor_;  // of the packets that were echoed of late
   std::optional<Instant> newest_echo_;  // when the newest packet that was heard of had been sent
   std::uint8_t newest_echo_path_ = 0;
 };

@@ -272,11 +272,13 @@ bool Responder::Impl::poll_feedback(TransmitBatch& batch, Instant now) {
   env.note(now, identity.qpn, trace::EventType::kFfmSent, first.start.value(), count, ffm.repeat);
   env.trace(now, identity.qpn,
             trace::FfmSent{first.start, first.length, ffm.highest, static_cast<std::uint16_t>(count)});
+  bool repeated = false;
   for (std::size_t i = 0; i < count; ++i) {
     if (named[i]->feedbacks != 0xFFFF) ++named[i]->feedbacks;
-    if (named[i]->feedbacks > 1) ++unheard;
+    repeated = repeated || named[i]->feedbacks > 1;
     named[i]->last_feedback = now;
   }
+  if (repeated) note_unheard();
   feedback_due = false;
   scan_gaps(now);
   feedback_due = feedback_due || left > 0;

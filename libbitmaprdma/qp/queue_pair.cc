@@ -74,7 +74,9 @@ void QueuePair::take_piggyback(const wire::Packet& packet, Instant now) {
     environment_.count(Counter::kStalePiggybacks);
     return;
   }
-  carry_out(requester_.handle_bitmap_ack(wire::bitmap_ack_of(packet.bxth, packet.piggyback), now), now);
+  carry_out(requester_.handle_bitmap_ack(wire::bitmap_ack_of(packet.bxth, packet.piggyback),
+                                         received_flow.source_port(), now),
+            now);
 }
 
 Outcome QueuePair::route(const wire::Packet& packet, Instant now) {
@@ -114,7 +116,7 @@ Outcome QueuePair::route_control(const wire::Packet& packet, Instant now) {
       const auto ack = wire::parse_bitmap_ack(packet.payload, packet.bth.psn);
       if (!ack || ack->source_qpn != peer_qpn || ack->responses || !identity_.can_send()) return bad();
       note_bitmap_peer();
-      return requester_.handle_bitmap_ack(*ack, now);
+      return requester_.handle_bitmap_ack(*ack, received_flow.source_port(), now);
     }
     case wire::Control::kFfm: {
       const auto ffm = wire::parse_ffm(packet.payload, packet.bth.psn);

@@ -31,7 +31,8 @@ class Requester {
   void reset();
   void flush(Instant now);                                           // to ERR: all completes as kFlushed, in order
   Outcome handle_response(const wire::Packet& packet, Instant now);  // ACK/NAK, READ responses, atomic acknowledgements
-  Outcome handle_bitmap_ack(const wire::BitmapAck& ack, Instant now);
+  // `source_port`: the UDP port that it came from, so the path that it took.
+  Outcome handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t source_port, Instant now);
   Outcome handle_ffm(const wire::Ffm& ffm, Instant now);
   Outcome handle_timeout(Instant now);
   [[nodiscard]] std::optional<Instant> next_timeout() const;

@@ -177,8 +177,11 @@ struct Requester::Impl {
   [[nodiscard]] std::optional<std::uint8_t> path_to_avoid() const;
   [[nodiscard]] std::optional<Sequence> copyable() const;
   bool poll_path_probe(TransmitBatch& batch, Instant now);
-  Duration note_echo(const wire::BitmapAck& ack, Instant sent, Duration round_trip, Instant now);
+  Duration note_echo(const wire::BitmapAck& ack, std::uint16_t source_port, Instant sent, Duration round_trip,
+                     Instant now);
   void resend_of_path(std::uint8_t path, Instant now);
+  [[nodiscard]] Duration apart_on_paths() const;
+  [[nodiscard]] Duration round_trip_expected() const;
 
   // --- resend.cc ---
   // Entry `sequence` is to be sent again; false where it is acknowledged or pending already.
@@ -212,7 +215,11 @@ struct Requester::Impl {
   void take_back(const wire::BitmapAck& ack, Sequence from, Instant now);
   void reopen(Sequence sequence, const Message& message, Instant now);
   void heed_judgement(Sequence from, Sequence to, Instant now);
-  void resend_old_holes(Sequence from, Sequence to, std::optional<Instant> echo, Instant now);
+  struct EchoedPacket {
+    Instant sent;
+    std::uint8_t path = 0;
+  };
+  void resend_old_holes(Sequence from, Sequence to, std::optional<EchoedPacket> echo, Instant now);
   void widen_trial();
   Outcome handle_rnr(std::uint8_t syndrome, Sequence at, Instant now);
   Outcome handle_fatal_nak(std::uint8_t syndrome, Sequence at, Instant now);

@@ -64,7 +64,7 @@ class Responder {
   [[nodiscard]] bool only_deferrable(Instant now) const;
   // Something whose order counts for the peer: answers, feedback.
   [[nodiscard]] bool has_ordered_output() const;
-  // Signs so far that what we say is not heard: two of them change the path that it goes by.
+  // How often it seemed that what we say is not heard: each time it goes by another path.
   [[nodiscard]] std::uint32_t unheard() const;
   void take_leave();  // acknowledges several times
   // Data is leaving for the peer anyway: an acknowledgement that waits for its delay becomes due now.

@@ -167,6 +167,7 @@ struct Responder::Impl {
 
   // paths_evidence.cc: where the peer sends on several paths
   void note_path(const wire::Bxth& header, Instant now);
+  void note_unheard();
   void look_for_path_evidence(const wire::Packet& packet, Instant now);
   [[nodiscard]] const recovery::GapLimits& gap_limits() const { return paths ? paths->limits() : tolerance.limits(); }
 
@@ -230,7 +231,12 @@ struct Responder::Impl {
   bitmap::GapTable gaps;
   recovery::Tolerance tolerance;
   std::unique_ptr<ReceivePaths> paths;  // only where the peer sends on several
-  std::uint32_t unheard = 0;            // signs that what we say is not heard
+  struct Unheard {
+    Psn highest;              // when the last sign was seen
+    std::uint32_t signs = 0;  // in a row, nothing new between them
+    std::uint32_t changes = 0;
+  };
+  Unheard unheard;
   EarlyPackets early;
   registry::ReceiveRegistry operations;
   registry::EscapeChannel escape{0};

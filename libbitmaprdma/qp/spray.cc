@@ -1,5 +1,7 @@
 // qp/spray.cc - requests over several paths (spec 1: multipath): which path a batch takes, what a packet says of its
 // own, and what acknowledgements say of all of them (qp/paths_send.h).
+#include <algorithm>
+
 #include "qp/requester_impl.h"
 
 namespace brdma::qp {
@@ -83,10 +85,19 @@ bool Requester::Impl::poll_path_probe(TransmitBatch& batch, Instant now) {
 }
 
 // Answers what the congestion window is to hear of this round trip.
-Duration Requester::Impl::note_echo(const wire::BitmapAck& ack, Instant sent, Duration round_trip, Instant now) {
-  bool returned = false;
-  const Duration felt = paths->echoed(ack.path, sent, round_trip, returned, now);
-  if (returned) {
+Duration Requester::Impl::note_echo(const wire::BitmapAck& ack, std::uint16_t source_port, Instant sent,
+                                    Duration round_trip, Instant now) {
+  // Any number may stand there; no two of these are too far from each other to be told apart.
+  constexpr std::int64_t kApartMax = std::int64_t{1} << 61;
+  const auto one_way = static_cast<std::int64_t>(ack.tr - static_cast<std::uint64_t>(sent.ns()));
+  const auto felt = paths->echoed({.path = ack.path,
+                                   .back = source_port,
+                                   .sent = sent,
+                                   .round_trip = round_trip,
+                                   .one_way = Duration::from_ns(std::clamp(one_way, -kApartMax, kApartMax))},
+                                  now);
+  congestion.shift_base(felt.base_moved);
+  if (felt.returned) {
     env.count(Counter::kPathReturned);
     env.trace(now, id.qpn, trace::PathUp{ack.path});
   }
@@ -95,8 +106,18 @@ Duration Requester::Impl::note_echo(const wire::BitmapAck& ack, Instant sent, Du
     env.trace(now, id.qpn, trace::PathDown{*silent});
     resend_of_path(*silent, now);
   }
-  return felt;
+  return felt.round_trip;
 }
+
+// How much later a packet has to leave than another on another path to arrive later for certain: by the difference of
+// the paths, and the queue before both may have emptied between the two.
+Duration Requester::Impl::apart_on_paths() const {
+  const Duration skew = paths->skew();
+  return skew + std::min(skew, congestion.queueing());
+}
+
+// Of any path.
+Duration Requester::Impl::round_trip_expected() const { return rtt.smoothed() + (paths ? paths->skew() : Duration{}); }
 
 // What is under way on a path that has fallen silent goes by another.
 void Requester::Impl::resend_of_path(std::uint8_t path, Instant now) {

@@ -31,6 +31,7 @@ class IcrcFlow {
     return path.source_port == source_port_ && path.destination_port == destination_port_ && path.source == source_ &&
            path.destination == destination_;
   }
+  [[nodiscard]] std::uint16_t source_port() const { return source_port_; }
   // The CRC over everything before BTH. `udp_payload_size` counts BTH up to and including the ICRC.
   [[nodiscard]] std::uint32_t before_bth(std::size_t udp_payload_size, std::uint16_t ip_id) const;
 

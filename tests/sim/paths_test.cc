@@ -64,5 +64,27 @@ TEST(Paths, LossIsFoundByThePathOfThePacket) {
   EXPECT_LE(result.retransmitted, result.lost + result.lost / 20);
 }
 
+// What is sent again is what was lost, once each time it was; and goodput follows the loss alone, not the paths.
+TEST(Paths, GoodputAndSpuriousCopiesHoldOverLossAndSkew) {
+  for (const Duration skew : {0_us, 20_us, 50_us, 100_us}) {
+    const double lossless = run_stream(four_paths(skew)).share;
+    struct Point {
+      std::uint32_t loss_ppm;
+      double share_min;
+    };
+    for (const Point point : {Point{10'000, 0.97 * 0.99}, Point{50'000, 0.93 * 0.95}}) {
+      StreamConfig config = four_paths(skew);
+      config.loss_ppm = point.loss_ppm;
+      config.flight_log = true;
+      const StreamResult result = run_stream(config);
+      SCOPED_TRACE("skew " + std::to_string(skew.ns() / 1000) + " us, " + text(result));
+      EXPECT_GE(result.share, point.share_min * lossless);
+      EXPECT_EQ(result.misjudged, 0u);
+      EXPECT_LE(result.spurious * 200, result.lost);
+      EXPECT_EQ(result.paths_silent, 0u);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace brdma::test

@@ -36,6 +36,7 @@ class Bottleneck {
   Bottleneck(const Path& path, std::size_t flows) : path_(path), flows_(flows), random_(1) {}
 
   void set_round_trip(Duration round_trip) { path_.round_trip = round_trip; }
+  void shift_base(std::size_t flow, Duration by) { flows_[flow].window.shift_base(by); }
   [[nodiscard]] const DelayWindow& window(std::size_t flow) const { return flows_[flow].window; }
 
   Result run(Duration how_long) {
@@ -205,6 +206,20 @@ TEST(DelayWindow, LearnsThatThePathHasBecomeLonger) {
   EXPECT_GE(link.window(0).base_rtt(), 2_ms);
   EXPECT_LT(link.window(0).base_rtt(), 2_ms + 100_us);
   EXPECT_GT(link.run(200_ms).utilisation, 0.95);
+}
+
+// Longer paths are taken from here on, and whoever knows that says so: no queue is seen in it.
+TEST(DelayWindow, AShiftedBaseIsNoQueueing) {
+  Bottleneck link{{.rate = gbit(10)}, 1};
+  (void)link.run(100_ms);
+  link.set_round_trip(300_us);
+  link.shift_base(0, 200_us);
+  EXPECT_GT(link.run(100_ms).utilisation, 0.97);
+  EXPECT_LT(link.window(0).base_rtt(), 320_us);
+  link.set_round_trip(100_us);
+  link.shift_base(0, 0_us - 200_us);
+  (void)link.run(100_ms);
+  EXPECT_LT(link.window(0).bytes(), 400'000u);  // 125 KB in flight, as many in the queue
 }
 
 TEST(DelayWindow, GrowsOnlyWhenItIsInUse) {

@@ -1,0 +1,63 @@
+#include "qp/path_floors.h"
+
+#include <algorithm>
+
+namespace brdma::qp {
+
+std::size_t PathFloors::place_of(std::uint16_t back) {
+  for (std::size_t i = 0; i < backs_known_; ++i) {
+    if (backs_[i] == back) return i;
+  }
+  if (backs_known_ < backs_.size()) ++backs_known_;
+  backs_[backs_known_ - 1] = back;
+  return backs_known_ - 1;
+}
+
+void PathFloors::begin_period(Instant now) {
+  period_start_ = now;
+  skew_.reset();
+  for (There& there : there_) {
+    there.one_way.begin_period();
+    for (std::size_t i = 0; i < backs_known_; ++i) there.backs[i].begin_period();
+  }
+}
+
+Duration PathFloors::sample(const Sample& sample, Instant now) {
+  if (now - period_start_ > kPeriod) begin_period(now);
+  There& there = there_[sample.path];
+  there.one_way.take(sample.one_way);
+  Floor& floor = there.backs[place_of(sample.back)];
+  const auto before = floor.value();
+  const Duration waited = before ? Duration{} : sample.one_way - *there.one_way.value();
+  floor.take(std::max(sample.round_trip - waited, kTick));
+  if (floor.value() != before) skew_.reset();
+  return *floor.value();
+}
+
+std::optional<Duration> PathFloors::shortest(std::size_t path) const {
+  std::optional<Duration> shortest;
+  for (std::size_t i = 0; i < backs_known_; ++i) {
+    const auto value = there_[path].backs[i].value();
+    if (value && (!shortest || *value < *shortest)) shortest = value;
+  }
+  return shortest;
+}
+
+Duration PathFloors::skew() const {
+  if (skew_) return *skew_;
+  Duration most;
+  for (std::size_t i = 0; i < backs_known_; ++i) {
+    std::optional<Duration> low, high;
+    for (const There& there : there_) {
+      const auto value = there.backs[i].value();
+      if (!value) continue;
+      low = std::min(low.value_or(*value), *value);
+      high = std::max(high.value_or(*value), *value);
+    }
+    if (low) most = std::max(most, *high - *low);
+  }
+  skew_ = most;
+  return most;
+}
+
+}  // namespace brdma::qp

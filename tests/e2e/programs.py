@@ -158,7 +158,8 @@ def judge_paths(report, network):
         offered = [path["offered"] for path in host["paths"]]
         if sum(offered) < CERTAIN_PACKETS:
             continue
-        if network == "paths4" and min(offered) < sum(offered) / 20:
+        # To the server go requests, which are sprayed; answers keep to a path while they are heard.
+        if network == "paths4" and host["host"] == "h1" and min(offered) < sum(offered) / 20:
             return f"the paths to {host['host']} were not shared: {offered}"
         if network == "one_of_4" and max(offered) != sum(offered):
             return f"more than one path to {host['host']} was used: {offered}"

@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -19,7 +20,8 @@ class Ring {
 
   [[nodiscard]] bool empty() const { return head_ == tail_; }
   [[nodiscard]] std::size_t size() const { return tail_ - head_; }
-  [[nodiscard]] std::size_t capacity() const { return slots_ ? mask_ + 1 : 0; }
+  [[nodiscard]] std::size_t capacity() const { return slots_ ? std::size_t{mask_} + 1 : 0; }
+  [[nodiscard]] std::size_t allocated_bytes() const { return capacity() * sizeof(T); }
   [[nodiscard]] T& operator[](std::size_t i) { return slots_[(head_ + i) & mask_]; }
   [[nodiscard]] const T& operator[](std::size_t i) const { return slots_[(head_ + i) & mask_]; }
   [[nodiscard]] T& front() { return (*this)[0]; }
@@ -28,7 +30,7 @@ class Ring {
   [[nodiscard]] const T& back() const { return (*this)[size() - 1]; }
 
   T& push_back(T value) {
-    if (size() == capacity()) reserve(capacity() == 0 ? 8 : capacity() * 2);
+    if (size() == capacity()) reserve(capacity() == 0 ? kSlotsAtFirst : capacity() * 2);
     T& slot = slots_[tail_ & mask_];
     slot = std::move(value);
     ++tail_;
@@ -42,20 +44,23 @@ class Ring {
   void reserve(std::size_t wanted) {
     if (wanted <= capacity()) return;
     const std::size_t grown = std::bit_ceil(wanted);
+    BRDMA_CHECK(grown <= std::size_t{1} << 31);
     auto slots = std::make_unique<T[]>(grown);
     const std::size_t count = size();
     for (std::size_t i = 0; i < count; ++i) slots[i] = std::move((*this)[i]);
     slots_ = std::move(slots);
-    mask_ = grown - 1;
+    mask_ = static_cast<std::uint32_t>(grown - 1);
     head_ = 0;
-    tail_ = count;
+    tail_ = static_cast<std::uint32_t>(count);
   }
 
  private:
+  static constexpr std::size_t kSlotsAtFirst = 4;
+
   std::unique_ptr<T[]> slots_;
-  std::size_t mask_ = 0;
-  std::size_t head_ = 0;  // free-running; differences and masked values are what counts
-  std::size_t tail_ = 0;
+  std::uint32_t mask_ = 0;
+  std::uint32_t head_ = 0;  // free-running; differences and masked values are what counts
+  std::uint32_t tail_ = 0;
 };
 
 }  // namespace brdma

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/psn.h"
+#include "base/vector_bytes.h"
 #include "bitmap/segmented_bits.h"
 
 namespace brdma::bitmap {
@@ -43,6 +44,7 @@ class ArrivalBits {
   void release(Psn first, std::uint32_t count);
 
   [[nodiscard]] std::size_t partial_runs() const { return partial_.size(); }
+  [[nodiscard]] std::size_t allocated_bytes() const { return bits_.allocated_bytes() + vector_bytes(partial_); }
   [[nodiscard]] WindowUse use(const WindowShape& shape) const;
 
  private:

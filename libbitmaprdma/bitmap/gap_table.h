@@ -9,6 +9,7 @@
 
 #include "base/psn.h"
 #include "base/units.h"
+#include "base/vector_bytes.h"
 #include "bitmap/receive_window.h"
 
 namespace brdma::bitmap {
@@ -58,6 +59,7 @@ class GapTable {
   void clear();
   [[nodiscard]] bool empty() const { return gaps_.empty(); }
   [[nodiscard]] std::size_t size() const { return gaps_.size(); }
+  [[nodiscard]] std::size_t allocated_bytes() const { return vector_bytes(gaps_); }
   [[nodiscard]] GapRecord& operator[](std::size_t i) { return gaps_[i]; }
   [[nodiscard]] const GapRecord& operator[](std::size_t i) const { return gaps_[i]; }
 

@@ -65,7 +65,7 @@ class ReceiveWindow {
   // (wire::BitmapAck::bits). `out` holds ceil(count / 32) * 4 bytes; bits from `count` on are 0.
   void export_bits(std::uint32_t count, std::byte* out) const;
   [[nodiscard]] WindowUse use() const { return bits_.use(shape_); }
-  [[nodiscard]] std::size_t allocated_bytes() const { return use().bytes; }
+  [[nodiscard]] std::size_t allocated_bytes() const { return bits_.allocated_bytes(); }
   [[nodiscard]] std::size_t partial_runs() const { return bits_.partial_runs(); }
 
  private:

@@ -1,12 +1,14 @@
 #include "congestion/delay_window.h"
 
 #include <algorithm>
-
-#include "base/check.h"
+#include <array>
 
 namespace brdma::congestion {
 namespace {
 
+constexpr DelayWindowConfig kConfig;
+static_assert(kConfig.min_bytes > 0 && kConfig.min_bytes <= kConfig.initial_bytes);
+static_assert(kConfig.initial_bytes <= kConfig.max_bytes);
 constexpr Duration kNone{};
 constexpr Duration kSilenceHalfLife = Duration::from_ns(1 << 27);  // 134 ms
 constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
@@ -27,15 +29,97 @@ Duration smaller(Duration a, Duration b) { return a == kNone || (b != kNone && b
 
 }  // namespace
 
-DelayWindow::DelayWindow(const DelayWindowConfig& config)
-    : config_(config), window_(config.initial_bytes), limit_(config.initial_bytes) {
-  BRDMA_CHECK(config.min_bytes > 0 && config.min_bytes <= config.initial_bytes);
-  BRDMA_CHECK(config.initial_bytes <= config.max_bytes);
+class DelayWindow::Measured {
+ public:
+  [[nodiscard]] std::uint64_t limit() const { return limit_; }
+  // As those of the window.
+  void on_acknowledgement(std::uint64_t acked_bytes, Duration rtt, bool limited, Instant now);
+  void shift_base(Duration by);
+  void on_timeout();
+  [[nodiscard]] Duration base_rtt() const;
+  [[nodiscard]] Duration time_for(std::uint64_t bytes) const;
+  [[nodiscard]] Duration queueing() const;
+  [[nodiscard]] std::uint64_t bridge_bytes(Instant now) const;
+  [[nodiscard]] std::optional<Instant> next_bridge(std::uint64_t bridged) const;
+
+ private:
+  enum class Phase : std::uint8_t {
+    kStart,     // doubles until a queue forms
+    kSteady,    // follows the rule above
+    kDraining,  // one round at half the path's content
+    kRefilling  // back to the window; these rounds say nothing of the path
+  };
+  void note_rtt(Duration rtt, Instant now);
+  void begin_round(Instant now, Duration rtt);
+  void end_round(Instant now, Duration rtt);
+  void note_silence(bool limited, Instant now);
+  void measure_rate(Instant now, Duration rtt);
+  void adapt();
+  [[nodiscard]] std::uint64_t best_rate() const;
+  [[nodiscard]] bool drain_is_due(Instant now);
+
+  std::uint64_t window_ = kConfig.initial_bytes;  // what the rule in the header says
+  std::uint64_t limit_ =
+      kConfig.initial_bytes;  // what is allowed now: at most window_, follows it upwards as acknowledgements come
+  Phase phase_ = Phase::kStart;
+  Duration base_before_{}, base_now_{};  // smallest RTT of the last whole period and of this one; 0: none
+  Instant base_period_start_{};
+  std::int64_t drain_number_ = -1;  // of the period in which the last drain was
+  // The round in progress: from an acknowledgement to the first one for a packet sent after it.
+  bool round_begun_ = false;
+  Instant round_start_{};
+  Duration round_rtt_{};  // smallest
+  std::uint64_t round_bytes_ = 0;
+  std::uint64_t round_flight_ = 0;  // allowed when the round began: what it can deliver if nothing is lost
+  bool round_limited_ = false;
+  Instant round_sent_;                    // when the packet left whose acknowledgement began the round
+  Duration round_silence_{};              // longest
+  std::uint64_t rate_ = 0;                // delivered, bytes a second
+  std::array<std::uint64_t, 8> rates_{};  // of the last rounds
+  std::size_t rates_next_ = 0;
+  Duration rtt_{};        // of the last acknowledgement
+  Instant acknowledged_;  // last time
+  Duration silence_{};    // the longest of late, halved every kSilenceHalfLife
+  Instant silence_at_;
+};
+
+DelayWindow::DelayWindow() : limit_(kConfig.initial_bytes) {}
+DelayWindow::~DelayWindow() = default;
+DelayWindow::DelayWindow(DelayWindow&&) noexcept = default;
+DelayWindow& DelayWindow::operator=(DelayWindow&&) noexcept = default;
+
+DelayWindow::Measured& DelayWindow::measured() {
+  if (!measured_) [[unlikely]]
+    measured_ = std::make_unique<Measured>();
+  return *measured_;
 }
 
-Duration DelayWindow::base_rtt() const { return smaller(base_before_, base_now_); }
-
 void DelayWindow::on_acknowledgement(std::uint64_t acked_bytes, Duration rtt, bool limited, Instant now) {
+  measured().on_acknowledgement(acked_bytes, rtt, limited, now);
+  limit_ = measured_->limit();
+}
+
+void DelayWindow::shift_base(Duration by) {
+  if (measured_) measured_->shift_base(by);
+}
+
+void DelayWindow::on_timeout() {
+  measured().on_timeout();
+  limit_ = measured_->limit();
+}
+
+Duration DelayWindow::base_rtt() const { return measured_ ? measured_->base_rtt() : kNone; }
+Duration DelayWindow::time_for(std::uint64_t bytes) const { return measured_ ? measured_->time_for(bytes) : kNone; }
+Duration DelayWindow::queueing() const { return measured_ ? measured_->queueing() : kConfig.target_queueing; }
+std::uint64_t DelayWindow::bridge_bytes(Instant now) const { return measured_ ? measured_->bridge_bytes(now) : 0; }
+std::optional<Instant> DelayWindow::next_bridge(std::uint64_t bridged) const {
+  return measured_ ? measured_->next_bridge(bridged) : std::nullopt;
+}
+std::size_t DelayWindow::allocated_bytes() const { return measured_ ? sizeof(Measured) : 0; }
+
+Duration DelayWindow::Measured::base_rtt() const { return smaller(base_before_, base_now_); }
+
+void DelayWindow::Measured::on_acknowledgement(std::uint64_t acked_bytes, Duration rtt, bool limited, Instant now) {
   rtt = std::max(rtt, kTick);
   note_rtt(rtt, now);
   note_silence(limited, now);
@@ -46,14 +130,14 @@ void DelayWindow::on_acknowledgement(std::uint64_t acked_bytes, Duration rtt, bo
   round_rtt_ = smaller(round_rtt_, rtt);
   // A queue forms long before the round ends that will say so: growing meanwhile would make it overflow. (On a path
   // that is much longer than the target, bursts alone make such a queue.)
-  const bool queue_forms = phase_ == Phase::kStart && base_rtt() <= config_.target_queueing * 4 &&
-                           rtt - base_rtt() >= config_.target_queueing / 2;
+  const bool queue_forms = phase_ == Phase::kStart && base_rtt() <= kConfig.target_queueing * 4 &&
+                           rtt - base_rtt() >= kConfig.target_queueing / 2;
   if (phase_ != Phase::kDraining && !queue_forms) limit_ = std::min(window_, limit_ + std::min(acked_bytes, window_));
   if (now - rtt >= round_start_ && now > round_start_) end_round(now, rtt);
 }
 
 // How long nothing came although the window was full: then somebody on the way had no core.
-void DelayWindow::note_silence(bool limited, Instant now) {
+void DelayWindow::Measured::note_silence(bool limited, Instant now) {
   const Duration silence = limited && round_begun_ ? now - acknowledged_ : kNone;
   acknowledged_ = now;
   round_silence_ = std::max(round_silence_, silence);
@@ -67,37 +151,37 @@ void DelayWindow::note_silence(bool limited, Instant now) {
 }
 
 // A queue that covers the silences of late, but not more than the switches can be expected to have room for.
-Duration DelayWindow::queueing() const {
-  return std::max(config_.target_queueing,
-                  std::min({silence_, time_for(config_.silence_bytes_max), config_.silence_max}));
+Duration DelayWindow::Measured::queueing() const {
+  return std::max(kConfig.target_queueing,
+                  std::min({silence_, time_for(kConfig.silence_bytes_max), kConfig.silence_max}));
 }
 
-Duration DelayWindow::time_for(std::uint64_t bytes) const {
+Duration DelayWindow::Measured::time_for(std::uint64_t bytes) const {
   const std::uint64_t rate = best_rate();
   if (rate == 0) return kNone;
   return Duration::from_ns(static_cast<std::int64_t>(scale(bytes, kNsPerSecond, rate)));
 }
 
-std::uint64_t DelayWindow::best_rate() const { return *std::max_element(rates_.begin(), rates_.end()); }
+std::uint64_t DelayWindow::Measured::best_rate() const { return *std::max_element(rates_.begin(), rates_.end()); }
 
 // From half a round trip of silence on, what the path would have delivered since.
-std::uint64_t DelayWindow::bridge_bytes(Instant now) const {
+std::uint64_t DelayWindow::Measured::bridge_bytes(Instant now) const {
   const Duration silence = now - acknowledged_ - rtt_ / 2;
   if (silence <= kNone) return 0;
-  const Duration bridged = std::min(silence, config_.bridge_max);
-  return std::min(scale(best_rate(), ns(bridged), kNsPerSecond), config_.bridge_bytes_max);
+  const Duration bridged = std::min(silence, kConfig.bridge_max);
+  return std::min(scale(best_rate(), ns(bridged), kNsPerSecond), kConfig.bridge_bytes_max);
 }
 
-std::optional<Instant> DelayWindow::next_bridge(std::uint64_t bridged) const {
-  const std::uint64_t step = scale(best_rate(), ns(config_.bridge_step), kNsPerSecond);
-  const std::uint64_t wanted = bridged + std::clamp(step, config_.bridge_step_min, config_.bridge_step_max);
+std::optional<Instant> DelayWindow::Measured::next_bridge(std::uint64_t bridged) const {
+  const std::uint64_t step = scale(best_rate(), ns(kConfig.bridge_step), kNsPerSecond);
+  const std::uint64_t wanted = bridged + std::clamp(step, kConfig.bridge_step_min, kConfig.bridge_step_max);
   const Duration at = time_for(wanted);
-  if (at == kNone || at > config_.bridge_max || wanted > config_.bridge_bytes_max) return std::nullopt;
+  if (at == kNone || at > kConfig.bridge_max || wanted > kConfig.bridge_bytes_max) return std::nullopt;
   return acknowledged_ + rtt_ / 2 + at + kTick;
 }
 
-void DelayWindow::note_rtt(Duration rtt, Instant now) {
-  if (now - base_period_start_ > config_.base_rtt_period) {
+void DelayWindow::Measured::note_rtt(Duration rtt, Instant now) {
+  if (now - base_period_start_ > kConfig.base_rtt_period) {
     if (base_now_ != kNone) base_before_ = base_now_;
     base_now_ = kNone;
     base_period_start_ = now;
@@ -105,7 +189,7 @@ void DelayWindow::note_rtt(Duration rtt, Instant now) {
   base_now_ = smaller(base_now_, rtt);
 }
 
-void DelayWindow::begin_round(Instant now, Duration rtt) {
+void DelayWindow::Measured::begin_round(Instant now, Duration rtt) {
   round_begun_ = true;
   round_start_ = now;
   round_sent_ = now - rtt;
@@ -116,7 +200,7 @@ void DelayWindow::begin_round(Instant now, Duration rtt) {
   round_limited_ = false;
 }
 
-void DelayWindow::end_round(Instant now, Duration rtt) {
+void DelayWindow::Measured::end_round(Instant now, Duration rtt) {
   switch (phase_) {
     case Phase::kDraining:
       phase_ = Phase::kRefilling;
@@ -131,7 +215,7 @@ void DelayWindow::end_round(Instant now, Duration rtt) {
       adapt();
       if (phase_ != Phase::kSteady || !drain_is_due(now)) break;
       phase_ = Phase::kDraining;
-      limit_ = std::clamp(scale(rate_, ns(base_rtt()), kNsPerSecond) / 2, config_.min_bytes, limit_);
+      limit_ = std::clamp(scale(rate_, ns(base_rtt()), kNsPerSecond) / 2, kConfig.min_bytes, limit_);
       break;
     }
   }
@@ -140,7 +224,7 @@ void DelayWindow::end_round(Instant now, Duration rtt) {
 
 // Of the round that ends. Acknowledgements that come all at once, after somebody had no core, tell of the time in which
 // their packets were sent; and a round in which that happened can only show that the path is faster than was known.
-void DelayWindow::measure_rate(Instant now, Duration rtt) {
+void DelayWindow::Measured::measure_rate(Instant now, Duration rtt) {
   const bool stalled = is_stall(round_silence_, round_rtt_);
   const Duration received = now - round_start_, sent = now - rtt - round_sent_;
   const bool compressed = stalled ? sent > received : is_stall(sent, received);
@@ -149,11 +233,11 @@ void DelayWindow::measure_rate(Instant now, Duration rtt) {
   rates_[rates_next_++ % rates_.size()] = scale(round_bytes_, kNsPerSecond, ns(std::max(received, sent)));
 }
 
-void DelayWindow::adapt() {
+void DelayWindow::Measured::adapt() {
   if (round_bytes_ == 0) return;
   if (phase_ == Phase::kStart) window_ = limit_;  // what a queue kept from growing was never tried
-  const Duration target = phase_ == Phase::kStart ? config_.target_queueing : queueing();
-  const std::uint64_t wanted = scale(rate_, ns(base_rtt() + target), kNsPerSecond) + config_.additive_bytes;
+  const Duration target = phase_ == Phase::kStart ? kConfig.target_queueing : queueing();
+  const std::uint64_t wanted = scale(rate_, ns(base_rtt() + target), kNsPerSecond) + kConfig.additive_bytes;
   std::uint64_t next = std::clamp(wanted, window_ - window_ / 4, window_ * 2);
 
   if (round_bytes_ < round_flight_ - round_flight_ / 8) silence_ = silence_ / 2;
@@ -163,12 +247,12 @@ void DelayWindow::adapt() {
   } else {
     phase_ = Phase::kSteady;
   }
-  window_ = std::clamp(next, config_.min_bytes, config_.max_bytes);
+  window_ = std::clamp(next, kConfig.min_bytes, kConfig.max_bytes);
   limit_ = std::min(limit_, window_);
 }
 
-bool DelayWindow::drain_is_due(Instant now) {
-  Duration period = config_.drain_period;
+bool DelayWindow::Measured::drain_is_due(Instant now) {
+  Duration period = kConfig.drain_period;
   while (period < base_rtt() * 64) period = period * 2;
   const std::int64_t number = now.ns() / period.ns();
   const bool due = number != drain_number_ && drain_number_ >= 0;
@@ -176,14 +260,14 @@ bool DelayWindow::drain_is_due(Instant now) {
   return due;
 }
 
-void DelayWindow::shift_base(Duration by) {
+void DelayWindow::Measured::shift_base(Duration by) {
   for (Duration* smallest : {&base_before_, &base_now_, &round_rtt_}) {
     if (*smallest != kNone) *smallest = std::max(*smallest + by, kTick);
   }
 }
 
-void DelayWindow::on_timeout() {
-  window_ = std::max(config_.min_bytes, window_ / 2);
+void DelayWindow::Measured::on_timeout() {
+  window_ = std::max(kConfig.min_bytes, window_ / 2);
   limit_ = window_;
   phase_ = Phase::kSteady;
   round_begun_ = false;

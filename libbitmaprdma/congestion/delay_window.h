@@ -32,9 +32,9 @@
 // Stands in until spec 1's rate control (TIMELY, DCQCN). Integers only; pure: no clock, told `now`.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "base/units.h"
@@ -59,7 +59,10 @@ struct DelayWindowConfig {
 
 class DelayWindow {
  public:
-  explicit DelayWindow(const DelayWindowConfig& config = {});
+  DelayWindow();
+  ~DelayWindow();
+  DelayWindow(DelayWindow&&) noexcept;
+  DelayWindow& operator=(DelayWindow&&) noexcept;
   [[nodiscard]] std::uint64_t bytes() const { return limit_; }
   // An acknowledgement: `acked_bytes` newly done, `rtt` of the packet it echoes, `limited`: the window was in use in
   // full.
@@ -73,50 +76,19 @@ class DelayWindow {
   // What `bytes` take at the rate that was delivered of late; 0 where nothing is known of it.
   [[nodiscard]] Duration time_for(std::uint64_t bytes) const;
   [[nodiscard]] Duration queueing() const;  // the target now
+  [[nodiscard]] std::size_t allocated_bytes() const;
   // So many bytes beyond bytes() may leave now if the window is full and nothing has come.
   [[nodiscard]] std::uint64_t bridge_bytes(Instant now) const;
   // When it will be a step more than `bridged`; nothing at its end.
   [[nodiscard]] std::optional<Instant> next_bridge(std::uint64_t bridged) const;
 
  private:
-  enum class Phase : std::uint8_t {
-    kStart,     // doubles until a queue forms
-    kSteady,    // follows the rule above
-    kDraining,  // one round at half the path's content
-    kRefilling  // back to the window; these rounds say nothing of the path
-  };
-  void note_rtt(Duration rtt, Instant now);
-  void begin_round(Instant now, Duration rtt);
-  void end_round(Instant now, Duration rtt);
-  void note_silence(bool limited, Instant now);
-  void measure_rate(Instant now, Duration rtt);
-  void adapt();
-  [[nodiscard]] std::uint64_t best_rate() const;
-  [[nodiscard]] bool drain_is_due(Instant now);
+  // What acknowledgements have told. Made with the first one: who has sent nothing yet has none.
+  class Measured;
+  Measured& measured();
 
-  DelayWindowConfig config_;
-  std::uint64_t window_;  // what the rule above says
-  std::uint64_t limit_;   // what is allowed now: at most window_, follows it upwards as acknowledgements come
-  Phase phase_ = Phase::kStart;
-  Duration base_before_{}, base_now_{};  // smallest RTT of the last whole period and of this one; 0: none
-  Instant base_period_start_{};
-  std::int64_t drain_number_ = -1;  // of the period in which the last drain was
-  // The round in progress: from an acknowledgement to the first one for a packet sent after it.
-  bool round_begun_ = false;
-  Instant round_start_{};
-  Duration round_rtt_{};  // smallest
-  std::uint64_t round_bytes_ = 0;
-  std::uint64_t round_flight_ = 0;  // allowed when the round began: what it can deliver if nothing is lost
-  bool round_limited_ = false;
-  Instant round_sent_;                    // when the packet left whose acknowledgement began the round
-  Duration round_silence_{};              // longest
-  std::uint64_t rate_ = 0;                // delivered, bytes a second
-  std::array<std::uint64_t, 8> rates_{};  // of the last rounds
-  std::size_t rates_next_ = 0;
-  Duration rtt_{};        // of the last acknowledgement
-  Instant acknowledged_;  // last time
-  Duration silence_{};    // the longest of late, halved every kSilenceHalfLife
-  Instant silence_at_;
+  std::uint64_t limit_;  // measured_'s, where it is: asked for each packet
+  std::unique_ptr<Measured> measured_;
 };
 
 }  // namespace brdma::congestion

@@ -58,6 +58,14 @@ Json bitmap_json(const BitmapReport& bitmap) {
 // As the files and variables write it.
 std::string spelled(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
+Json memory_json(const qp::MemoryUse& use) {
+  return {{"windows", use.windows},
+          {"recovery", use.recovery},
+          {"transport", use.transport},
+          {"queues", use.queues},
+          {"total", use.total()}};
+}
+
 }  // namespace
 
 Json recovery_json(const RecoveryConfig& config) {
@@ -105,6 +113,7 @@ Json queue_pair_json(const QueuePairReport& report) {
           {"age_limit_us", microseconds(report.limits.age_max)},
           {"stall_limit_us", microseconds(report.limits.stall_max)},
           {"state_bytes", report.state_bytes},
+          {"memory", memory_json(report.memory)},
           {"own_settings", report.own_recovery}};
 }
 

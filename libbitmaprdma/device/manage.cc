@@ -123,6 +123,7 @@ std::optional<QueuePairReport> Engine::report(std::uint32_t qpn) const {
   report.send_bitmap = bitmap_report(sender.window, sender.bitmap, *identity.recovery);
   report.receive_bitmap = bitmap_report(receiver.window, receiver.bitmap, *identity.recovery);
   report.state_bytes = receiver.state_bytes + sender.bitmap.bytes;
+  report.memory = qp->memory();
   report.recovery = *identity.recovery;
   report.own_recovery = identity.recovery != &impl_->config.recovery;
   report.statistics = qp->statistics();

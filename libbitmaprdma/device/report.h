@@ -10,6 +10,7 @@
 #include "base/psn.h"
 #include "base/units.h"
 #include "bitmaprdma/types.h"
+#include "qp/memory_use.h"
 #include "recovery/gap_judge.h"
 #include "trace/qp_counters.h"
 
@@ -44,6 +45,7 @@ struct QueuePairReport {
   recovery::GapLimits limits;  // in force, learnt ones included
   BitmapReport send_bitmap, receive_bitmap;
   std::size_t state_bytes = 0;  // both bitmaps, records of early packets and gaps
+  qp::MemoryUse memory;         // all that it costs
   RecoveryConfig recovery;      // what is set for it
   bool own_recovery = false;    // differs from the device's
   QpStatistics statistics;

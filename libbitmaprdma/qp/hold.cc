@@ -88,6 +88,12 @@ void EarlyPackets::clear() {
   *this = std::move(fresh);
 }
 
+std::size_t EarlyPackets::allocated_bytes() const {
+  return index_.bytes() + vector_bytes(records_) + vector_bytes(free_records_) + vector_bytes(chunks_) + chunk_bytes_ +
+         vector_bytes(free_buffers_[0]) + vector_bytes(free_buffers_[1]) + vector_bytes(placed_) +
+         vector_bytes(newest_);
+}
+
 // The stretch of the index begins at `base` now: what lies before it has been released.
 void EarlyPackets::advance_to(Psn base) {
   if (count_ == 0) {
@@ -126,6 +132,7 @@ std::byte* EarlyPackets::take_buffer(bool small) {
     const std::size_t size = small ? kSmallBytes : mtu_;
     constexpr std::size_t kPerChunk = 16;
     chunks_.push_back(std::make_unique<std::byte[]>(size * kPerChunk));
+    chunk_bytes_ += size * kPerChunk;
     for (std::size_t i = 0; i < kPerChunk; ++i) free.push_back(chunks_.back().get() + i * size);
   }
   std::byte* buffer = free.back();

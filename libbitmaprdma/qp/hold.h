@@ -16,6 +16,7 @@
 
 #include "base/bytes.h"
 #include "base/psn.h"
+#include "base/vector_bytes.h"
 #include "bitmap/segmented_array.h"
 #include "wire/packet.h"
 
@@ -43,6 +44,8 @@ class EarlyPackets {
   [[nodiscard]] bool empty() const { return count_ == 0; }
   [[nodiscard]] std::size_t size() const { return count_; }
   [[nodiscard]] std::size_t held_bytes() const { return held_bytes_; }
+  // All, buffers that are kept for the next packets included.
+  [[nodiscard]] std::size_t allocated_bytes() const;
   // Of the records and what finds them; payload copies are held_bytes().
   [[nodiscard]] std::size_t state_bytes() const { return count_ * sizeof(Record) + index_.bytes(); }
   // PSNs handed in lie in [base, base + window) and are not here yet. False: no room for the copy.
@@ -96,6 +99,7 @@ class EarlyPackets {
   std::vector<Record> records_;
   std::vector<std::uint32_t> free_records_;
   std::vector<std::unique_ptr<std::byte[]>> chunks_;
+  std::size_t chunk_bytes_ = 0;                          // of all of them
   std::array<std::vector<std::byte*>, 2> free_buffers_;  // [small]
   std::vector<Placed> placed_;
   // Newest PSN placed in each block of memory (hashed), kNoPsn where none: tells at once that nothing can overlap.

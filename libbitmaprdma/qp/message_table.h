@@ -42,6 +42,7 @@ class MessageTable {
  public:
   [[nodiscard]] bool empty() const { return messages_.empty(); }
   [[nodiscard]] std::size_t size() const { return messages_.size(); }
+  [[nodiscard]] std::size_t allocated_bytes() const { return messages_.allocated_bytes(); }
   [[nodiscard]] Message& operator[](std::size_t i) { return messages_[i]; }
   [[nodiscard]] const Message& operator[](std::size_t i) const { return messages_[i]; }
   [[nodiscard]] Message& front() { return messages_.front(); }

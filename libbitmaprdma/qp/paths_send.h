@@ -21,6 +21,7 @@
 #include "base/config.h"
 #include "base/psn.h"
 #include "base/units.h"
+#include "base/vector_bytes.h"
 #include "bitmap/send_window.h"
 #include "qp/path_floors.h"
 #include "recovery/path_spray.h"
@@ -87,6 +88,9 @@ class SendPaths {
   [[nodiscard]] Duration skew() const { return floors_.skew(); }
   [[nodiscard]] std::size_t count() const { return paths_.size(); }
   [[nodiscard]] PathStatus status(std::size_t path) const;
+  [[nodiscard]] std::size_t allocated_bytes() const {
+    return sizeof *this + vector_bytes(paths_) + vector_bytes(facts_);
+  }
 
  private:
   struct Path {

@@ -37,6 +37,7 @@ class QueuePair {
   [[nodiscard]] const qp::Requester& requester() const { return requester_; }
   [[nodiscard]] const qp::Responder& responder() const { return responder_; }
   [[nodiscard]] const QpStatistics& statistics() const { return statistics_; }
+  [[nodiscard]] qp::MemoryUse memory() const;                                      // qp/memory_use.cc
   Status modify(const QpAttributes& attributes, std::uint32_t mask, Instant now);  // qp/modify.cc: IBTA table 92
   Status post_send(const SendRequest& request, Instant now);        // EINVAL (also: state), ENOMEM (queue full)
   Status post_receive(const ReceiveRequest& request, Instant now);  // likewise

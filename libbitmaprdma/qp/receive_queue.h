@@ -32,6 +32,7 @@ class ReceiveQueue {
   [[nodiscard]] const Entry& operator[](std::size_t i) const { return entries_[slot(i)]; }
   void pop();
   void clear() { count_ = 0; }
+  [[nodiscard]] std::size_t allocated_bytes() const { return capacity_ * (sizeof(Entry) + stride_ * sizeof(Sge)); }
 
   // Copies `payload` to the bytes [offset, ...) of receive `i`. The caller has checked that they fit. On a fault (a key
   // that is gone, a range outside its region) some of it may have been written: into the application's own buffers.

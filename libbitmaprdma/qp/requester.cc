@@ -116,7 +116,8 @@ void Requester::Impl::begin_from(Psn first) {
   next_msn = next_rsn = 0;
   selective = id.recovery->mode == RecoveryMode::kSelective ? std::make_unique<Selective>() : nullptr;
   rtt = recovery::RttEstimator{};
-  congestion = answer_congestion = congestion::DelayWindow{};
+  congestion = {};
+  answer_congestion = {};
   if (patience.stalled) env.count(Counter::kStallsEnded);
   patience = Patience{};
   feedback_order = recovery::FeedbackOrder{};

@@ -14,6 +14,7 @@
 #include "bitmaprdma/types.h"
 #include "qp/environment.h"
 #include "qp/identity.h"
+#include "qp/memory_use.h"
 #include "qp/paths_send.h"
 #include "qp/transmit_batch.h"
 #include "wire/control.h"
@@ -70,6 +71,7 @@ class Requester {
   };
   [[nodiscard]] std::uint32_t packets_in_flight() const;  // sent, not acknowledged; a READ request counts as one
   [[nodiscard]] Snapshot snapshot() const;
+  [[nodiscard]] MemoryUse memory() const;
 
   struct Impl;
 

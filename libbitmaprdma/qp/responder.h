@@ -19,6 +19,7 @@
 #include "bitmaprdma/types.h"
 #include "qp/environment.h"
 #include "qp/identity.h"
+#include "qp/memory_use.h"
 #include "qp/transmit_batch.h"
 #include "recovery/gap_judge.h"
 #include "wire/packet.h"
@@ -95,6 +96,7 @@ class Responder {
     std::size_t receives = 0;
   };
   [[nodiscard]] Snapshot snapshot() const;
+  [[nodiscard]] MemoryUse memory() const;
   // The gaps between `next` and `highest` that have a record, in PSN order.
   [[nodiscard]] std::vector<OpenGap> open_gaps(Instant now) const;
 

@@ -9,6 +9,7 @@
 
 #include "base/psn.h"
 #include "base/ring.h"
+#include "base/vector_bytes.h"
 
 namespace brdma::qp {
 
@@ -69,6 +70,7 @@ class ResponderResources {
   };
   // Null: too long ago, or never done.
   [[nodiscard]] const AtomicResult* find_atomic(Psn psn) const;
+  [[nodiscard]] std::size_t allocated_bytes() const { return queue_.allocated_bytes() + vector_bytes(atomics_); }
 
  private:
   std::size_t replays_max_ = 16;

@@ -11,16 +11,32 @@ namespace brdma::qp {
 SendQueue::SendQueue(const QpCapabilities& capabilities)
     : entries_max_(std::max(capabilities.send_wr_max, 1u)),
       sge_max_(std::max(capabilities.send_sge_max, 1u)),
-      inline_max_(capabilities.inline_bytes_max) {
-  const std::size_t slots = std::bit_ceil(std::size_t{entries_max_});
+      inline_max_(capabilities.inline_bytes_max) {}
+
+std::size_t SendQueue::allocated_bytes() const {
+  return slots_ * (sizeof(SendWqe) + sge_max_ * sizeof(Sge)) + (inline_ ? slots_max() * inline_max_ : 0);
+}
+
+void SendQueue::grow() {
+  constexpr std::size_t kSlotsAtFirst = 4;
+  const std::size_t slots = std::min(slots_max(), std::max(kSlotsAtFirst, std::size_t{slots_} * 2));
+  auto wqes = std::make_unique<SendWqe[]>(slots);
+  auto sges = std::make_unique<Sge[]>(slots * sge_max_);
+  for (std::uint64_t number = head_; number != tail_; ++number) {
+    const std::size_t to = number & (slots - 1);
+    wqes[to] = (*this)[number];
+    std::ranges::copy(this->sges(number), &sges[to * sge_max_]);
+  }
+  wqes_ = std::move(wqes);
+  sges_ = std::move(sges);
+  slots_ = static_cast<std::uint32_t>(slots);
   mask_ = slots - 1;
-  wqes_ = std::make_unique<SendWqe[]>(slots);
-  sges_ = std::make_unique<Sge[]>(slots * sge_max_);
-  if (inline_max_ > 0) inline_ = std::make_unique<std::byte[]>(slots * inline_max_);
 }
 
 void SendQueue::push(const SendRequest& request, std::uint32_t length) {
   BRDMA_CHECK(!full());
+  if (tail_ - head_ == slots_) [[unlikely]]
+    grow();
   const std::uint64_t slot = tail_ & mask_;
   wqes_[slot] = SendWqe{.wr_id = request.wr_id,
                         .remote_address = request.remote_address,
@@ -34,16 +50,22 @@ void SendQueue::push(const SendRequest& request, std::uint32_t length) {
                         .inlined = (request.flags & kSendInline) != 0,
                         .sge_count = static_cast<std::uint16_t>(request.sges.size())};
   if (wqes_[slot].inlined) {
-    std::byte* out = inline_.get() + slot * inline_max_;
-    for (const Sge& sge : request.sges) {
-      if (sge.length == 0) continue;
-      std::memcpy(out, reinterpret_cast<const void*>(static_cast<std::uintptr_t>(sge.address)), sge.length);
-      out += sge.length;
-    }
+    copy_inline(request);
   } else {
     std::copy(request.sges.begin(), request.sges.end(), &sges_[slot * sge_max_]);
   }
   ++tail_;
+}
+
+void SendQueue::copy_inline(const SendRequest& request) {
+  if (inline_max_ == 0) return;
+  if (!inline_) inline_ = std::make_unique<std::byte[]>(slots_max() * inline_max_);
+  std::byte* out = inline_.get() + inline_slot(tail_) * inline_max_;
+  for (const Sge& sge : request.sges) {
+    if (sge.length == 0) continue;
+    std::memcpy(out, reinterpret_cast<const void*>(static_cast<std::uintptr_t>(sge.address)), sge.length);
+    out += sge.length;
+  }
 }
 
 }  // namespace brdma::qp

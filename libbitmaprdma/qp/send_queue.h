@@ -1,9 +1,13 @@
 // qp/send_queue.h - the work requests that a queue pair was given and has not completed, in posting order.
 // A work request is named by its number: how many were posted before it. Three numbers cut the queue:
 //   head() <= next() <= tail()     [head, next): begun, not complete   [next, tail): waiting   tail: the next post
-// Scatter lists and inline data lie beside the requests, a fixed room each: posting copies and allocates nothing.
+// Scatter lists and inline data lie beside the requests, a fixed room each. The room grows with what is posted, up to
+// what the queue pair was made for, and stays: posting allocates as long as the queue gets longer than ever before.
+// Inline data never moves, since a batch that is not sent yet points to it: there is room for all of it from the first
+// of it on.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -43,7 +47,7 @@ class SendQueue {
   }
   // Null where the queue pair has no room for inline data: an inline request of length 0 is allowed there, too.
   [[nodiscard]] const std::byte* inline_bytes(std::uint64_t number) const {
-    return inline_.get() + (number & mask_) * inline_max_;
+    return inline_.get() + inline_slot(number) * inline_max_;
   }
 
   // Precondition: not full(), and the request has been checked.
@@ -51,10 +55,17 @@ class SendQueue {
   void begin_next() { ++next_; }
   void pop() { ++head_; }
   void clear() { head_ = next_ = tail_; }
+  [[nodiscard]] std::size_t allocated_bytes() const;
 
  private:
+  [[nodiscard]] std::size_t slots_max() const { return std::bit_ceil(std::size_t{entries_max_}); }
+  [[nodiscard]] std::size_t inline_slot(std::uint64_t number) const { return number & (slots_max() - 1); }
+  void grow();
+  void copy_inline(const SendRequest& request);
+
   std::uint32_t entries_max_, sge_max_, inline_max_;
-  std::uint64_t mask_;
+  std::uint32_t slots_ = 0;  // a power of two, or none yet
+  std::uint64_t mask_ = 0;   // slots_ - 1
   std::uint64_t head_ = 0, next_ = 0, tail_ = 0;
   std::unique_ptr<SendWqe[]> wqes_;
   std::unique_ptr<Sge[]> sges_;

@@ -13,6 +13,7 @@
 
 #include "base/psn.h"
 #include "base/units.h"
+#include "base/vector_bytes.h"
 
 namespace brdma::registry {
 
@@ -30,6 +31,7 @@ class EscapeChannel {
   [[nodiscard]] bool empty() const { return packets_.empty(); }
   [[nodiscard]] std::size_t size() const { return packets_.size(); }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+  [[nodiscard]] std::size_t allocated_bytes() const { return vector_bytes(packets_); }
   [[nodiscard]] const EscapedPacket& operator[](std::size_t i) const { return packets_[i]; }
   // False: no room for so many bytes.
   [[nodiscard]] bool has_room(std::uint32_t bytes) const { return bytes_ + bytes <= bytes_max_; }

@@ -33,6 +33,7 @@ class OperationTable {
  public:
   [[nodiscard]] bool full() const { return operations_.size() >= kUnderWayMax; }
   [[nodiscard]] std::size_t size() const { return operations_.size(); }
+  [[nodiscard]] std::size_t allocated_bytes() const { return operations_.allocated_bytes(); }
   [[nodiscard]] const SentOperation& operator[](std::size_t i) const { return operations_[i]; }
   [[nodiscard]] std::uint8_t next_number() const { return next_; }
 

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/vector_bytes.h"
 #include "registry/mask.h"
 
 namespace brdma::registry {
@@ -69,6 +70,9 @@ class ReceiveRegistry {
   void clear();  // and numbers begin anew
 
   [[nodiscard]] std::size_t size() const { return count_; }
+  [[nodiscard]] std::size_t allocated_bytes() const {
+    return vector_bytes(slots_) + vector_bytes(operations_) + vector_bytes(free_);
+  }
   // An operation has been registered since the beginning: the next has something to say.
   [[nodiscard]] bool used() const { return !operations_.empty(); }
   // For acknowledgements: all operations before `next` are complete; bit i of `beyond`, counted from the most

@@ -58,7 +58,7 @@ static_assert(sizeof(VerbsMr) == 56 && offsetof(VerbsMr, type) == 48);
 // --- struct verbs_qp: union of ibv_qp and ibv_qp_ex, then comp_mask (u32, place probed), then an XRC domain. ---
 inline constexpr std::uint32_t kVerbsQpEx = 2;  // comp_mask: the object is an ibv_qp_ex
 // Room that we leave for the library's part of an object before our own: the largest known is verbs_qp with 376 bytes.
-inline constexpr std::size_t kObjectReserve = 1024;
+inline constexpr std::size_t kObjectReserve = 512;
 
 static_assert(sizeof(ibv_qp) == 160 && offsetof(ibv_qp, qp_num) == 52 && offsetof(ibv_qp, state) == 56);
 static_assert(offsetof(ibv_qp, mutex) == 64 && offsetof(ibv_qp, cond) == 104 &&

@@ -1,0 +1,74 @@
+// What a queue pair takes, part by part (qp/memory_use.h). A test holds the sums against the allocator.
+#include "qp/memory_use.h"
+
+#include "qp/queue_pair.h"
+#include "qp/requester_impl.h"
+#include "qp/responder_impl.h"
+
+namespace brdma {
+namespace qp {
+namespace {
+
+// All of a half counts as transport; what is something else is taken out of that.
+class Tally {
+ public:
+  explicit Tally(std::size_t whole) { use_.transport = whole; }
+  template <class Part>
+  void take(std::size_t MemoryUse::*kind, const Part& part, std::size_t allocated = 0) {
+    use_.transport -= sizeof part;
+    (use_.*kind) += sizeof part + allocated;
+  }
+  void add(std::size_t MemoryUse::*kind, std::size_t allocated) { use_.*kind += allocated; }
+  [[nodiscard]] MemoryUse use() const { return use_; }
+
+ private:
+  MemoryUse use_;
+};
+
+}  // namespace
+
+MemoryUse Requester::memory() const {
+  const Impl& me = *impl_;
+  Tally tally{sizeof me};
+  tally.take(&MemoryUse::windows, me.window, me.window.use().bytes);
+  tally.take(&MemoryUse::recovery, me.feedback_order);
+  tally.take(&MemoryUse::recovery, me.resend);
+  tally.take(&MemoryUse::recovery, me.answer_gaps, me.answer_gaps.allocated_bytes());
+  tally.take(&MemoryUse::recovery, me.selective, me.selective ? sizeof(Selective) : 0);
+  tally.take(&MemoryUse::queues, me.queue, me.queue.allocated_bytes());
+  tally.take(&MemoryUse::queues, me.messages, me.messages.allocated_bytes());
+  tally.add(&MemoryUse::transport, me.congestion.allocated_bytes() + me.answer_congestion.allocated_bytes());
+  tally.add(&MemoryUse::transport, me.operations.allocated_bytes());
+  if (me.paths) tally.add(&MemoryUse::transport, me.paths->allocated_bytes());
+  return tally.use();
+}
+
+MemoryUse Responder::memory() const {
+  const Impl& me = *impl_;
+  Tally tally{sizeof me};
+  tally.take(&MemoryUse::windows, me.window, me.window.allocated_bytes());
+  tally.take(&MemoryUse::windows, me.early, me.early.allocated_bytes());
+  tally.take(&MemoryUse::windows, me.paths, me.paths ? me.paths->allocated_bytes() : 0);
+  tally.take(&MemoryUse::recovery, me.gaps, me.gaps.allocated_bytes());
+  tally.take(&MemoryUse::recovery, me.tolerance);
+  tally.take(&MemoryUse::recovery, me.watch);
+  tally.take(&MemoryUse::recovery, me.ranges_told);
+  tally.take(&MemoryUse::recovery, me.feedback_rtt);
+  tally.take(&MemoryUse::recovery, me.ffm_serial);
+  tally.take(&MemoryUse::recovery, me.gaps_promoted);
+  tally.take(&MemoryUse::queues, me.receives, me.receives.allocated_bytes());
+  tally.take(&MemoryUse::queues, me.resources, me.resources.allocated_bytes());
+  tally.add(&MemoryUse::transport, me.operations.allocated_bytes() + me.escape.allocated_bytes());
+  return tally.use();
+}
+
+}  // namespace qp
+
+qp::MemoryUse QueuePair::memory() const {
+  qp::MemoryUse use{.transport = sizeof *this};
+  use += requester_.memory();
+  use += responder_.memory();
+  return use;
+}
+
+}  // namespace brdma

@@ -128,7 +128,10 @@ bool Responder::Impl::has_record(const wire::Packet& packet) const {
 
 void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant now) {
   const Psn psn = packet.bth.psn;
-  if (rnr_wait) return drop(DropReason::kAfterError, packet, now);  // sent before the RNR NAK got there
+  if (rnr_wait) {  // sent before the RNR NAK got there
+    repeat_not_ready(packet);
+    return drop(DropReason::kAfterError, packet, now);
+  }
   if (recovery().mode == RecoveryMode::kGoBackN) {
     env.count(Counter::kOutOfSequence);
     request_sequence_nak();
@@ -236,6 +239,13 @@ void Responder::Impl::not_ready(const wire::Packet& packet) {
   nak.psn = packet.bth.psn;
   nak.msn = msn;
   if (!resources.has_nak(nak.psn)) resources.push(nak);
+}
+
+// The packet that found no receive is here, and was acknowledged as arrived: it will not come again. Where the RNR NAK
+// was lost, the sender finds out only by the silence about what it sends behind it, and would give us up.
+void Responder::Impl::repeat_not_ready(const wire::Packet& behind) {
+  if (!blocked || !behind.bitmap || !behind.bxth.retransmitted) return;
+  if (const EarlyPackets::Record* const waiting = early.find(base())) not_ready(waiting->packet);
 }
 
 void Responder::Impl::fail(Verdict verdict, const wire::Packet& packet, Outcome& outcome) {

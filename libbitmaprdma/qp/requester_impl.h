@@ -199,7 +199,7 @@ struct Requester::Impl {
   [[nodiscard]] bool ends_trial(Sequence sequence) const { return trial && sequence + 1 == trial->end; }
   bool poll_resend(TransmitBatch& batch, Instant now);
   [[nodiscard]] bool holds_back(Instant now) const;
-  [[nodiscard]] bool resend_window_full() const;
+  [[nodiscard]] bool resend_window_full(std::uint32_t more = 0) const;  // were `more` under way besides
   bool resend_data(Sequence sequence, const Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
   bool resend_request(Sequence sequence, Message& message, TransmitBatch& batch, Instant now);
   // The peer got something that we sent at `sent`: decides what a timeout left in doubt.

@@ -46,9 +46,9 @@ bool Requester::Impl::holds_back(Instant now) const {
 }
 
 // What was lost again leaves this count by being requested again.
-bool Requester::Impl::resend_window_full() const {
+bool Requester::Impl::resend_window_full(std::uint32_t more) const {
   const std::uint32_t most = id.recovery->resend_window;
-  return most != 0 && resend.under_way >= most && patience.exempt == 0;
+  return most != 0 && resend.under_way + more >= most && patience.exempt == 0;
 }
 
 void Requester::Impl::left_again(Sequence sequence, std::uint8_t path, Instant now) {
@@ -104,8 +104,9 @@ bool Requester::Impl::resend_data(Sequence sequence, const Message& message, Pay
   build_data(packet, message, sequence, true, now);
   const std::size_t bytes = TransmitBatch::packet_bytes(packet, payload);
   if (!batch.fits(bytes, cursor.slices().size(), packet.bitmap)) return false;
-  packet.bth.ack_request =
-      window.pending() == 1 || ends_trial(sequence) || wants_ack(message, sequence + 1 == message.end());
+  // A standard peer acknowledges nothing unasked: whoever waits behind this one waits for that.
+  packet.bth.ack_request = window.pending() == 1 || ends_trial(sequence) || resend_window_full(1) ||
+                           wants_ack(message, sequence + 1 == message.end());
   if (!congestion_admits(payload)) --patience.exempt;
   if (paths) [[unlikely]]
     label(packet, batch, 1, true, now);

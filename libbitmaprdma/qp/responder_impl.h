@@ -102,6 +102,7 @@ struct Responder::Impl {
   void retry_base(Outcome& outcome, Instant now);
   void advanced(const wire::Packet& packet);
   void not_ready(const wire::Packet& packet);
+  void repeat_not_ready(const wire::Packet& behind);
   void fail(Verdict verdict, const wire::Packet& packet, Outcome& outcome);
   void drop(DropReason reason, const wire::Packet& packet, Instant now);
 

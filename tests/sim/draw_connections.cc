@@ -53,8 +53,8 @@ bool answers_may_be_lost(const WorldSettings& world, const ConnectionSettings& c
   const LinkSettings& link = world.link_of(connection);
   const sim::HostConfig& host = world.hosts[connection.hosts[0]];
   const std::size_t back = link.hosts[0] == connection.hosts[0] ? 1 : 0;
-  return !(link.faulty[back].impairments == fabric::ImpairmentConfig{}) || !world.events.silences.empty() ||
-         link.clean.queue_bytes < (8u << 20) || host.socket_packets != sim::HostConfig{}.socket_packets;
+  return link.faulty[back] != link.clean || !world.events.silences.empty() || link.clean.queue_bytes < (8u << 20) ||
+         host.socket_packets != sim::HostConfig{}.socket_packets;
 }
 
 }  // namespace

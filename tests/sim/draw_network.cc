@@ -16,7 +16,7 @@ void draw_faults(fabric::ImpairmentConfig& faults, bool agree, Random& random) {
   if (!one_in(random, 3)) faults.loss_ppm = draw(random, 0, one_in(random, 2) ? loss_most : 20'000);
   if (agree && one_in(random, 4)) {
     faults.burst_loss_ppm = draw(random, 0, 20'000);
-    faults.burst_length_mean = draw(random, 1, one_in(random, 4) ? 16 : 4);
+    faults.burst_length_mean = draw(random, 1, 4);
   }
   if (one_in(random, 2)) {
     faults.reorder_ppm = draw(random, 0, agree ? 300'000 : 50'000);

@@ -119,6 +119,19 @@ bool WorldSettings::faultless() const {
          });
 }
 
+bool WorldSettings::near() const {
+  constexpr Duration kFirstProbe = 1_ms;    // qp/timeout.cc: 2 ms, with some work on the way
+  constexpr std::int64_t kAcrossTimes = 4;  // qp/paths_receive.cc
+  Duration tolerance = kFirstProbe;
+  for (const sim::HostConfig& host : hosts) {
+    const RecoveryConfig& recovery = host.engine.recovery;
+    tolerance = std::min({tolerance, recovery.age_max * kAcrossTimes, recovery.stall_max * kAcrossTimes});
+  }
+  return std::all_of(links.begin(), links.end(), [tolerance](const LinkSettings& link) {
+    return link.round_trip() < kFirstProbe && (link.clean.paths == 1 || link.clean.skew < tolerance);
+  });
+}
+
 const LinkSettings& WorldSettings::link_of(const ConnectionSettings& connection) const {
   const auto [a, b] = connection.hosts;
   const auto found =

@@ -84,6 +84,8 @@ struct WorldSettings {
   [[nodiscard]] bool corrupts() const;
   // Nothing but delays, rates and queues.
   [[nodiscard]] bool faultless() const;
+  // Round trips and differences between paths are what an engine reckons with before it has measured them.
+  [[nodiscard]] bool near() const;
   [[nodiscard]] const LinkSettings& link_of(const ConnectionSettings& connection) const;
   [[nodiscard]] std::string text() const;
 };

@@ -79,9 +79,11 @@ void FlightChecker::check_limits(std::int64_t end, Instant now) {
   too_many(" PSNs in the window", static_cast<std::uint64_t>(end - base_), std::min(own.window_packets, peer_window_));
   if (flight_.size() <= 1) return;  // one packet may always go: it asks for new credit
   Credit most{0, 0};
-  for (const Credit& credit : credits_) {
-    most.packets = std::max(most.packets, credit.packets);
-    most.bytes = std::max(most.bytes, credit.bytes);
+  for (const auto* credits : {&credits_, &stale_credits_}) {
+    for (const Credit& credit : *credits) {
+      most.packets = std::max(most.packets, credit.packets);
+      most.bytes = std::max(most.bytes, credit.bytes);
+    }
   }
   too_many(" packets in flight", flight_.size(), most.packets);
   too_many(" bytes in flight", flight_bytes_, most.bytes);
@@ -111,7 +113,8 @@ std::int64_t FlightChecker::end_of_request(std::int64_t sequence) const {
 void FlightChecker::handle_control(const wire::Packet& packet) {
   switch (static_cast<wire::Control>(packet.bth.opcode)) {
     case wire::Control::kCaps:
-      if (const auto caps = wire::parse_caps(packet.payload)) {
+      // The first counts: later ones may have overtaken acknowledgements, which say the same anew.
+      if (const auto caps = wire::parse_caps(packet.payload); caps && peer_window_ == 0) {
         peer_window_ = caps->window_packets;
         note_credit(caps->credit_packets, caps->credit_bytes);
       }
@@ -129,16 +132,18 @@ void FlightChecker::handle_control(const wire::Packet& packet) {
 void FlightChecker::handle_ack(const wire::BitmapAck& ack) {
   const std::int64_t base = sequence_of(ack.base);
   if (base > next_) return;
+  const bool stale = base < base_;  // by what answers have told, too: the requester may know less
   acknowledge_before(base);
   for (std::uint32_t i = 0; i < ack.bit_count; ++i) {
     if (((load_u8(&ack.bits[i / 8]) >> (7 - i % 8)) & 1) != 0) acknowledge(base + i);
   }
-  note_credit(ack.credit_packets, ack.credit_bytes);
+  note_credit(ack.credit_packets, ack.credit_bytes, stale);
 }
 
-void FlightChecker::note_credit(std::uint32_t packets, std::uint64_t bytes) {
-  credits_.push_back({packets, bytes});
-  if (credits_.size() > kCreditsKept) credits_.erase(credits_.begin());
+void FlightChecker::note_credit(std::uint32_t packets, std::uint64_t bytes, bool stale) {
+  std::vector<Credit>& credits = stale ? stale_credits_ : credits_;
+  credits.push_back({packets, bytes});
+  if (credits.size() > kCreditsKept) credits.erase(credits.begin());
 }
 
 void FlightChecker::acknowledge(std::int64_t sequence) {

@@ -37,7 +37,7 @@ class FlightChecker : public sim::Observer {
   void check_limits(std::int64_t end, Instant now);
   void handle_control(const wire::Packet& packet);
   void handle_ack(const wire::BitmapAck& ack);
-  void note_credit(std::uint32_t packets, std::uint64_t bytes);
+  void note_credit(std::uint32_t packets, std::uint64_t bytes, bool stale = false);
   void acknowledge_before(std::int64_t sequence);
   void acknowledge(std::int64_t sequence);
   [[nodiscard]] std::int64_t end_of_request(std::int64_t sequence) const;
@@ -53,12 +53,13 @@ class FlightChecker : public sim::Observer {
   std::int64_t base_ = 0;                       // everything before it is acknowledged
   std::size_t packets_most_ = 0;
   bool bitmap_ = false;
-  // Acknowledgements overtake each other on a faulty network: the requester may go by any of the last few.
+  // Acknowledgements overtake each other on a faulty network: the requester may go by any of the last few, and by none
+  // of those that told nothing new.
   struct Credit {
     std::uint32_t packets;
     std::uint64_t bytes;
   };
-  std::vector<Credit> credits_;
+  std::vector<Credit> credits_, stale_credits_;
   std::uint32_t peer_window_ = 0;
   std::vector<std::string> findings_;
 };

@@ -126,6 +126,8 @@ class Planner {
       std::size_t offset = target_.offset + random_.below(room + 1);
       if (operation.is_atomic()) offset = target_.offset + random_.below(room / 8 + 1) * 8;
       operation.remote = {offset, operation.length};
+      // Some WRITEs have a place of their own, where their last byte can be watched.
+      if (operation.is_write() && random_.below(3) == 0) operation.remote = remote_.allocate(operation.length);
     }
     operation.local =
         operation.is_atomic() ? std::vector{local_.allocate(8, 8)} : draw_buffers(local_, operation.length);

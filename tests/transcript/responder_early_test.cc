@@ -211,6 +211,18 @@ TEST(EarlyStandard, ReceiveMissingForAHeldSend) {
   rx.gets(rx.data(1003)).counts(Counter::kSentRnr, 2);
 }
 
+// A standard SEND from before bitmap mode was agreed has been acknowledged as arrived: the RNR NAK may be lost, and
+// that SEND will not come again (random world 56055).
+TEST(EarlyStandard, RnrNakIsRepeatedForWhatIsSentAgainBehindAHeldSend) {
+  Script rx{standard()};
+  rx.at(0_us).gets(rx.send(1001, 0, 8)).gets(rx.data(1000)).sends({"rnr(12) 1001 msn=1"});
+  rx.identity.bitmap_agreed = true;
+  rx.gets(rx.data(1002)).forget();
+  rx.at(500_us).gets(rx.data(1003)).sends({});  // under way when the first left
+  rx.at(1000_us).gets(Script::again(rx.data(1002))).sends({"brnr(12) base=1001 msn=1"});
+  rx.posts_receive(8).at(1000_us).completes({"1 ok 8"});
+}
+
 TEST(EarlyStandard, FaultOfAHeldPacketIsAnsweredWhenItsTurnComes) {
   Script rx{standard()};
   auto bad = rx.write(1001, 0, 8);

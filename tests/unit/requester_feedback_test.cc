@@ -207,6 +207,18 @@ TEST_F(LimitedFeedback, SoManyRetransmissionsAreUnderWayAndNoMore) {
   EXPECT_EQ(pair.poll(0).size(), 1u);
 }
 
+// Those behind it wait for its acknowledgement, which a standard peer does not give unasked (random world 39334).
+TEST_F(LimitedFeedback, TheLastThatMayLeaveAsksForAnAcknowledgement) {
+  send(40);
+  sent();
+  ffm(0, 1003, 1039, {{1003, 8}});
+  pair.round();
+  ASSERT_EQ(pair.wire.size(), 3u);
+  EXPECT_FALSE(pair.wire[1].bth().ack_request);
+  EXPECT_EQ(pair.wire[2].psn(), 1005u);
+  EXPECT_TRUE(pair.wire[2].bth().ack_request);
+}
+
 TEST_F(Feedback, AWindowThatStandsStillWhileLaterPacketsArriveIsAStall) {
   send(16);
   ack({.base = 1003, .arrived = {1004, 1005, 1006, 1015}});

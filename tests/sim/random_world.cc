@@ -184,7 +184,7 @@ class RandomWorld {
   // timeout before the first round trip has been measured.
   void check_nothing_is_resent_in_vain() {
     constexpr std::uint64_t kAllowed = 1;
-    if (!settings_.all_agree() || !settings_.faultless() || !settings_.near()) return;
+    if (!settings_.all_in(RecoveryMode::kBitmap) || !settings_.faultless() || !settings_.near()) return;
     const WorldResult counted = count();
     std::uint64_t refused = 0;
     for (const sim::Host* host : hosts_) refused += host->statistics().get(Counter::kSentRnr);
@@ -218,7 +218,8 @@ class RandomWorld {
   }
 
   [[nodiscard]] WorldMode mode() const {
-    if (settings_.all_agree()) return WorldMode::kBitmap;
+    if (settings_.all_in(RecoveryMode::kBitmap)) return WorldMode::kBitmap;
+    if (settings_.all_in(RecoveryMode::kSelective)) return WorldMode::kSelective;
     return settings_.any_in(RecoveryMode::kGoBackN) ? WorldMode::kGoBackN : WorldMode::kStandard;
   }
 

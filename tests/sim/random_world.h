@@ -9,8 +9,9 @@
 
 namespace brdma::test {
 
-// How the hosts recover: all in bitmap mode; at least one goes back N; else some as standard peers.
-enum class WorldMode : std::uint8_t { kBitmap, kStandard, kGoBackN };
+// How the hosts recover: all in bitmap mode, all judging losses as TCP does, at least one going back N, else some as
+// standard peers.
+enum class WorldMode : std::uint8_t { kBitmap, kSelective, kStandard, kGoBackN };
 
 struct WorldResult {
   std::vector<std::string> findings;  // empty: all was as it must be

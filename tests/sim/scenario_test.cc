@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstring>
 
 #include "random_world.h"
 #include "support/engine_pair.h"
@@ -42,6 +43,52 @@ TEST(Scenario, PeerThatDiesEndsInARetryErrorAndAFlush) {
   EXPECT_GE(pair.world().now() - killed, 536_ms);
   EXPECT_LT(pair.world().now() - killed, 600_ms);
   EXPECT_EQ(pair.tx().host().engine().query_qp(pair.tx().qp()).state, QpState::kErr);
+}
+
+Arena one_page(std::uint64_t iova) {
+  Arena arena{iova, Random{iova}};
+  arena.allocate(4096);
+  arena.freeze();
+  return arena;
+}
+
+// What it was sent before finds no queue pair; a connection made anew is not disturbed by that.
+TEST(Scenario, HostThatCrashesComesBackWithoutItsPast) {
+  EnginePair pair;
+  pair.agree();
+  pair.post_packets(16);
+  pair.world().run_for(6_us);  // the first few have arrived
+  sim::Host& crashed = pair.rx().host();
+  crashed.crash();
+  pair.world().run_for(1_ms);
+  crashed.restart();
+
+  Arena tx_memory = one_page(0x3000'0000'0000), rx_memory = one_page(0x4000'0000'0000);
+  Endpoint tx{pair.world(), pair.tx().host(), {}, tx_memory}, rx{pair.world(), crashed, {}, rx_memory};
+  for (Endpoint* end : {&tx, &rx}) end->start();
+  tx.connect(rx);
+  rx.connect(tx);
+  const Sge sge{tx_memory.iova() + Arena::kGuard, 4096, tx.key()};
+  SendRequest request;
+  request.opcode = WorkOpcode::kRdmaWrite;
+  request.flags = kSendSignaled;
+  request.sges = {&sge, 1};
+  request.remote_address = rx_memory.iova() + Arena::kGuard;
+  request.rkey = rx.key();
+  ASSERT_TRUE(tx.host().engine().post_send(tx.qp(), request, pair.world().now()).ok());
+  tx.host().touch();
+  pair.world().run_for(10_ms);
+  const auto fresh = pair.completions(tx);
+  ASSERT_EQ(fresh.size(), 1u);
+  EXPECT_EQ(fresh[0].status, CompletionStatus::kSuccess);
+  EXPECT_EQ(std::memcmp(tx_memory.bytes() + Arena::kGuard, rx_memory.bytes() + Arena::kGuard, 4096), 0);
+  EXPECT_TRUE(rx_memory.guards_intact());
+
+  ASSERT_TRUE(pair.run_until_idle(10_s));
+  const auto completions = pair.completions(pair.tx());
+  ASSERT_EQ(completions.size(), 1u);
+  EXPECT_EQ(completions[0].status, CompletionStatus::kRetryExceeded);
+  EXPECT_GT(crashed.statistics().get(DropReason::kUnknownQp), 0u);
 }
 
 TEST(Scenario, PeerThatKnowsNoBitmapModeIsAskedAFewTimesAndServed) {

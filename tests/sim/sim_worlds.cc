@@ -73,7 +73,7 @@ struct Totals {
     for (std::size_t i = 0; i < std::size(by_cause); ++i) by_cause[i] += result.by_cause[i];
   }
   void print(WorldMode mode) const {
-    constexpr const char* kNames[] = {"bitmap", "standard", "go-back-N"};
+    constexpr const char* kNames[] = {"bitmap", "selective", "standard", "go-back-N"};
     std::printf("  %-9s %6llu worlds %9llu packets %7llu lost or spoilt %8llu retransmitted (%.2f each) %5llu MB\n",
                 kNames[static_cast<std::size_t>(mode)], static_cast<unsigned long long>(worlds),
                 static_cast<unsigned long long>(packets), static_cast<unsigned long long>(lost),
@@ -109,7 +109,7 @@ int main(int, char** argv) {
   });
   constexpr std::uint64_t kFailuresShown = 5;
   std::uint64_t failed = 0, run_count = 0;
-  Totals by_mode[3];
+  Totals by_mode[4];
   const auto began = std::chrono::steady_clock::now();
   for (std::uint64_t seed = options.from; seed < options.from + options.seeds; ++seed, ++run_count) {
     const auto result = run(seed, options);
@@ -126,7 +126,7 @@ int main(int, char** argv) {
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
   std::printf("%llu seeds, %llu failed   (%.0f seeds/s)\n", static_cast<unsigned long long>(run_count),
               static_cast<unsigned long long>(failed), static_cast<double>(run_count) / took.count());
-  for (const WorldMode mode : {WorldMode::kBitmap, WorldMode::kStandard, WorldMode::kGoBackN}) {
+  for (const WorldMode mode : {WorldMode::kBitmap, WorldMode::kSelective, WorldMode::kStandard, WorldMode::kGoBackN}) {
     by_mode[static_cast<std::size_t>(mode)].print(mode);
   }
   return failed == (options.canary ? run_count : 0) ? 0 : 1;

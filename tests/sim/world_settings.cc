@@ -95,10 +95,12 @@ WorldSettings draw_world(std::uint64_t seed) {
 }
 
 bool WorldSettings::agree(const ConnectionSettings& connection) const {
-  return hosts[connection.hosts[0]].engine.recovery.mode == RecoveryMode::kBitmap &&
-         hosts[connection.hosts[1]].engine.recovery.mode == RecoveryMode::kBitmap;
+  return negotiates(hosts[connection.hosts[0]].engine.recovery.mode) &&
+         negotiates(hosts[connection.hosts[1]].engine.recovery.mode);
 }
-bool WorldSettings::all_agree() const { return all_in(RecoveryMode::kBitmap); }
+bool WorldSettings::all_agree() const {
+  return std::all_of(connections.begin(), connections.end(), [this](const auto& c) { return agree(c); });
+}
 bool WorldSettings::all_in(RecoveryMode mode) const {
   return std::all_of(hosts.begin(), hosts.end(), [mode](const auto& h) { return h.engine.recovery.mode == mode; });
 }

@@ -1,0 +1,331 @@
+#include "cm/rdma_cm.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <vector>
+
+namespace brdma::cm {
+namespace {
+
+constexpr wire::PortSpace kSpace = wire::PortSpace::kTcp;
+constexpr std::uint32_t kBacklogMax = 1024;  // as the kernel's default limit
+constexpr std::size_t kReqDataMax = 92 - wire::kCmAddressSize;
+
+std::uint8_t mtu_code(PathMtu mtu) { return static_cast<std::uint8_t>(mtu); }
+
+template <std::size_t N>
+void copy_data(const ConnectParameters& from, std::size_t at, wire::PrivateData<N>& to) {
+  std::copy_n(from.private_data.begin(), from.private_data_length, to.begin() + static_cast<std::ptrdiff_t>(at));
+}
+
+}  // namespace
+
+RdmaCm::RdmaCm(const Config& config, RdmaHost& host)
+    : host_(host), random_(config.seed, "identifiers"), agent_(config, outbox_) {}
+
+Result<IdNumber, Status> RdmaCm::create(ChannelNumber channel, std::uint64_t user) {
+  RdmaId* const id = ids_.add();
+  if (id == nullptr) return Status{ENOMEM};
+  id->channel = channel;
+  id->user = user;
+  id->send_psn = Psn{static_cast<std::uint32_t>(random_.next())};
+  return id->number;
+}
+
+Result<std::uint32_t, Status> RdmaCm::destroy(IdNumber number, Instant now) {
+  RdmaId* const id = ids_.find(number);
+  if (id == nullptr) return Status{ENOENT};
+  if (id->connection) {
+    by_connection_.erase(*id->connection);
+    agent_.destroy(*id->connection, now);
+  }
+  drop_events(*id, now);
+  release_port(*id);
+  const std::uint32_t reported = id->events_reported;
+  ids_.remove(number);
+  return reported;
+}
+
+// Also of requests for a listener, which nobody will ever see: their peers are told.
+void RdmaCm::drop_events(RdmaId& id, Instant now) {
+  std::vector<IdNumber> orphans;
+  auto& events = channels_[id.channel];
+  const std::size_t dropped = std::erase_if(events, [&](const RdmaEvent& event) {
+    const bool gone = event.counted == id.number || event.id == id.number;
+    if (!gone || event.kind != RdmaEventKind::kConnectRequest) return gone;
+    if (event.id != id.number) orphans.push_back(event.id);
+    if (RdmaId* const listener = ids_.find(event.counted)) --listener->waiting;
+    return true;
+  });
+  if (dropped != 0) host_.events_removed(id.channel, static_cast<std::uint32_t>(dropped));
+  for (const IdNumber orphan : orphans) (void)destroy(orphan, now);
+}
+
+void RdmaCm::bind_device(RdmaId& id) {
+  id.device = host_.device_of(id.local.address);
+  if (id.device) id.path_mtu = id.device->mtu;
+}
+
+Status RdmaCm::bind(IdNumber number, const SocketAddress& address) {
+  RdmaId* const id = ids_.find(number);
+  if (id == nullptr) return Status{ENOENT};
+  if (id->state != IdState::kIdle) return Status{EINVAL};
+  if (!address.is_any() && !host_.device_of(address.address)) return Status{ENODEV};
+  const auto port = host_.take_port(kSpace, address, id->port_options);
+  if (!port) return port.reason();
+  id->local = address;
+  id->local.port = port.value();
+  id->has_port = true;
+  id->state = IdState::kBound;
+  if (!address.is_any()) bind_device(*id);
+  return Status::success();
+}
+
+Status RdmaCm::resolve_address(IdNumber number, const std::optional<SocketAddress>& source,
+                               const SocketAddress& destination) {
+  RdmaId* const id = ids_.find(number);
+  if (id == nullptr) return Status{ENOENT};
+  if (id->state != IdState::kIdle && id->state != IdState::kBound) return Status{EINVAL};
+  if (id->state == IdState::kIdle) {
+    const SocketAddress any{destination.address.is_v4() ? IpAddress::v4(0, 0, 0, 0) : IpAddress{}};
+    if (const Status bound = bind(number, source.value_or(any)); !bound.ok()) return bound;
+  }
+  id->remote = destination;
+  if (destination.is_any()) id->remote.address = id->local.is_any() ? id->remote.address : id->local.address;
+  if (id->local.is_any()) {
+    const auto address = host_.source_for(id->remote);
+    if (!address) {
+      tell(*id, RdmaEventKind::kAddressError, -address.reason().error());
+      return Status::success();
+    }
+    id->local.address = address.value();
+    if (id->remote.is_any()) id->remote.address = address.value();
+  }
+  bind_device(*id);
+  if (!id->device || id->local.address.is_v4() != id->remote.address.is_v4()) {
+    tell(*id, RdmaEventKind::kAddressError, -ENODEV);
+    return Status::success();
+  }
+  id->state = IdState::kAddressResolved;
+  tell(*id, RdmaEventKind::kAddressResolved);
+  return Status::success();
+}
+
+// Routes are the kernel's business; that there is one was seen when the address was resolved.
+Status RdmaCm::resolve_route(IdNumber number) {
+  RdmaId* const id = ids_.find(number);
+  if (id == nullptr) return Status{ENOENT};
+  if (id->state != IdState::kAddressResolved) return Status{EINVAL};
+  id->state = IdState::kRouteResolved;
+  tell(*id, RdmaEventKind::kRouteResolved);
+  return Status::success();
+}
+
+Result<RouteInfo, Status> RdmaCm::query(IdNumber number) {
+  const RdmaId* const id = ids_.find(number);
+  if (id == nullptr) return Status{ENOENT};
+  const bool resolved = id->state > IdState::kAddressResolved && id->state != IdState::kListening;
+  return RouteInfo{id->device, id->local, id->remote, resolved};
+}
+
+Status RdmaCm::listen(IdNumber number, std::uint32_t backlog) {
+  RdmaId* const id = ids_.find(number);
+  if (id == nullptr) return Status{ENOENT};
+  if (id->state == IdState::kIdle) {
+    if (const Status bound = bind(number, {IpAddress::v4(0, 0, 0, 0)}); !bound.ok()) return bound;
+  }
+  if (id->state == IdState::kListening) {
+    id->backlog = backlog == 0 || backlog > kBacklogMax ? kBacklogMax : backlog;
+    return Status::success();
+  }
+  if (id->state != IdState::kBound) return Status{EINVAL};
+  if (const Status listens = host_.listen_port(kSpace, id->local); !listens.ok()) return listens;
+  if (++listening_[id->local.port] == 1) {
+    (void)agent_.listen(wire::service_id(kSpace, id->local.port), kBacklogMax);
+  }
+  id->backlog = backlog == 0 || backlog > kBacklogMax ? kBacklogMax : backlog;
+  id->state = IdState::kListening;
+  return Status::success();
+}
+
+void RdmaCm::release_port(RdmaId& id) {
+  if (!id.has_port) return;
+  id.has_port = false;
+  host_.release_port(kSpace, id.local);
+  if (id.state != IdState::kListening) return;
+  const auto listening = listening_.find(id.local.port);
+  if (--listening->second != 0) return;
+  listening_.erase(listening);
+  agent_.stop_listening(wire::service_id(kSpace, id.local.port));
+}
+
+void RdmaCm::restore_ports() {
+  for (auto& [number, id] : ids_.all()) {
+    if (!id.has_port) continue;
+    (void)host_.take_port(kSpace, id.local, id.port_options);
+    if (id.state == IdState::kListening) (void)host_.listen_port(kSpace, id.local);
+  }
+}
+
+Status RdmaCm::connect(IdNumber number, const ConnectParameters& parameters, const wire::CmEce& ece, Instant now) {
+  RdmaId* const id = ids_.find(number);
+  if (id == nullptr) return Status{ENOENT};
+  if (id->state != IdState::kRouteResolved || parameters.private_data_length > kReqDataMax) return Status{EINVAL};
+  wire::CmReq req;
+  req.service_id = wire::service_id(kSpace, id->remote.port);
+  req.ca_guid = id->device->guid;
+  req.qpn = parameters.qpn;
+  req.responder_resources = parameters.responder_resources;
+  req.initiator_depth = parameters.initiator_depth;
+  req.flow_control = parameters.flow_control != 0;
+  req.first_psn = id->send_psn;
+  req.retry_count = parameters.retry_count;
+  req.rnr_retry_count = parameters.rnr_retry_count;
+  req.path_mtu_code = mtu_code(id->path_mtu);
+  req.srq = parameters.srq;
+  req.path.ack_timeout = id->ack_timeout;
+  req.path.traffic_class = id->traffic_class;
+  req.ece = ece;
+  wire::emit_cm_address({id->local.port, id->local.address, id->remote.address}, req.private_data.data());
+  copy_data(parameters, wire::kCmAddressSize, req.private_data);
+  const auto connection = agent_.connect({id->local.address, id->remote.address}, req, now);
+  if (!connection) return connection.reason();
+  id->connection = connection.value();
+  by_connection_[connection.value()] = number;
+  id->retry_count = parameters.retry_count;
+  id->state = IdState::kConnecting;
+  return Status::success();
+}
+
+Status RdmaCm::accept(IdNumber number, std::uint64_t user, const ConnectParameters& parameters, const wire::CmEce& ece,
+                      Instant now) {
+  RdmaId* const id = ids_.find(number);
+  if (id == nullptr) return Status{ENOENT};
+  if (id->state != IdState::kRequested || parameters.private_data_length > wire::CmRep{}.private_data.size())
+    return Status{EINVAL};
+  wire::CmRep rep;
+  rep.ca_guid = id->device->guid;
+  rep.qpn = parameters.qpn;
+  rep.first_psn = id->send_psn;
+  rep.responder_resources = parameters.responder_resources;
+  rep.initiator_depth = parameters.initiator_depth;
+  rep.flow_control = parameters.flow_control != 0;
+  rep.rnr_retry_count = parameters.rnr_retry_count;
+  rep.srq = parameters.srq;
+  rep.ece = ece;
+  copy_data(parameters, 0, rep.private_data);
+  if (const Status accepted = agent_.accept(*id->connection, rep, now); !accepted.ok()) return accepted;
+  id->user = user;
+  id->responder_resources = parameters.responder_resources;
+  id->initiator_depth = parameters.initiator_depth;
+  id->state = IdState::kAccepted;
+  return Status::success();
+}
+
+Status RdmaCm::confirm(IdNumber number) {
+  RdmaId* const id = ids_.find(number);
+  if (id == nullptr) return Status{ENOENT};
+  if (id->state != IdState::kResponded) return Status{EINVAL};
+  if (const Status ready = agent_.ready(*id->connection); !ready.ok()) return ready;
+  id->state = IdState::kConnected;
+  return Status::success();
+}
+
+Status RdmaCm::reject(IdNumber number, std::uint8_t reason, ConstBytes private_data, Instant now) {
+  RdmaId* const id = ids_.find(number);
+  if (id == nullptr) return Status{ENOENT};
+  if (!id->connection) return Status{EINVAL};
+  const Status rejected =
+      agent_.reject(*id->connection, reason == 0 ? wire::reject::kConsumer : reason, private_data, now);
+  if (!rejected.ok()) return rejected;
+  by_connection_.erase(*id->connection);
+  id->connection.reset();
+  id->state = IdState::kDisconnected;
+  return Status::success();
+}
+
+Status RdmaCm::disconnect(IdNumber number, Instant now) {
+  RdmaId* const id = ids_.find(number);
+  if (id == nullptr) return Status{ENOENT};
+  if (id->state == IdState::kDisconnected) return Status::success();  // the peer was faster
+  if (!id->connection) return Status{EINVAL};
+  return agent_.disconnect(*id->connection, now);
+}
+
+Status RdmaCm::established(IdNumber number) {
+  RdmaId* const id = ids_.find(number);
+  if (id == nullptr) return Status{ENOENT};
+  if (!id->connection) return Status{EINVAL};
+  (void)agent_.established(*id->connection);  // already known: no matter
+  return Status::success();
+}
+
+Status RdmaCm::set_port_options(IdNumber number, const PortOptions& options) {
+  RdmaId* const id = ids_.find(number);
+  if (id == nullptr) return Status{ENOENT};
+  id->port_options = options;
+  return Status::success();
+}
+
+std::optional<PortOptions> RdmaCm::port_options(IdNumber number) {
+  const RdmaId* const id = ids_.find(number);
+  if (id == nullptr) return std::nullopt;
+  return id->port_options;
+}
+
+Status RdmaCm::set_ack_timeout(IdNumber number, std::uint8_t code) {
+  RdmaId* const id = ids_.find(number);
+  if (id == nullptr) return Status{ENOENT};
+  if (code > 31) return Status{EINVAL};
+  id->ack_timeout = code;
+  return Status::success();
+}
+
+Status RdmaCm::set_traffic_class(IdNumber number, std::uint8_t traffic_class) {
+  RdmaId* const id = ids_.find(number);
+  if (id == nullptr) return Status{ENOENT};
+  id->traffic_class = traffic_class;
+  return Status::success();
+}
+
+Result<QueuePairSetting, Status> RdmaCm::queue_pair_setting(IdNumber number, QpState state) {
+  const RdmaId* const id = ids_.find(number);
+  if (id == nullptr) return Status{ENOENT};
+  if (!id->device) return Status{EINVAL};
+  QueuePairSetting setting;
+  QpAttributes& qp = setting.attributes;
+  qp.state = state;
+  switch (state) {
+    case QpState::kInit:
+      setting.mask = kQpAttrState | kQpAttrAccess | kQpAttrPkeyIndex | kQpAttrPort;
+      qp.access = kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
+      return setting;
+    case QpState::kRtr:
+      if (id->remote_qpn == 0) return Status{EINVAL};  // neither request nor reply is here
+      setting.mask = kQpAttrState | kQpAttrAv | kQpAttrPathMtu | kQpAttrRqPsn | kQpAttrMinRnrTimer |
+                     kQpAttrMaxDestRdAtomic | kQpAttrDestQpn;
+      qp.path_mtu = id->path_mtu;
+      qp.receive_psn = id->receive_psn;
+      qp.destination_qpn = id->remote_qpn;
+      qp.max_dest_rd_atomic = id->responder_resources;
+      qp.sgid_index = id->device->sgid_index;
+      qp.local_address = id->local.address;
+      qp.peer_address = id->remote.address;
+      qp.traffic_class = id->traffic_class;
+      return setting;
+    case QpState::kRts:
+      if (id->remote_qpn == 0) return Status{EINVAL};
+      setting.mask =
+          kQpAttrState | kQpAttrTimeout | kQpAttrRetryCount | kQpAttrRnrRetry | kQpAttrMaxRdAtomic | kQpAttrSqPsn;
+      qp.timeout = id->ack_timeout;
+      qp.retry_count = id->retry_count;
+      qp.rnr_retry = id->rnr_retry_count;
+      qp.send_psn = id->send_psn;
+      qp.max_rd_atomic = id->initiator_depth;
+      return setting;
+    default:
+      return Status{EINVAL};
+  }
+}
+
+}  // namespace brdma::cm

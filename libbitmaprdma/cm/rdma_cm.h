@@ -1,0 +1,95 @@
+// cm/rdma_cm.h - RDMA-CM as programs know it from the kernel: identifiers that are bound, resolved, listened on,
+// connected and destroyed, and their events. One per process; sans-I/O like the connection manager below it, with a
+// host (RdmaHost) for ports, routes and devices.
+//
+// Driven as cm/agent.h is: handle_mad(), handle_timeout() at next_timeout(), then poll_send() until it is empty.
+// Errors: errno values as rdma_*(3) name them; then nothing has changed. Not thread-safe.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <unordered_map>
+
+#include "cm/agent.h"
+#include "cm/rdma_host.h"
+#include "cm/rdma_id.h"
+
+namespace brdma::cm {
+
+// What QUERY_ROUTE tells.
+struct RouteInfo {
+  std::optional<LocalDevice> device;
+  SocketAddress local, remote;
+  bool resolved = false;
+};
+
+class RdmaCm {
+ public:
+  RdmaCm(const Config& config, RdmaHost& host);
+
+  // --- identifiers ---
+  Result<IdNumber, Status> create(ChannelNumber channel, std::uint64_t user);
+  // Answers how many of its events were fetched, all of which the program must acknowledge; the others are gone.
+  Result<std::uint32_t, Status> destroy(IdNumber id, Instant now);
+  Status bind(IdNumber id, const SocketAddress& address);
+  Status resolve_address(IdNumber id, const std::optional<SocketAddress>& source, const SocketAddress& destination);
+  Status resolve_route(IdNumber id);
+  Result<RouteInfo, Status> query(IdNumber id);
+  Status listen(IdNumber id, std::uint32_t backlog);
+  Status connect(IdNumber id, const ConnectParameters& parameters, const wire::CmEce& ece, Instant now);
+  // Of a request; `user` is from now on the child's.
+  Status accept(IdNumber id, std::uint64_t user, const ConnectParameters& parameters, const wire::CmEce& ece,
+                Instant now);
+  // Of kConnectResponse: the queue pair is up.
+  Status confirm(IdNumber id);
+  Status reject(IdNumber id, std::uint8_t reason, ConstBytes private_data, Instant now);
+  Status disconnect(IdNumber id, Instant now);
+  // The program says that data has come.
+  Status established(IdNumber id);
+  Result<QueuePairSetting, Status> queue_pair_setting(IdNumber id, QpState state);
+  Status set_port_options(IdNumber id, const PortOptions& options);
+  [[nodiscard]] std::optional<PortOptions> port_options(IdNumber id);
+  Status set_ack_timeout(IdNumber id, std::uint8_t code);
+  Status set_traffic_class(IdNumber id, std::uint8_t traffic_class);
+  // To another channel, with what waits. Answers as destroy().
+  Result<std::uint32_t, Status> migrate(IdNumber id, ChannelNumber to);
+
+  // --- channels ---
+  [[nodiscard]] std::optional<RdmaEvent> fetch_event(ChannelNumber channel);
+  // Destroys what is on it.
+  void close_channel(ChannelNumber channel, Instant now);
+
+  // --- the network ---
+  void handle_mad(const Endpoints& endpoints, wire::MadBytes mad, Instant now);
+  void handle_timeout(Instant now);
+  [[nodiscard]] std::optional<Instant> next_timeout() const { return agent_.next_timeout(); }
+  bool poll_send(OutgoingMad& out) { return outbox_.poll(out); }
+  // Whoever held our ports for us has lost them: says all again.
+  void restore_ports();
+
+  [[nodiscard]] const Counters& counters() const { return agent_.counters(); }
+  [[nodiscard]] std::size_t ids() { return ids_.all().size(); }
+
+ private:
+  void take_events(Instant now);
+  void on_request(const Event& event, Instant now);
+  void on_reply(RdmaId& id, const wire::CmRep& rep);
+  [[nodiscard]] RdmaId* listener_for(const SocketAddress& destination);
+  [[nodiscard]] RdmaId* id_of(CommId connection);
+  void drop_events(RdmaId& id, Instant now);
+  void release_port(RdmaId& id);
+  void tell(const RdmaId& id, RdmaEventKind kind, std::int32_t status = 0);
+  void queue(ChannelNumber channel, const RdmaEvent& event);
+  void bind_device(RdmaId& id);
+
+  RdmaHost& host_;
+  Random random_;
+  Outbox outbox_;
+  Agent agent_;
+  IdTable ids_;
+  std::unordered_map<CommId, IdNumber> by_connection_;
+  std::map<std::uint16_t, std::uint32_t> listening_;  // how many identifiers listen on a port
+  std::map<ChannelNumber, std::deque<RdmaEvent>> channels_;
+};
+
+}  // namespace brdma::cm

@@ -1,0 +1,27 @@
+// cm/rdma_host.h - what RDMA-CM must ask of the machine it runs on, and whom it wakes. Called from within RdmaCm's own
+// functions: must not call back.
+#pragma once
+
+#include "cm/rdma_types.h"
+
+namespace brdma::cm {
+
+class RdmaHost {
+ public:
+  virtual ~RdmaHost() = default;
+  // Makes a port this process's own, across all processes; 0: any free one. EADDRINUSE, EACCES.
+  virtual Result<std::uint16_t, Status> take_port(wire::PortSpace space, const SocketAddress& address,
+                                                  const PortOptions& options) = 0;
+  // From now on requests for it come here. EADDRINUSE: another listens there.
+  virtual Status listen_port(wire::PortSpace space, const SocketAddress& address) = 0;
+  virtual void release_port(wire::PortSpace space, const SocketAddress& address) = 0;
+  // Which of this host's addresses a packet to `destination` would leave from. ENETUNREACH, EHOSTUNREACH.
+  virtual Result<IpAddress, Status> source_for(const SocketAddress& destination) = 0;
+  // Empty: no device has this address.
+  virtual std::optional<LocalDevice> device_of(const IpAddress& local) = 0;
+  // The channel has one event more; `count` fewer that were not fetched.
+  virtual void event_added(ChannelNumber channel) = 0;
+  virtual void events_removed(ChannelNumber channel, std::uint32_t count) = 0;
+};
+
+}  // namespace brdma::cm

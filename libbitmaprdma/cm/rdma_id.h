@@ -1,0 +1,76 @@
+// cm/rdma_id.h - what is known of one identifier, and the table of them.
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "cm/connection.h"
+#include "cm/rdma_types.h"
+
+namespace brdma::cm {
+
+enum class IdState : std::uint8_t {
+  kIdle,
+  kBound,
+  kAddressResolved,
+  kRouteResolved,
+  kListening,
+  kConnecting,  // active: REQ is out; after the answer: kResponded
+  kResponded,   // active: REP is here, the program's confirmation is awaited
+  kRequested,   // passive: waits for accept or reject
+  kAccepted,    // passive: REP is out
+  kConnected,
+  kDisconnected  // or refused, or given up: only to be destroyed
+};
+
+struct RdmaId {
+  IdNumber number = 0;
+  std::uint64_t user = 0;  // the program's pointer; of a child 0 until it is accepted
+  ChannelNumber channel = 0;
+  IdState state = IdState::kIdle;
+  SocketAddress local, remote;
+  bool has_port = false;
+  PortOptions port_options;
+  std::optional<LocalDevice> device;
+  std::optional<CommId> connection;
+  std::uint32_t backlog = 0, waiting = 0;  // of a listener: requests that nobody has fetched
+  std::optional<IdNumber> listener;        // of a child, until it is fetched
+  std::uint32_t events_reported = 0;
+  std::uint8_t ack_timeout = 14;  // 67 ms
+  std::uint8_t traffic_class = 0;
+  // Of the queue pairs, from both sides' parameters.
+  Psn send_psn, receive_psn;
+  std::uint32_t remote_qpn = 0;
+  PathMtu path_mtu = PathMtu::k1024;
+  std::uint8_t responder_resources = 0, initiator_depth = 0;
+  std::uint8_t retry_count = 7, rnr_retry_count = 7;
+};
+
+class IdTable {
+ public:
+  static constexpr IdNumber kIdsMax = 65'536;  // librdmacm indexes an array by them
+
+  // Null: all numbers are in use.
+  RdmaId* add() {
+    IdNumber number = 0;
+    for (const auto& [used, id] : ids_) {  // the lowest free one
+      if (used != number) break;
+      ++number;
+    }
+    if (number >= kIdsMax) return nullptr;
+    RdmaId& id = ids_[number];
+    id.number = number;
+    return &id;
+  }
+  void remove(IdNumber number) { ids_.erase(number); }
+  [[nodiscard]] RdmaId* find(IdNumber number) {
+    const auto found = ids_.find(number);
+    return found == ids_.end() ? nullptr : &found->second;
+  }
+  [[nodiscard]] std::map<IdNumber, RdmaId>& all() { return ids_; }
+
+ private:
+  std::map<IdNumber, RdmaId> ids_;
+};
+
+}  // namespace brdma::cm

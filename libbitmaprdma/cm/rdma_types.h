@@ -1,0 +1,85 @@
+// cm/rdma_types.h - the values of RDMA-CM: what librdmacm's calls say and its events tell, without their layouts.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "base/ip_address.h"
+#include "base/psn.h"
+#include "base/result.h"
+#include "bitmaprdma/types.h"
+#include "wire/cm_address.h"
+#include "wire/cm_messages.h"
+
+namespace brdma::cm {
+
+// An identifier, as librdmacm's rdma_cm_id has one: small, the lowest that is free. 0 is one.
+using IdNumber = std::uint32_t;
+using ChannelNumber = std::uint32_t;
+
+struct SocketAddress {
+  IpAddress address;  // an IPv4 one is mapped; 0.0.0.0 and :: stand for every address of their kind
+  std::uint16_t port = 0;
+  std::uint32_t scope = 0;  // interface of a link-local IPv6 address
+  [[nodiscard]] bool is_any() const { return address.is_zero() || address == IpAddress::v4(0, 0, 0, 0); }
+  friend bool operator==(const SocketAddress&, const SocketAddress&) = default;
+};
+
+// enum rdma_cm_event_type
+enum class RdmaEventKind : std::uint8_t {
+  kAddressResolved = 0,
+  kAddressError = 1,
+  kRouteResolved = 2,
+  kRouteError = 3,
+  kConnectRequest = 4,
+  kConnectResponse = 5,
+  kConnectError = 6,
+  kUnreachable = 7,
+  kRejected = 8,
+  kEstablished = 9,
+  kDisconnected = 10,
+  kDeviceRemoval = 11,
+  kAddressChange = 14,
+  kTimeWaitExit = 15
+};
+
+// struct rdma_conn_param, with the private data that came along or is to go.
+struct ConnectParameters {
+  std::uint32_t qpn = 0;
+  std::uint8_t responder_resources = 0, initiator_depth = 0;
+  std::uint8_t flow_control = 0, retry_count = 0, rnr_retry_count = 0;
+  bool srq = false;
+  std::uint8_t private_data_length = 0;
+  std::array<std::byte, 256> private_data{};
+};
+
+struct RdmaEvent {
+  RdmaEventKind kind{};
+  IdNumber id = 0;          // whom it is about: of kConnectRequest the new one
+  std::uint64_t user = 0;   // of kConnectRequest the listener's
+  IdNumber counted = 0;     // whose it is: who is destroyed waits until it has been acknowledged
+  std::int32_t status = 0;  // negative errno value; of kRejected the reason
+  ConnectParameters parameters{};
+  wire::CmEce ece{};
+};
+
+// What a queue pair is to be set to, for ibv_modify_qp. `mask` in the terms of ibv_qp_attr_mask.
+struct QueuePairSetting {
+  std::uint32_t mask = 0;
+  QpAttributes attributes;
+};
+
+// A device as far as connections need it.
+struct LocalDevice {
+  std::uint64_t guid = 0;
+  std::uint8_t sgid_index = 0;
+  PathMtu mtu = PathMtu::k1024;
+};
+
+struct PortOptions {
+  bool reuse = false;      // several may have it, as long as only one listens
+  bool ipv6_only = false;  // :: does not stand for IPv4 addresses too
+};
+
+}  // namespace brdma::cm

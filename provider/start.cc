@@ -3,11 +3,15 @@
 // And when the program ends: it may not have closed its devices.
 #include "libibverbs.h"
 #include "open_device.h"
+#include "rdma_cm/server.h"
 
 namespace {
 
 __attribute__((constructor)) void register_plugin() { brdma::provider::Libibverbs::register_with_loaded(); }
 
-__attribute__((destructor)) void leave() { brdma::provider::OpenDevice::leave_all(); }
+__attribute__((destructor)) void leave() {
+  brdma::provider::leave_cm();
+  brdma::provider::OpenDevice::leave_all();
+}
 
 }  // namespace

@@ -58,6 +58,7 @@ class RdmaCm {
   [[nodiscard]] std::optional<RdmaEvent> fetch_event(ChannelNumber channel);
   // Destroys what is on it.
   void close_channel(ChannelNumber channel, Instant now);
+  void destroy_all(Instant now);
 
   // --- the network ---
   void handle_mad(const Endpoints& endpoints, wire::MadBytes mad, Instant now);

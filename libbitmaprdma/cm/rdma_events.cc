@@ -60,6 +60,10 @@ void RdmaCm::close_channel(ChannelNumber channel, Instant now) {
   channels_.erase(channel);
 }
 
+void RdmaCm::destroy_all(Instant now) {
+  while (!ids_.all().empty()) (void)destroy(ids_.all().begin()->first, now);
+}
+
 Result<std::uint32_t, Status> RdmaCm::migrate(IdNumber number, ChannelNumber to) {
   RdmaId* const id = ids_.find(number);
   if (id == nullptr) return Status{ENOENT};

@@ -172,6 +172,23 @@ Result<Answer, ContextError> ask(const DeviceInfo& device, FileDescriptor& conne
 
 }  // namespace
 
+Result<FileDescriptor, ContextError> connect_or_start_daemon(Deadline deadline) {
+  for (int starts = 0;; ++starts) {
+    auto connection = connect_to_daemon(deadline);
+    if (connection) {
+      if (ContextError refused = check_owner(connection.value().get()); refused.error != 0) return refused;
+      return connection;
+    }
+    if (!daemon_gone(connection.reason().error) || starts == kStartsMax || milliseconds_left(deadline) == 0) {
+      return connection.reason();
+    }
+    const auto program = find_daemon(control::load_settings().settings.daemon_path);
+    if (!program) return program.reason();
+    abandon_orphans();
+    if (ContextError failed = start_daemon(program.value(), deadline); failed.error != 0) return failed;
+  }
+}
+
 Result<Lease, ContextError> acquire_lease(const DeviceInfo& device) {
   FileDescriptor connection;
   auto asked = ask(device, connection);

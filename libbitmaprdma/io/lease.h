@@ -15,6 +15,7 @@
 
 #include "base/result.h"
 #include "bitmaprdma/context.h"
+#include "io/daemon_connection.h"
 #include "trace/counters.h"
 #include "trace/journal.h"
 
@@ -56,5 +57,8 @@ struct Lease {
 // Errors: EADDRINUSE port 4791 is taken; EACCES brdmad belongs to another user; ENOSPC all slots leased; ENOENT no
 // brdmad program found; ETIMEDOUT; EPROTO a brdmad of another version. The message says what to do.
 [[nodiscard]] Result<Lease, ContextError> acquire_lease(const DeviceInfo& device);
+
+// A connection to brdmad, which is started if nobody answers; its owner is one that we trust. Errors as above.
+[[nodiscard]] Result<FileDescriptor, ContextError> connect_or_start_daemon(Deadline deadline);
 
 }  // namespace brdma::io

@@ -1,10 +1,8 @@
 #include "preload/descriptors.h"
 
-#include <algorithm>
-
 namespace brdma::preload {
 
-constinit DescriptorMarks uverbs_marks;
+constinit DescriptorMarks node_marks;
 
 void DescriptorMarks::set(int fd, std::uint8_t value) {
   if (static_cast<unsigned>(fd) >= kDescriptorsMax) return;
@@ -15,15 +13,12 @@ void DescriptorMarks::set(int fd, std::uint8_t value) {
 }
 
 void DescriptorMarks::clear_range(unsigned first, unsigned last) {
-  const int highest = highest_.load(std::memory_order_relaxed);
-  if (highest < 0) return;
-  const unsigned end = std::min(last, static_cast<unsigned>(highest));
-  for (unsigned fd = first; fd <= end; ++fd) clear(static_cast<int>(fd));
+  for_each(first, last, [this](int fd) { clear(fd); });
 }
 
 void DescriptorMarks::copy(int from, int to) {
   if (is_marked(from)) {
-    mark(to);
+    mark(to, node(from));
   } else {
     clear(to);
   }

@@ -1,5 +1,5 @@
-// preload/descriptors.h - which file descriptors are uverbs nodes: their writes are commands. One byte a descriptor, so
-// that write(), which every program calls all the time, pays one load and one comparison.
+// preload/descriptors.h - which file descriptors are nodes of ours, whose writes are commands. One byte a descriptor,
+// so that write(), which every program calls all the time, pays one load and one comparison.
 //
 // A descriptor can change hands without our seeing it (close inside fclose(), raw system calls). So a mark is only a
 // hint: who acts on it also checks that the descriptor still is the node's device and that the bytes are a command.
@@ -12,17 +12,30 @@
 
 namespace brdma::preload {
 
+enum class Node : std::uint8_t { kNone = 0, kUverbs = 1, kRdmaCm = 2 };
+
 class DescriptorMarks {
  public:
   static constexpr int kDescriptorsMax = 1 << 20;  // default of fs.nr_open; untouched pages cost nothing
 
-  [[nodiscard]] bool is_marked(int fd) const {
-    return static_cast<unsigned>(fd) < kDescriptorsMax &&
-           __atomic_load_n(&marks_[static_cast<std::size_t>(fd)], __ATOMIC_RELAXED) != 0;
+  [[nodiscard]] Node node(int fd) const {
+    if (static_cast<unsigned>(fd) >= kDescriptorsMax) return Node::kNone;
+    return static_cast<Node>(__atomic_load_n(&marks_[static_cast<std::size_t>(fd)], __ATOMIC_RELAXED));
   }
-  void mark(int fd) { set(fd, 1); }
+  [[nodiscard]] bool is_marked(int fd) const { return node(fd) != Node::kNone; }
+  void mark(int fd, Node node) { set(fd, static_cast<std::uint8_t>(node)); }
   void clear(int fd) {
     if (is_marked(fd)) set(fd, 0);
+  }
+  // Calls `visit` for each marked one from `first` to `last`.
+  template <class Visit>
+  void for_each(unsigned first, unsigned last, Visit visit) const {
+    const int highest = highest_.load(std::memory_order_relaxed);
+    if (highest < 0) return;
+    const unsigned end = last < static_cast<unsigned>(highest) ? last : static_cast<unsigned>(highest);
+    for (unsigned fd = first; fd <= end; ++fd) {
+      if (is_marked(static_cast<int>(fd))) visit(static_cast<int>(fd));
+    }
   }
   void clear_range(unsigned first, unsigned last);
   // dup2(from, to) and the like.
@@ -35,6 +48,6 @@ class DescriptorMarks {
   std::atomic<int> highest_{-1};  // nothing is marked above
 };
 
-extern DescriptorMarks uverbs_marks;
+extern DescriptorMarks node_marks;
 
 }  // namespace brdma::preload

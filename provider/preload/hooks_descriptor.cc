@@ -1,4 +1,4 @@
-// Hooks: writes to a uverbs node, the bookkeeping of descriptors that are one, and the netlink socket of RDMA.
+// Hooks: writes to our nodes, the bookkeeping of descriptors that are one, and the netlink socket of RDMA.
 #include <linux/close_range.h>
 #include <linux/netlink.h>
 #include <pthread.h>
@@ -14,8 +14,10 @@
 #include "preload/device_files.h"
 #include "preload/real.h"
 #include "preload/uverbs_commands.h"
+#include "rdma_cm/server.h"
 
-using brdma::preload::uverbs_marks;
+using brdma::preload::Node;
+using brdma::preload::node_marks;
 
 namespace {
 
@@ -33,8 +35,22 @@ std::atomic<pid_t> owner_pid{0};
 // A child made by vfork() shares our memory but not our descriptors: what it closes is still open here.
 bool marks_are_ours() { return owner_pid.load(std::memory_order_relaxed) == ::getpid(); }
 
+// Before the descriptor is closed: after that another thread may get its number.
 void forget(int fd) {
-  if (uverbs_marks.is_marked(fd) && marks_are_ours()) uverbs_marks.clear(fd);
+  const Node node = node_marks.node(fd);
+  if (node == Node::kNone || !marks_are_ours()) return;
+  node_marks.clear(fd);
+  if (node == Node::kRdmaCm) brdma::provider::cm_descriptor_closed(fd);
+}
+
+void forget_range(unsigned first, unsigned last) {
+  if (marks_are_ours()) node_marks.for_each(first, last, forget);
+}
+
+void copied(int from, int to) {
+  if (!node_marks.is_marked(from) || !marks_are_ours()) return;
+  node_marks.copy(from, to);
+  if (node_marks.node(from) == Node::kRdmaCm) brdma::provider::cm_descriptor_copied(from, to);
 }
 
 // The mark may be stale: somebody closed the descriptor behind our back and it is a file now.
@@ -62,9 +78,12 @@ __attribute__((constructor)) void prepare() {
 }  // namespace
 
 BRDMA_HOOK ssize_t write(int fd, const void* bytes, size_t count) {
-  if (uverbs_marks.is_marked(fd) && brdma::preload::is_create_completion_channel(bytes, count) && is_node(fd))
-      [[unlikely]] {
-    return brdma::preload::create_completion_channel(bytes, count);
+  const Node node = node_marks.node(fd);
+  if (node != Node::kNone) [[unlikely]] {
+    if (node == Node::kUverbs && brdma::preload::is_create_completion_channel(bytes, count) && is_node(fd))
+      return brdma::preload::create_completion_channel(bytes, count);
+    if (node == Node::kRdmaCm && brdma::provider::is_cm_command(bytes, count))
+      return brdma::provider::cm_write(fd, bytes, count);
   }
   return real_write.get()(fd, bytes, count);
 }
@@ -76,37 +95,32 @@ BRDMA_HOOK int close(int fd) {
 
 BRDMA_HOOK int dup(int fd) noexcept {
   const int copy = real_dup.get()(fd);
-  if (copy >= 0 && uverbs_marks.is_marked(fd) && marks_are_ours()) uverbs_marks.mark(copy);
+  if (copy >= 0) copied(fd, copy);
   return copy;
 }
 
 BRDMA_HOOK int dup2(int from, int to) noexcept {
+  if (from != to) forget(to);
   const int copy = real_dup2.get()(from, to);
-  if (copy >= 0 && from != to && (uverbs_marks.is_marked(from) || uverbs_marks.is_marked(to)) && marks_are_ours()) {
-    uverbs_marks.copy(from, to);
-  }
+  if (copy >= 0 && from != to) copied(from, to);
   return copy;
 }
 
 BRDMA_HOOK int dup3(int from, int to, int flags) noexcept {
+  if (from != to) forget(to);
   const int copy = real_dup3.get()(from, to, flags);
-  if (copy >= 0 && (uverbs_marks.is_marked(from) || uverbs_marks.is_marked(to)) && marks_are_ours()) {
-    uverbs_marks.copy(from, to);
-  }
+  if (copy >= 0) copied(from, to);
   return copy;
 }
 
 BRDMA_HOOK void closefrom(int first) noexcept {
-  if (marks_are_ours()) uverbs_marks.clear_range(first < 0 ? 0 : static_cast<unsigned>(first), ~0u);
+  forget_range(first < 0 ? 0 : static_cast<unsigned>(first), ~0u);
   real_closefrom.get()(first);
 }
 
 BRDMA_HOOK int close_range(unsigned first, unsigned last, int flags) noexcept {
-  const int result = real_close_range.get()(first, last, flags);
-  if (result == 0 && (static_cast<unsigned>(flags) & CLOSE_RANGE_CLOEXEC) == 0 && marks_are_ours()) {
-    uverbs_marks.clear_range(first, last);
-  }
-  return result;
+  if ((static_cast<unsigned>(flags) & CLOSE_RANGE_CLOEXEC) == 0 && first <= last) forget_range(first, last);
+  return real_close_range.get()(first, last, flags);
 }
 
 // With the kernel's RDMA netlink answering, libibverbs would not look at the device files at all.

@@ -10,9 +10,11 @@
 #include "preload/descriptors.h"
 #include "preload/real.h"
 #include "preload/view.h"
+#include "rdma_cm/server.h"
 
+using brdma::preload::Node;
+using brdma::preload::node_marks;
 using brdma::preload::ShownPath;
-using brdma::preload::uverbs_marks;
 
 // Compiler-made calls of programs built with _FORTIFY_SOURCE; declared nowhere.
 extern "C" {
@@ -39,8 +41,12 @@ BRDMA_REAL(freopen64);
 BRDMA_REAL(opendir);
 BRDMA_REAL(inotify_add_watch);
 
-int opened(const ShownPath& path, int fd) {
-  if (fd >= 0 && path.is_uverbs_node()) uverbs_marks.mark(fd);
+// Opens what is shown. RDMA-CM's node is no file: an event channel takes its place.
+template <class Open>
+int open_shown(const ShownPath& path, Open open) {
+  const int fd = path.is_rdma_cm_node() ? brdma::provider::open_cm_channel() : open(path.get());
+  if (fd >= 0 && path.is_uverbs_node()) node_marks.mark(fd, Node::kUverbs);
+  if (fd >= 0 && path.is_rdma_cm_node()) node_marks.mark(fd, Node::kRdmaCm);
   return fd;
 }
 
@@ -60,45 +66,45 @@ bool takes_mode(int flags) { return (flags & O_CREAT) != 0 || (flags & O_TMPFILE
 BRDMA_HOOK int open(const char* path, int flags, ...) {
   BRDMA_MODE_ARGUMENT(flags)
   const ShownPath shown(path, BRDMA_CALLER);
-  return opened(shown, real_open.get()(shown.get(), flags, mode));
+  return open_shown(shown, [&](const char* file) { return real_open.get()(file, flags, mode); });
 }
 
 BRDMA_HOOK int open64(const char* path, int flags, ...) {
   BRDMA_MODE_ARGUMENT(flags)
   const ShownPath shown(path, BRDMA_CALLER);
-  return opened(shown, real_open64.get()(shown.get(), flags, mode));
+  return open_shown(shown, [&](const char* file) { return real_open64.get()(file, flags, mode); });
 }
 
 BRDMA_HOOK int openat(int directory, const char* path, int flags, ...) {
   BRDMA_MODE_ARGUMENT(flags)
   const ShownPath shown(path, BRDMA_CALLER);
-  return opened(shown, real_openat.get()(directory, shown.get(), flags, mode));
+  return open_shown(shown, [&](const char* file) { return real_openat.get()(directory, file, flags, mode); });
 }
 
 BRDMA_HOOK int openat64(int directory, const char* path, int flags, ...) {
   BRDMA_MODE_ARGUMENT(flags)
   const ShownPath shown(path, BRDMA_CALLER);
-  return opened(shown, real_openat64.get()(directory, shown.get(), flags, mode));
+  return open_shown(shown, [&](const char* file) { return real_openat64.get()(directory, file, flags, mode); });
 }
 
 BRDMA_HOOK int __open_2(const char* path, int flags) {
   const ShownPath shown(path, BRDMA_CALLER);
-  return opened(shown, real___open_2.get()(shown.get(), flags));
+  return open_shown(shown, [&](const char* file) { return real___open_2.get()(file, flags); });
 }
 
 BRDMA_HOOK int __open64_2(const char* path, int flags) {
   const ShownPath shown(path, BRDMA_CALLER);
-  return opened(shown, real___open64_2.get()(shown.get(), flags));
+  return open_shown(shown, [&](const char* file) { return real___open64_2.get()(file, flags); });
 }
 
 BRDMA_HOOK int __openat_2(int directory, const char* path, int flags) {
   const ShownPath shown(path, BRDMA_CALLER);
-  return opened(shown, real___openat_2.get()(directory, shown.get(), flags));
+  return open_shown(shown, [&](const char* file) { return real___openat_2.get()(directory, file, flags); });
 }
 
 BRDMA_HOOK int __openat64_2(int directory, const char* path, int flags) {
   const ShownPath shown(path, BRDMA_CALLER);
-  return opened(shown, real___openat64_2.get()(directory, shown.get(), flags));
+  return open_shown(shown, [&](const char* file) { return real___openat64_2.get()(directory, file, flags); });
 }
 
 BRDMA_HOOK FILE* fopen(const char* path, const char* mode) {

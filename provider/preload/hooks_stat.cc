@@ -5,6 +5,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "preload/descriptors.h"
 #include "preload/real.h"
 #include "preload/view.h"
 
@@ -16,6 +17,8 @@ int __xstat(int version, const char* path, struct stat* out);
 int __xstat64(int version, const char* path, struct stat64* out);
 int __lxstat(int version, const char* path, struct stat* out);
 int __lxstat64(int version, const char* path, struct stat64* out);
+int __fxstat(int version, int fd, struct stat* out);
+int __fxstat64(int version, int fd, struct stat64* out);
 int __fxstatat(int version, int directory, const char* path, struct stat* out, int flags);
 int __fxstatat64(int version, int directory, const char* path, struct stat64* out, int flags);
 ssize_t __readlink_chk(const char* path, char* out, size_t bytes, size_t room);
@@ -29,6 +32,10 @@ BRDMA_REAL(stat);
 BRDMA_REAL(stat64);
 BRDMA_REAL(lstat);
 BRDMA_REAL(lstat64);
+BRDMA_REAL(fstat);
+BRDMA_REAL(fstat64);
+BRDMA_REAL(__fxstat);
+BRDMA_REAL(__fxstat64);
 BRDMA_REAL(fstatat);
 BRDMA_REAL(fstatat64);
 BRDMA_REAL(statx);
@@ -55,7 +62,25 @@ BRDMA_REAL(lgetxattr);
 BRDMA_REAL(listxattr);
 BRDMA_REAL(llistxattr);
 
+// librdmacm asks whether what it opened is a character device; an event channel is none.
+template <class Stat>
+int as_node(int fd, Stat* out, int result) {
+  if (result == 0 && brdma::preload::node_marks.node(fd) == brdma::preload::Node::kRdmaCm) [[unlikely]] {
+    out->st_mode = (out->st_mode & ~static_cast<mode_t>(S_IFMT)) | S_IFCHR;
+  }
+  return result;
+}
+
 }  // namespace
+
+BRDMA_HOOK int fstat(int fd, struct stat* out) noexcept { return as_node(fd, out, real_fstat.get()(fd, out)); }
+BRDMA_HOOK int fstat64(int fd, struct stat64* out) noexcept { return as_node(fd, out, real_fstat64.get()(fd, out)); }
+BRDMA_HOOK int __fxstat(int version, int fd, struct stat* out) {
+  return as_node(fd, out, real___fxstat.get()(version, fd, out));
+}
+BRDMA_HOOK int __fxstat64(int version, int fd, struct stat64* out) {
+  return as_node(fd, out, real___fxstat64.get()(version, fd, out));
+}
 
 BRDMA_HOOK int stat(const char* path, struct stat* out) noexcept {
   const ShownPath shown(path, BRDMA_CALLER);

@@ -63,6 +63,11 @@ bool is_uverbs_node(const Match& match) {
          match.rest.substr(name).starts_with("uverbs");
 }
 
+bool is_rdma_cm_node(const Match& match) {
+  const std::size_t name = match.rest.find_first_not_of('/');
+  return match.directory == kDeviceNodes && name != std::string_view::npos && match.rest.substr(name) == "rdma_cm";
+}
+
 bool is_device_list(const Match& match) {
   return match.directory == kDeviceList && match.rest.find_first_not_of('/') == std::string_view::npos;
 }

@@ -23,6 +23,8 @@ struct Match {
 
 // The node of a device, "/dev/infiniband/uverbsN": writes to it are commands.
 [[nodiscard]] bool is_uverbs_node(const Match& match);
+// The node of RDMA-CM, "/dev/infiniband/rdma_cm": what is opened is an event channel.
+[[nodiscard]] bool is_rdma_cm_node(const Match& match);
 // The directory that libibverbs reads to find devices, "/sys/class/infiniband_verbs".
 [[nodiscard]] bool is_device_list(const Match& match);
 

@@ -85,6 +85,7 @@ ShownPath::ShownPath(const char* path, const void* caller) : shown_(path) {
   if (tree == nullptr || !join_path(tree->root(), *match, buffer_)) return;
   shown_ = buffer_;
   is_uverbs_node_ = preload::is_uverbs_node(*match);
+  is_rdma_cm_node_ = preload::is_rdma_cm_node(*match);
   // libibverbs is about to look for drivers for what it finds here.
   if (is_device_list(*match)) provider::Libibverbs::register_with_caller(caller);
 }

@@ -19,10 +19,11 @@ class ShownPath {
   [[nodiscard]] const char* get() const { return shown_; }  // the program's own pointer where nothing is to be changed
   [[nodiscard]] bool is_ours() const { return shown_ == buffer_; }
   [[nodiscard]] bool is_uverbs_node() const { return is_uverbs_node_; }
+  [[nodiscard]] bool is_rdma_cm_node() const { return is_rdma_cm_node_; }
 
  private:
   const char* shown_;
-  bool is_uverbs_node_ = false;
+  bool is_uverbs_node_ = false, is_rdma_cm_node_ = false;
   char buffer_[PATH_MAX];
 };
 

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "io/cm_protocol.h"
 #include "management.h"
 #include "queries.h"
 
@@ -72,8 +73,18 @@ void Session::handle_input(std::size_t bytes) {
   std::uint32_t magic = 0;
   if (input_.size() < sizeof magic) return read_more();
   std::memcpy(&magic, input_.data(), sizeof magic);
+  if (magic == io::kCmMagic) return handle_cm();
   if (magic != io::kLeaseMagic) return end();
   handle_lease_request();
+}
+
+void Session::handle_cm() {
+  first_request_.cancel();
+  if (!may_use(host_.options(), uid_)) return end();
+  Socket socket{socket_.get_executor()};
+  std::swap(socket, socket_);
+  host_.begin_cm(std::move(socket), uid_, std::move(input_));
+  end();
 }
 
 void Session::handle_lease_request() {

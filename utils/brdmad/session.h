@@ -29,6 +29,8 @@ struct SessionHost {
   virtual void shut_down() = 0;
   virtual asio::io_context& context() = 0;
   virtual Watch& watch() = 0;
+  // A connection that turned out to be of a process with RDMA-CM; `input` was read of it.
+  virtual void begin_cm(asio::local::stream_protocol::socket socket, std::uint32_t uid, std::string input) = 0;
   virtual std::shared_ptr<LeaseLink> link(std::uint32_t slot) = 0;  // null: nobody has that slot
 };
 
@@ -45,6 +47,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void read_more();
   void handle_input(std::size_t bytes);
   void handle_lease_request();
+  void handle_cm();
   void answer_next_line();
   void write_answer(std::string line, bool shutdown);
   void begin_lease(std::uint32_t slot);

@@ -10,10 +10,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
 #include <utility>
 
+#include "cm_session.h"
 #include "lease_book.h"
+#include "management_port.h"
 #include "session.h"
 
 namespace brdma::daemon {
@@ -22,6 +25,7 @@ namespace {
 using asio::local::stream_protocol;
 using boost::system::error_code;
 
+constexpr std::chrono::milliseconds kHeldLook{50};
 constexpr std::size_t kSessionsMax = 1024;
 constexpr std::chrono::milliseconds kAcceptPause{100};  // when no descriptor is left for one more connection
 
@@ -34,6 +38,8 @@ class Worker final : public SessionHost {
         acceptor_(context_, stream_protocol(), inheritance.listener),
         management_{asio::posix::stream_descriptor(context_, inheritance.group.sockets[0].get()),
                     asio::posix::stream_descriptor(context_, inheritance.group.sockets[1].get())},
+        port_(inheritance.group.sockets[1].get(), inheritance.group.dual_stack, std::random_device{}()),
+        held_(context_),
         idle_(context_),
         pause_(context_) {}
 
@@ -47,11 +53,15 @@ class Worker final : public SessionHost {
   void shut_down() override;
   asio::io_context& context() override { return context_; }
   Watch& watch() override { return watch_; }
+  void begin_cm(stream_protocol::socket socket, std::uint32_t uid, std::string input) override;
   std::shared_ptr<LeaseLink> link(std::uint32_t slot) override;
 
   std::shared_ptr<Session> add_session(stream_protocol::socket socket);
   void accept();
-  void discard_management(std::size_t qp);
+  void discard_qp0();
+  void receive_mads();
+  void look_at_held_later();
+  [[nodiscard]] bool in_use() const { return !sessions_.empty() || !cm_sessions_.empty(); }
   void watch_idleness();
 
   WorkerInheritance inheritance_;
@@ -60,8 +70,10 @@ class Worker final : public SessionHost {
   Watch watch_;
   stream_protocol::acceptor acceptor_;
   std::array<asio::posix::stream_descriptor, 2> management_;  // QP 0 and QP 1
-  asio::steady_timer idle_, pause_;
+  ManagementPort port_;
+  asio::steady_timer held_, idle_, pause_;
   std::map<Session*, std::shared_ptr<Session>> sessions_;
+  std::map<CmSession*, std::shared_ptr<CmSession>> cm_sessions_;
 };
 
 std::shared_ptr<Session> Worker::add_session(stream_protocol::socket socket) {
@@ -79,18 +91,45 @@ void Worker::accept() {
       pause_.async_wait([this](error_code) { accept(); });
       return;
     }
-    if (sessions_.size() < kSessionsMax) add_session(std::move(socket))->start();
+    if (sessions_.size() + cm_sessions_.size() < kSessionsMax) add_session(std::move(socket))->start();
     accept();
   });
 }
 
-// The management queue pairs: nothing is behind them yet. Reading keeps their buffers from filling up.
-void Worker::discard_management(std::size_t qp) {
-  management_[qp].async_wait(asio::posix::stream_descriptor::wait_read, [this, qp](error_code error) {
+// Nothing is behind QP 0: RoCE has no subnet manager. Reading keeps its buffer from filling up.
+void Worker::discard_qp0() {
+  management_[0].async_wait(asio::posix::stream_descriptor::wait_read, [this](error_code error) {
     if (error) return;
-    inheritance_.state.management_datagrams += drain(management_[qp].native_handle());
-    discard_management(qp);
+    inheritance_.state.management_datagrams += drain(management_[0].native_handle());
+    discard_qp0();
   });
+}
+
+void Worker::receive_mads() {
+  management_[1].async_wait(asio::posix::stream_descriptor::wait_read, [this](error_code error) {
+    if (error) return;
+    inheritance_.state.management_datagrams += port_.receive();
+    if (port_.holds_requests()) look_at_held_later();
+    receive_mads();
+  });
+}
+
+void Worker::look_at_held_later() {
+  held_.expires_after(kHeldLook);
+  held_.async_wait([this](error_code error) {
+    if (error) return;
+    port_.look_at_held();
+    if (port_.holds_requests()) look_at_held_later();
+  });
+}
+
+void Worker::begin_cm(stream_protocol::socket socket, std::uint32_t uid, std::string input) {
+  auto session = std::make_shared<CmSession>(std::move(socket), uid, std::move(input), port_, [this](CmSession* ended) {
+    cm_sessions_.erase(ended);
+    watch_idleness();
+  });
+  cm_sessions_[session.get()] = session;
+  session->start();
 }
 
 void Worker::session_ended(Session* session) {
@@ -111,10 +150,10 @@ void Worker::shut_down() {
 }
 
 void Worker::watch_idleness() {
-  if (!sessions_.empty() || options().idle_seconds == 0) return;
+  if (in_use() || options().idle_seconds == 0) return;
   idle_.expires_after(std::chrono::seconds(options().idle_seconds));
   idle_.async_wait([this](error_code error) {
-    if (error || !sessions_.empty()) return;
+    if (error || in_use()) return;
     pollfd waiting{acceptor_.native_handle(), POLLIN, 0};
     if (::poll(&waiting, 1, 0) > 0) return watch_idleness();  // somebody has just knocked
     spdlog::info("ends: nobody used it for {} s", options().idle_seconds);
@@ -128,8 +167,8 @@ int Worker::run() {
     add_session(std::move(socket))->resume_lease(adopted.slot);
   }
   accept();
-  discard_management(0);
-  discard_management(1);
+  discard_qp0();
+  receive_mads();
   watch_idleness();
   context_.run();
   return kWorkerDone;

@@ -1,0 +1,78 @@
+#include "rdma_cm/channels.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace brdma::provider {
+
+int Channels::open() {
+  const int fd = ::eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+  if (fd < 0) return -1;
+  const int counter = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (counter < 0) {
+    const int error = errno;
+    ::syscall(SYS_close, fd);
+    errno = error;
+    return -1;
+  }
+  const std::lock_guard lock(mutex_);
+  by_fd_[fd] = next_;
+  channels_[next_++] = {1, counter};
+  return fd;
+}
+
+void Channels::copied(int from, int to) {
+  const std::lock_guard lock(mutex_);
+  const auto found = by_fd_.find(from);
+  if (found == by_fd_.end() || by_fd_.contains(to)) return;
+  by_fd_[to] = found->second;
+  ++channels_[found->second].descriptors;
+}
+
+std::optional<cm::ChannelNumber> Channels::closed(int fd) {
+  const std::lock_guard lock(mutex_);
+  const auto found = by_fd_.find(fd);
+  if (found == by_fd_.end()) return std::nullopt;
+  const cm::ChannelNumber channel = found->second;
+  by_fd_.erase(found);
+  const auto entry = channels_.find(channel);
+  if (--entry->second.descriptors != 0) return std::nullopt;
+  ::syscall(SYS_close, entry->second.counter);
+  channels_.erase(entry);
+  return channel;
+}
+
+std::optional<cm::ChannelNumber> Channels::find(int fd) {
+  const std::lock_guard lock(mutex_);
+  const auto found = by_fd_.find(fd);
+  if (found == by_fd_.end()) return std::nullopt;
+  return found->second;
+}
+
+void Channels::event_added(cm::ChannelNumber channel) {
+  const std::lock_guard lock(mutex_);
+  const auto found = channels_.find(channel);
+  if (found == channels_.end()) return;
+  const std::uint64_t one = 1;
+  static_cast<void>(!::syscall(SYS_write, found->second.counter, &one, sizeof one));
+}
+
+// A thread that has read the counter but not fetched its event yet has taken one of them: then there is less to read.
+void Channels::events_removed(cm::ChannelNumber channel, std::uint32_t count) {
+  const std::lock_guard lock(mutex_);
+  const auto found = channels_.find(channel);
+  if (found == channels_.end()) return;
+  for (; count > 0; --count) {
+    pollfd readable{found->second.counter, POLLIN, 0};
+    if (::poll(&readable, 1, 0) <= 0) return;
+    std::uint64_t one = 0;
+    static_cast<void>(!::read(found->second.counter, &one, sizeof one));
+  }
+}
+
+}  // namespace brdma::provider

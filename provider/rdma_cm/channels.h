@@ -1,0 +1,39 @@
+// rdma_cm/channels.h - event channels: the descriptors that librdmacm took for its device node. Each is an eventfd that
+// counts unread events, so that programs can poll it; copies of a descriptor are the same channel.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "cm/rdma_types.h"
+
+namespace brdma::provider {
+
+class Channels {
+ public:
+  // A new channel's descriptor; -1 with errno.
+  [[nodiscard]] int open();
+  // A copy of a descriptor (dup).
+  void copied(int from, int to);
+  // The descriptor is closed. The channel, when that was the last.
+  [[nodiscard]] std::optional<cm::ChannelNumber> closed(int fd);
+  [[nodiscard]] std::optional<cm::ChannelNumber> find(int fd);
+
+  void event_added(cm::ChannelNumber channel);
+  // Of events that nobody will read. Never blocks.
+  void events_removed(cm::ChannelNumber channel, std::uint32_t count);
+
+ private:
+  struct Channel {
+    std::uint32_t descriptors = 0;
+    int counter = -1;  // a description of our own: the program may close its descriptor at any time
+  };
+  std::mutex mutex_;
+  std::map<int, cm::ChannelNumber> by_fd_;
+  std::map<cm::ChannelNumber, Channel> channels_;
+  cm::ChannelNumber next_ = 1;
+};
+
+}  // namespace brdma::provider

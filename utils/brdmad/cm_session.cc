@@ -1,0 +1,130 @@
+#include "cm_session.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace brdma::daemon {
+namespace {
+
+constexpr std::size_t kReadBytes = 16 * sizeof(io::CmFrame);
+constexpr std::uint16_t kPrivilegedPorts = 1024;
+// RDMA-CM's ports are apart from TCP's; the range of free ones is Linux' default for those.
+constexpr std::uint16_t kFreePortFirst = 32'768, kFreePortLast = 60'999;
+
+PortClaim claim_of(const io::CmFrame& frame) {
+  return {.space = static_cast<wire::PortSpace>(frame.space),
+          .address = frame.local,
+          .port = frame.port,
+          .reuse = (frame.flags & io::kCmReusePort) != 0,
+          .ipv6_only = (frame.flags & io::kCmIpv6Only) != 0};
+}
+
+}  // namespace
+
+CmSession::CmSession(Socket socket, std::uint32_t uid, std::string input, ManagementPort& port,
+                     std::function<void(CmSession*)> ended)
+    : socket_(std::move(socket)), uid_(uid), input_(std::move(input)), port_(port), ended_(std::move(ended)) {}
+
+void CmSession::start() { take_input(); }
+
+void CmSession::read_more() {
+  const std::size_t had = input_.size();
+  input_.resize(had + kReadBytes);
+  socket_.async_read_some(asio::buffer(input_.data() + had, kReadBytes),
+                          [self = shared_from_this(), had](boost::system::error_code error, std::size_t bytes) {
+                            self->input_.resize(had + bytes);
+                            if (error) return self->end();
+                            self->take_input();
+                          });
+}
+
+void CmSession::take_input() {
+  if (prefix_ == 0 && input_.size() >= sizeof(io::CmHello) && !take_hello()) return end();
+  std::size_t taken = 0;
+  if (prefix_ != 0) {
+    for (io::CmFrame frame; input_.size() - taken >= sizeof frame; taken += sizeof frame) {
+      std::memcpy(static_cast<void*>(&frame), input_.data() + taken, sizeof frame);
+      take_frame(frame);
+    }
+  }
+  input_.erase(0, taken);
+  if (socket_.is_open()) read_more();
+}
+
+// False: not of our language, or no room.
+bool CmSession::take_hello() {
+  io::CmHello hello;
+  std::memcpy(&hello, input_.data(), sizeof hello);
+  input_.erase(0, sizeof hello);
+  io::CmFrame frame{.kind = io::CmFrameKind::kHello};
+  if (hello.magic != io::kCmMagic || hello.version != io::kCmVersion) {
+    frame.error = EPROTO;
+    (void)write(frame);
+    return false;
+  }
+  const auto prefix = port_.attach(hello.prefix, [weak = weak_from_this()](const io::CmFrame& to_process) {
+    const auto self = weak.lock();
+    return self != nullptr && self->socket_.is_open() && self->write(to_process);
+  });
+  if (!prefix) return false;
+  prefix_ = frame.prefix = *prefix;
+  return write(frame);
+}
+
+void CmSession::take_frame(const io::CmFrame& frame) {
+  if (frame.kind == io::CmFrameKind::kMad) return port_.send(prefix_, frame);
+  if (!write(answer(frame))) end();  // does not read what it asked for
+}
+
+io::CmFrame CmSession::answer(const io::CmFrame& question) {
+  io::CmFrame reply{.kind = question.kind, .port = question.port, .number = question.number};
+  const PortClaim claim = claim_of(question);
+  switch (question.kind) {
+    case io::CmFrameKind::kTakePort: {
+      if (claim.port != 0 && claim.port < kPrivilegedPorts && uid_ != 0) {
+        reply.error = EACCES;
+        break;
+      }
+      const auto port = port_.ports().take(prefix_, claim, kFreePortFirst, kFreePortLast);
+      if (port) {
+        reply.port = port.value();
+      } else {
+        reply.error = port.reason().error();
+      }
+      break;
+    }
+    case io::CmFrameKind::kListenPort:
+      reply.error = port_.ports().listen(prefix_, claim).error();
+      port_.look_at_held();
+      break;
+    case io::CmFrameKind::kReleasePort:
+      port_.ports().release(prefix_, claim);
+      break;
+    default:
+      reply.error = EINVAL;
+  }
+  return reply;
+}
+
+// All or nothing: half a frame can't be followed by another. A process that lets its buffer fill up loses messages, as
+// on the network.
+bool CmSession::write(const io::CmFrame& frame) {
+  const ssize_t sent = ::send(socket_.native_handle(), &frame, sizeof frame, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (sent == static_cast<ssize_t>(sizeof frame)) return true;
+  if (sent > 0) ::shutdown(socket_.native_handle(), SHUT_RDWR);
+  return false;
+}
+
+void CmSession::end() {
+  if (!socket_.is_open()) return;
+  if (prefix_ != 0) port_.detach(prefix_);
+  boost::system::error_code ignored;
+  socket_.close(ignored);
+  if (ended_) std::exchange(ended_, nullptr)(this);
+}
+
+}  // namespace brdma::daemon

@@ -1,0 +1,43 @@
+// brdmad/cm_session.h - the connection of a process that uses RDMA-CM (io/cm_protocol.h).
+#pragma once
+
+#include <array>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "io/cm_protocol.h"
+#include "management_port.h"
+
+namespace brdma::daemon {
+
+namespace asio = boost::asio;
+
+class CmSession : public std::enable_shared_from_this<CmSession> {
+ public:
+  using Socket = asio::local::stream_protocol::socket;
+  // `input`: what was read of the connection already. `ended` is called once, from a handler of the session's own.
+  CmSession(Socket socket, std::uint32_t uid, std::string input, ManagementPort& port,
+            std::function<void(CmSession*)> ended);
+  void start();
+
+ private:
+  void read_more();
+  void take_input();
+  bool take_hello();
+  void take_frame(const io::CmFrame& frame);
+  [[nodiscard]] io::CmFrame answer(const io::CmFrame& question);
+  [[nodiscard]] bool write(const io::CmFrame& frame);
+  void end();
+
+  Socket socket_;
+  std::uint32_t uid_;
+  std::string input_;
+  ManagementPort& port_;
+  std::function<void(CmSession*)> ended_;
+  std::uint16_t prefix_ = 0;  // 0: not said hello yet
+};
+
+}  // namespace brdma::daemon

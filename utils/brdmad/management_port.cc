@@ -1,0 +1,232 @@
+#include "management_port.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <type_traits>
+
+namespace brdma::daemon {
+namespace {
+
+constexpr int kBufferBytes = 1 << 20;  // a few thousand MADs
+constexpr std::uint32_t kDatagramsAtOnce = 256;
+constexpr std::chrono::milliseconds kHold{250};
+constexpr std::size_t kHeldMax = 256;
+
+// Of a message that answers one of ours, our id; nullopt: it begins something.
+std::optional<std::uint32_t> our_id(const wire::CmMessage& message) {
+  return std::visit(
+      [](const auto& m) -> std::optional<std::uint32_t> {
+        using Message = std::remove_cvref_t<decltype(m)>;
+        if constexpr (std::is_same_v<Message, wire::CmReq> || std::is_same_v<Message, wire::CmSidrReq>) {
+          return std::nullopt;
+        } else if constexpr (std::is_same_v<Message, wire::CmSidrRep>) {
+          return m.request_id;
+        } else {
+          return m.remote_comm_id;
+        }
+      },
+      message);
+}
+
+// The sender's own id in a message that it sends; 0: it has none there.
+std::uint32_t senders_id(const wire::CmMessage& message) {
+  return std::visit(
+      [](const auto& m) -> std::uint32_t {
+        using Message = std::remove_cvref_t<decltype(m)>;
+        if constexpr (std::is_same_v<Message, wire::CmSidrReq>) {
+          return m.request_id;
+        } else if constexpr (std::is_same_v<Message, wire::CmSidrRep>) {
+          return 0;
+        } else {
+          return m.local_comm_id;
+        }
+      },
+      message);
+}
+
+std::optional<std::uint64_t> service_of(const wire::CmMessage& message) {
+  if (const auto* req = std::get_if<wire::CmReq>(&message)) return req->service_id;
+  if (const auto* req = std::get_if<wire::CmSidrReq>(&message)) return req->service_id;
+  return std::nullopt;
+}
+
+constexpr wire::PortSpace space_of(std::uint64_t service) {
+  return static_cast<wire::PortSpace>(static_cast<std::uint8_t>(service >> 16));
+}
+constexpr std::uint16_t port_of(std::uint64_t service) { return static_cast<std::uint16_t>(service); }
+constexpr std::uint16_t prefix_of(std::uint32_t id) { return static_cast<std::uint16_t>(id >> 16); }
+
+}  // namespace
+
+ManagementPort::ManagementPort(int socket_fd, bool dual_stack, std::uint64_t seed)
+    : socket_(socket_fd, dual_stack, {.gro = false, .buffer_bytes = kBufferBytes}),
+      random_(seed, "management"),
+      ports_(seed) {
+  auto transmit = io::TransmitSocket::open({.gso = false, .connect = false});
+  if (transmit) {
+    transmit_.emplace(std::move(transmit).value());
+  } else {
+    spdlog::error("no connection management: {}", transmit.reason().message);
+  }
+}
+
+std::optional<std::uint16_t> ManagementPort::attach(std::uint16_t wanted, Deliver deliver) {
+  constexpr unsigned kTries = 1000;
+  for (unsigned i = 0; i < kTries; ++i, wanted = static_cast<std::uint16_t>(random_.next())) {
+    if (wanted == 0 || processes_.contains(wanted)) continue;
+    processes_.emplace(wanted, std::move(deliver));
+    return wanted;
+  }
+  return std::nullopt;
+}
+
+void ManagementPort::detach(std::uint16_t prefix) {
+  processes_.erase(prefix);
+  ports_.release_all(prefix);
+}
+
+// As the engine does for a standard peer: the identification that no socket shows is solved for.
+bool ManagementPort::icrc_holds(const Datagram& datagram) {
+  const wire::IcrcPath path{
+      .source = datagram.source, .destination = datagram.destination, .source_port = datagram.source_port};
+  const std::uint32_t difference = wire::packet_icrc(path, datagram.bytes) ^ wire::stored_icrc(datagram.bytes);
+  std::uint16_t identification = 0;
+  return difference == 0 ||
+         (datagram.source.is_v4() && solver_.solve(difference, datagram.bytes.size(), identification));
+}
+
+std::uint32_t ManagementPort::receive() {
+  std::uint32_t count = 0;
+  io::ReceivedMessage message;
+  while (count < kDatagramsAtOnce && socket_.receive(message)) {
+    ++count;
+    message.datagram.bytes = message.bytes;
+    const auto mad = wire::parse_gsi_packet(message.bytes);
+    if (!mad || !icrc_holds(message.datagram)) {
+      ++counters_.bad;
+      continue;
+    }
+    pass_on(message.datagram, *mad);
+  }
+  return count;
+}
+
+bool ManagementPort::deliver(std::uint16_t prefix, const io::CmFrame& frame) {
+  const auto process = processes_.find(prefix);
+  if (process == processes_.end()) return false;
+  if (process->second(frame)) {
+    ++counters_.received;
+  } else {
+    ++counters_.unread;
+  }
+  return true;
+}
+
+void ManagementPort::pass_on(const Datagram& datagram, wire::MadBytes bytes) {
+  const auto mad = wire::parse_cm(bytes);
+  if (!mad) {
+    ++counters_.bad;
+    return;
+  }
+  io::CmFrame frame{.kind = io::CmFrameKind::kMad, .local = datagram.destination, .remote = datagram.source};
+  std::copy(bytes.begin(), bytes.end(), frame.mad.begin());
+  if (const auto service = service_of(mad->message)) {
+    if (deliver_to_listener(*service, frame)) return;
+    if (held_.size() < kHeldMax && expects_listener(*service, datagram.destination)) {
+      held_.push_back({Clock::now() + kHold, *service, frame});
+      return;
+    }
+    return refuse(frame, *mad);
+  }
+  const std::uint32_t id = *our_id(mad->message);
+  if (id == 0) {  // a peer that gave up before it knew whom it spoke to: whoever remembers its request is meant
+    for (const auto& [prefix, process] : processes_) (void)deliver(prefix, frame);
+    return;
+  }
+  if (!deliver(prefix_of(id), frame)) refuse(frame, *mad);
+}
+
+bool ManagementPort::deliver_to_listener(std::uint64_t service, const io::CmFrame& frame) {
+  const auto listener = ports_.listener(space_of(service), frame.local, port_of(service));
+  return listener && service == wire::service_id(space_of(service), port_of(service)) && deliver(*listener, frame);
+}
+
+bool ManagementPort::expects_listener(std::uint64_t service, const IpAddress& address) const {
+  return service == wire::service_id(space_of(service), port_of(service)) &&
+         ports_.was_used(space_of(service), address, port_of(service));
+}
+
+void ManagementPort::look_at_held() {
+  const auto now = Clock::now();
+  for (std::size_t count = held_.size(); count > 0; --count) {
+    const Held held = held_.front();
+    held_.pop_front();
+    if (deliver_to_listener(held.service, held.frame)) continue;
+    if (now < held.until) {
+      held_.push_back(held);
+    } else {
+      refuse(held.frame, *wire::parse_cm(held.frame.mad));
+    }
+  }
+}
+
+// For whom nobody is there. What needs no answer is only counted.
+void ManagementPort::refuse(const io::CmFrame& frame, const wire::CmMad& mad) {
+  std::optional<wire::CmMessage> answer;
+  if (const auto* req = std::get_if<wire::CmReq>(&mad.message)) {
+    answer = wire::CmRej{.remote_comm_id = req->local_comm_id, .reason = wire::reject::kInvalidServiceId};
+  } else if (const auto* sidr = std::get_if<wire::CmSidrReq>(&mad.message)) {
+    answer = wire::CmSidrRep{.request_id = sidr->request_id, .status = 1, .service_id = sidr->service_id};
+  } else if (const auto* rep = std::get_if<wire::CmRep>(&mad.message)) {
+    answer = wire::CmRej{.local_comm_id = rep->remote_comm_id,
+                         .remote_comm_id = rep->local_comm_id,
+                         .answered = wire::CmAnswered::kRep,
+                         .reason = wire::reject::kInvalidCommId};
+  } else if (const auto* dreq = std::get_if<wire::CmDreq>(&mad.message)) {
+    answer = wire::CmDrep{.local_comm_id = dreq->remote_comm_id, .remote_comm_id = dreq->local_comm_id};
+  }
+  if (!answer) {
+    ++counters_.nobody;
+    return;
+  }
+  ++counters_.refused;
+  std::array<std::byte, wire::kMadSize> bytes;
+  wire::emit_cm({.transaction = mad.transaction, .message = *answer}, bytes);
+  transmit(frame.local, frame.remote, bytes);
+}
+
+void ManagementPort::send(std::uint16_t prefix, const io::CmFrame& frame) {
+  const auto mad = wire::parse_cm(frame.mad);
+  const std::uint32_t id = mad ? senders_id(mad->message) : 0;
+  if (!mad || (id != 0 && prefix_of(id) != prefix)) {
+    ++counters_.forged;
+    return;
+  }
+  ++counters_.sent;
+  transmit(frame.local, frame.remote, frame.mad);
+}
+
+void ManagementPort::transmit(const IpAddress& local, const IpAddress& remote, wire::MadBytes mad) {
+  if (!transmit_) {
+    ++counters_.not_sent;
+    return;
+  }
+  std::array<std::byte, wire::kGsiPacketSize> packet;
+  wire::emit_gsi_packet(mad, Psn{psn_++}, packet);
+  const wire::IcrcPath path{.source = local, .destination = remote, .source_port = transmit_->port()};
+  store_le32(packet.data() + packet.size() - wire::kIcrcSize, wire::packet_icrc(path, packet));
+  const Slice slice{packet.data(), packet.size()};
+  const Transmit batch{.source = local,
+                       .destination = remote,
+                       .standard = true,
+                       .segments = 1,
+                       .segment_bytes = static_cast<std::uint16_t>(packet.size()),
+                       .bytes = static_cast<std::uint32_t>(packet.size()),
+                       .slices = {&slice, 1}};
+  const io::SendReport report = transmit_->send(batch);
+  if (report.blocked) (void)transmit_->give_up(batch);  // as if lost: it is said again
+  if (report.blocked || report.refused != 0) ++counters_.not_sent;
+}
+
+}  // namespace brdma::daemon

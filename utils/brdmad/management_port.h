@@ -1,0 +1,86 @@
+// brdmad/management_port.h - QP 1, the general services interface: passes connection managers' MADs between the network
+// and the processes that they concern, and answers for those that are not there. Boost.Asio only waits for it.
+//
+//   from the network: a REQ or SIDR_REQ goes to who listens on its port, everything else to the process whose prefix
+//   the id has that it answers; what nobody wants is refused in the manager's own words, so that a peer need not wait.
+//   A request for a port whose owner is about to listen, or did so a moment ago, waits a quarter of a second for it: a
+//   server that listens again for its next client would else lose that one.
+//   from a process: only with ids of its own, and from an address of this host.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+
+#include "io/cm_protocol.h"
+#include "io/receive_socket.h"
+#include "io/transmit_socket.h"
+#include "port_table.h"
+#include "wire/cm_messages.h"
+#include "wire/icrc.h"
+
+namespace brdma::daemon {
+
+struct ManagementCounters {
+  std::uint64_t received = 0;  // MADs passed on
+  std::uint64_t sent = 0;      // for processes
+  std::uint64_t refused = 0;   // answered here, because nobody is there
+  std::uint64_t bad = 0;       // damaged, or no MAD of a connection manager
+  std::uint64_t nobody = 0;    // for a process that is gone, and no answer due
+  std::uint64_t unread = 0;    // the process does not read
+  std::uint64_t forged = 0;    // from a process, with an id of another
+  std::uint64_t not_sent = 0;  // the system refused
+};
+
+class ManagementPort {
+ public:
+  // False: the process does not read, or is gone.
+  using Deliver = std::function<bool(const io::CmFrame& frame)>;
+
+  ManagementPort(int socket_fd, bool dual_stack, std::uint64_t seed);
+
+  // Answers the prefix that the process has from now on: the one it had, if that is free.
+  [[nodiscard]] std::optional<std::uint16_t> attach(std::uint16_t wanted, Deliver deliver);
+  void detach(std::uint16_t prefix);
+
+  // Takes all that waits in the socket. Answers how many datagrams there were.
+  std::uint32_t receive();
+  void send(std::uint16_t prefix, const io::CmFrame& frame);
+
+  // Requests wait for a listener: look_at_held() is due soon, and when somebody begins to listen.
+  [[nodiscard]] bool holds_requests() const { return !held_.empty(); }
+  void look_at_held();
+
+  [[nodiscard]] PortTable& ports() { return ports_; }
+  [[nodiscard]] const ManagementCounters& counters() const { return counters_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Held {
+    Clock::time_point until;
+    std::uint64_t service = 0;
+    io::CmFrame frame;
+  };
+  [[nodiscard]] bool icrc_holds(const Datagram& datagram);
+  void pass_on(const Datagram& datagram, wire::MadBytes mad);
+  bool deliver_to_listener(std::uint64_t service, const io::CmFrame& frame);
+  [[nodiscard]] bool expects_listener(std::uint64_t service, const IpAddress& address) const;
+  void refuse(const io::CmFrame& frame, const wire::CmMad& mad);
+  void transmit(const IpAddress& local, const IpAddress& remote, wire::MadBytes mad);
+  bool deliver(std::uint16_t prefix, const io::CmFrame& frame);
+
+  io::ReceiveSocket socket_;
+  std::optional<io::TransmitSocket> transmit_;
+  wire::IdentificationSolver solver_;
+  Random random_;
+  PortTable ports_;
+  std::map<std::uint16_t, Deliver> processes_;
+  std::deque<Held> held_;
+  ManagementCounters counters_;
+  std::uint32_t psn_ = 0;
+};
+
+}  // namespace brdma::daemon

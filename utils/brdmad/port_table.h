@@ -1,0 +1,58 @@
+// brdmad/port_table.h - RDMA-CM's ports: which process has which, and who listens. A process is known by its id prefix.
+// Not kept for a worker that dies: the processes say it again (io/cm_link.h).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "base/ip_address.h"
+#include "base/random.h"
+#include "base/result.h"
+#include "wire/cm_address.h"
+
+namespace brdma::daemon {
+
+struct PortClaim {
+  wire::PortSpace space{};
+  IpAddress address;  // 0.0.0.0 and :: stand for all of their kind
+  std::uint16_t port = 0;
+  bool reuse = false;      // shared with others that say so, as long as one listens
+  bool ipv6_only = false;  // :: does not stand for IPv4 too
+};
+
+class PortTable {
+ public:
+  static constexpr std::size_t kClaimsPerOwner = 32'768;
+  explicit PortTable(std::uint64_t seed) : random_(seed, "ports") {}
+
+  // Port 0: a free one of the range that `first` and `last` bound. EADDRINUSE, ENOMEM.
+  Result<std::uint16_t, Status> take(std::uint16_t owner, PortClaim claim, std::uint16_t first, std::uint16_t last);
+  // EINVAL: not its own; EADDRINUSE: another listens there.
+  Status listen(std::uint16_t owner, const PortClaim& claim);
+  void release(std::uint16_t owner, const PortClaim& claim);
+  void release_all(std::uint16_t owner);
+  // Who listens for this address: the most exact.
+  [[nodiscard]] std::optional<std::uint16_t> listener(wire::PortSpace space, const IpAddress& address,
+                                                      std::uint16_t port) const;
+  // Somebody has it, or was the last to listen there and gave it back.
+  [[nodiscard]] bool was_used(wire::PortSpace space, const IpAddress& address, std::uint16_t port) const;
+  [[nodiscard]] std::size_t size() const { return entries_.size(); }
+
+ private:
+  struct Entry {
+    std::uint16_t owner = 0;
+    PortClaim claim;
+    bool listening = false;
+  };
+  [[nodiscard]] bool free(const PortClaim& claim) const;
+  void remember(const Entry& entry);
+  [[nodiscard]] Entry* find(std::uint16_t owner, const PortClaim& claim);
+
+  Random random_;
+  std::vector<Entry> entries_;
+  std::deque<PortClaim> released_;  // of those that were listened on the last few
+};
+
+}  // namespace brdma::daemon

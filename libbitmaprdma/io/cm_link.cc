@@ -1,6 +1,7 @@
 #include "io/cm_link.h"
 
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -8,6 +9,7 @@
 #include <string>
 
 #include "io/lease.h"
+#include "io/lease_protocol.h"
 
 namespace brdma::io {
 namespace {
@@ -40,7 +42,8 @@ ContextError CmLink::connect(Deadline deadline) {
   if (!connection) return connection.reason();
   connection_ = std::move(connection).value();
   input_.clear();
-  const CmHello hello{.prefix = prefix_};
+  CmHello hello{.prefix = prefix_, .pid = static_cast<std::uint32_t>(::getpid())};
+  put_text(hello.program, ::program_invocation_short_name);
   if (!write(&hello, sizeof hello, deadline)) return {EPIPE, "brdmad closed the connection"};
   while (answers_.empty()) {
     if (!wait_readable(connection_.get(), deadline)) return {ETIMEDOUT, "brdmad does not answer"};

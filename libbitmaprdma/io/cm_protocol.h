@@ -23,6 +23,8 @@ struct CmHello {
   std::uint32_t magic = kCmMagic;
   std::uint16_t version = kCmVersion;
   std::uint16_t prefix = 0;  // of ids that are still in use; 0: any will do
+  std::uint32_t pid = 0;     // for display only, as is the name
+  std::array<char, 16> program{};
 };
 
 enum class CmFrameKind : std::uint16_t {
@@ -47,7 +49,7 @@ struct CmFrame {
   std::array<std::byte, 256> mad{};
 };
 
-static_assert(std::is_trivially_copyable_v<CmHello> && sizeof(CmHello) == 8);
+static_assert(std::is_trivially_copyable_v<CmHello> && sizeof(CmHello) == 28);
 static_assert(std::is_trivially_copyable_v<CmFrame> && sizeof(CmFrame) == 304);
 
 }  // namespace brdma::io

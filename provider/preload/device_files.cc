@@ -106,6 +106,8 @@ std::vector<TreeEntry> device_files(std::span<const DeviceInfo> devices, dev_t n
     tree.directory(path);
   }
   tree.file("sys/class/infiniband_verbs/abi_version", "6");
+  // What is opened there is not this file (rdma_cm/server.h); it is for who looks whether RDMA-CM is there.
+  tree.symlink("dev/infiniband/rdma_cm", kNodeTarget);
   for (const DeviceInfo& device : devices) add_device(tree, device, node);
   return tree.take();
 }

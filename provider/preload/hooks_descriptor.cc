@@ -61,6 +61,12 @@ bool is_node(int fd) {
          opened.st_rdev == node.st_rdev;
 }
 
+// Likewise: an eventfd has no file type. Not our own fstat, which tells programs otherwise.
+bool is_channel(int fd) {
+  struct stat opened {};
+  return ::syscall(SYS_fstat, fd, &opened) == 0 && (opened.st_mode & S_IFMT) == 0;
+}
+
 // Before main, so that no signal handler is the first to call dlsym.
 __attribute__((constructor)) void prepare() {
   real_write.resolve();
@@ -82,8 +88,7 @@ BRDMA_HOOK ssize_t write(int fd, const void* bytes, size_t count) {
   if (node != Node::kNone) [[unlikely]] {
     if (node == Node::kUverbs && brdma::preload::is_create_completion_channel(bytes, count) && is_node(fd))
       return brdma::preload::create_completion_channel(bytes, count);
-    if (node == Node::kRdmaCm && brdma::provider::is_cm_command(bytes, count))
-      return brdma::provider::cm_write(fd, bytes, count);
+    if (node == Node::kRdmaCm && is_channel(fd)) return brdma::provider::cm_write(fd, bytes, count);
   }
   return real_write.get()(fd, bytes, count);
 }

@@ -27,7 +27,6 @@ enum class Command : std::uint32_t {
   kNotify = 15,
   kMigrateId = 18
 };
-inline constexpr std::uint32_t kCommandsEnd = 25;
 
 struct Header {
   std::uint32_t command;

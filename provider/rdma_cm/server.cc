@@ -288,17 +288,15 @@ int open_cm_channel() {
   return fd;
 }
 
-bool is_cm_command(const void* bytes, std::size_t count) {
-  if (bytes == nullptr || count < sizeof(Header)) return false;
-  const Header header = header_of(bytes);
-  return header.command < kCommandsEnd && sizeof(Header) + header.in == count;
-}
-
 ssize_t cm_write(int fd, const void* bytes, std::size_t count) {
   io::CmService* const service = running();
   const auto channel = server().host.channels.find(fd);
   if (service == nullptr || !channel) {
     errno = EBADF;
+    return -1;
+  }
+  if (bytes == nullptr || count < sizeof(Header) || sizeof(Header) + header_of(bytes).in != count) {
+    errno = EINVAL;
     return -1;
   }
   const Header header = header_of(bytes);

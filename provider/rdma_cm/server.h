@@ -12,9 +12,8 @@ namespace brdma::provider {
 // brdmad.
 [[nodiscard]] int open_cm_channel();
 
-// Is this write a command, as far as its header tells?
-[[nodiscard]] bool is_cm_command(const void* bytes, std::size_t count);
-// As write(2) to the node: `count`, or -1 with errno. EBADF: `fd` is no channel.
+// As write(2) to the node: `count`, or -1 with errno. EBADF: `fd` is no channel; EINVAL: no command, or a bad one;
+// ENOSYS: one that is not served.
 [[nodiscard]] ssize_t cm_write(int fd, const void* bytes, std::size_t count);
 
 void cm_descriptor_copied(int from, int to);

@@ -60,6 +60,10 @@ class Lab:
             assert time.monotonic() < end, f"{what}: {str(answer)[:2000]}"
             time.sleep(0.05)
 
+    def lost_packets(self):
+        done = subprocess.run(self.prefix + [self.brdma, "-j", "lab", "show", "--name", self.name], capture_output=True, text=True, timeout=PATIENCE, check=True)
+        return json.loads(done.stdout)["total"]["lost"]
+
     def connect(self, *command):
         """The client, until it stays: the server opens its device before it listens."""
         deadline = time.monotonic() + PATIENCE

@@ -83,12 +83,13 @@ TEST(Redirect, PathThatDoesNotFitIsLeft) {
 TEST(DescriptorMarks, FollowDuplicatesAndRanges) {
   static DescriptorMarks marks;
   EXPECT_FALSE(marks.is_marked(5));
-  marks.mark(5);
-  marks.mark(9);
-  EXPECT_TRUE(marks.is_marked(5));
+  marks.mark(5, Node::kUverbs);
+  marks.mark(9, Node::kRdmaCm);
+  EXPECT_EQ(marks.node(5), Node::kUverbs);
+  EXPECT_EQ(marks.node(9), Node::kRdmaCm);
   EXPECT_FALSE(marks.is_marked(6));
   marks.copy(5, 6);  // a duplicate of a node is one
-  EXPECT_TRUE(marks.is_marked(6));
+  EXPECT_EQ(marks.node(6), Node::kUverbs);
   marks.copy(7, 5);  // a file in a node's place is none
   EXPECT_FALSE(marks.is_marked(5));
   marks.clear_range(7, ~0u);
@@ -101,7 +102,7 @@ TEST(DescriptorMarks, FollowDuplicatesAndRanges) {
 TEST(DescriptorMarks, OutOfRangeIsNeverMarked) {
   static DescriptorMarks marks;
   for (const int fd : {-1, DescriptorMarks::kDescriptorsMax, 1 << 30}) {
-    marks.mark(fd);
+    marks.mark(fd, Node::kUverbs);
     EXPECT_FALSE(marks.is_marked(fd)) << fd;
   }
 }

@@ -262,12 +262,24 @@ int show_contexts(const Target& target, const OutputStyle& style) {
   return 0;
 }
 
+int show_cm_ids(const OutputStyle& style) {
+  const auto answer = ask_daemon("cm_ids");
+  std::vector<Record> records;
+  int number = 0;
+  for (const Json& id : answer ? answer->at("cm_ids") : Json::array()) {
+    records.push_back({"cm_id " + std::to_string(number++), id});
+  }
+  print_records(records, style);
+  return 0;
+}
+
 constexpr const char* kResourceUsage =
-    "expected: brdma resource [show [ctx|qp|cq|mr] [dev DEV] [lqpn N] [KEY VALUE]...]; KEY is one of those shown";
+    "expected: brdma resource [show [ctx|qp|cq|mr|cm_id] [dev DEV] [lqpn N] [KEY VALUE]...]; KEY is one of those shown";
 
 }  // namespace
 
-// `resource show`: how much of what each device has; `resource show qp|cq|mr`: each of them; `ctx`: who has contexts.
+// `resource show`: how much of what each device has; `resource show qp|cq|mr`: each of them; `ctx`: who has contexts;
+// `cm_id`: RDMA-CM's identifiers that have a port.
 int resource_object(Invocation& invocation) {
   Words& words = invocation.words;
   constexpr std::array<std::string_view, 2> kShow{"show", "list"};
@@ -279,7 +291,6 @@ int resource_object(Invocation& invocation) {
   }
   std::string what;
   if (!words.empty() && std::find(kWhat.begin(), kWhat.end(), words.peek()) != kWhat.end()) what = words.take();
-  if (what == "cm_id") throw UsageError("resource show cm_id is not in this version");
   Target target;
   Json filters = Json::object();
   while (!words.empty()) {
@@ -296,6 +307,7 @@ int resource_object(Invocation& invocation) {
   }
   if (what.empty()) return show_objects(target, invocation.style);
   if (what == "ctx") return show_contexts(target, invocation.style);
+  if (what == "cm_id") return show_cm_ids(invocation.style);
   return show_rows({{"query", "resource"}, {"what", what}}, target, filters, what == "qp" ? "link" : "dev",
                    invocation.style);
 }

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <utility>
 
+#include "io/lease_protocol.h"
+
 namespace brdma::daemon {
 namespace {
 
@@ -25,9 +27,14 @@ PortClaim claim_of(const io::CmFrame& frame) {
 
 }  // namespace
 
-CmSession::CmSession(Socket socket, std::uint32_t uid, std::string input, ManagementPort& port,
+CmSession::CmSession(Socket socket, std::uint32_t uid, std::uint32_t pid, std::string input, ManagementPort& port,
                      std::function<void(CmSession*)> ended)
-    : socket_(std::move(socket)), uid_(uid), input_(std::move(input)), port_(port), ended_(std::move(ended)) {}
+    : socket_(std::move(socket)),
+      uid_(uid),
+      pid_(pid),
+      input_(std::move(input)),
+      port_(port),
+      ended_(std::move(ended)) {}
 
 void CmSession::start() { take_input(); }
 
@@ -66,10 +73,13 @@ bool CmSession::take_hello() {
     (void)write(frame);
     return false;
   }
-  const auto prefix = port_.attach(hello.prefix, [weak = weak_from_this()](const io::CmFrame& to_process) {
-    const auto self = weak.lock();
-    return self != nullptr && self->socket_.is_open() && self->write(to_process);
-  });
+  hello.program.back() = '\0';
+  ManagementPort::Process process{pid_ != 0 ? pid_ : hello.pid, std::string(io::get_text(hello.program))};
+  const auto prefix =
+      port_.attach(hello.prefix, std::move(process), [weak = weak_from_this()](const io::CmFrame& to_process) {
+        const auto self = weak.lock();
+        return self != nullptr && self->socket_.is_open() && self->write(to_process);
+      });
   if (!prefix) return false;
   prefix_ = frame.prefix = *prefix;
   return write(frame);

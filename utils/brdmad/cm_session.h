@@ -19,7 +19,7 @@ class CmSession : public std::enable_shared_from_this<CmSession> {
  public:
   using Socket = asio::local::stream_protocol::socket;
   // `input`: what was read of the connection already. `ended` is called once, from a handler of the session's own.
-  CmSession(Socket socket, std::uint32_t uid, std::string input, ManagementPort& port,
+  CmSession(Socket socket, std::uint32_t uid, std::uint32_t pid, std::string input, ManagementPort& port,
             std::function<void(CmSession*)> ended);
   void start();
 
@@ -33,7 +33,7 @@ class CmSession : public std::enable_shared_from_this<CmSession> {
   void end();
 
   Socket socket_;
-  std::uint32_t uid_;
+  std::uint32_t uid_, pid_;
   std::string input_;
   ManagementPort& port_;
   std::function<void(CmSession*)> ended_;

@@ -71,11 +71,11 @@ ManagementPort::ManagementPort(int socket_fd, bool dual_stack, std::uint64_t see
   }
 }
 
-std::optional<std::uint16_t> ManagementPort::attach(std::uint16_t wanted, Deliver deliver) {
+std::optional<std::uint16_t> ManagementPort::attach(std::uint16_t wanted, Process process, Deliver deliver) {
   constexpr unsigned kTries = 1000;
   for (unsigned i = 0; i < kTries; ++i, wanted = static_cast<std::uint16_t>(random_.next())) {
     if (wanted == 0 || processes_.contains(wanted)) continue;
-    processes_.emplace(wanted, std::move(deliver));
+    processes_.emplace(wanted, Attached{std::move(process), std::move(deliver)});
     return wanted;
   }
   return std::nullopt;
@@ -115,7 +115,7 @@ std::uint32_t ManagementPort::receive() {
 bool ManagementPort::deliver(std::uint16_t prefix, const io::CmFrame& frame) {
   const auto process = processes_.find(prefix);
   if (process == processes_.end()) return false;
-  if (process->second(frame)) {
+  if (process->second.deliver(frame)) {
     ++counters_.received;
   } else {
     ++counters_.unread;

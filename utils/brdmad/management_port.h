@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <string>
 
 #include "io/cm_protocol.h"
 #include "io/receive_socket.h"
@@ -37,13 +38,17 @@ struct ManagementCounters {
 
 class ManagementPort {
  public:
+  struct Process {
+    std::uint32_t pid = 0;
+    std::string program;
+  };
   // False: the process does not read, or is gone.
   using Deliver = std::function<bool(const io::CmFrame& frame)>;
 
   ManagementPort(int socket_fd, bool dual_stack, std::uint64_t seed);
 
   // Answers the prefix that the process has from now on: the one it had, if that is free.
-  [[nodiscard]] std::optional<std::uint16_t> attach(std::uint16_t wanted, Deliver deliver);
+  [[nodiscard]] std::optional<std::uint16_t> attach(std::uint16_t wanted, Process process, Deliver deliver);
   void detach(std::uint16_t prefix);
 
   // Takes all that waits in the socket. Answers how many datagrams there were.
@@ -55,6 +60,8 @@ class ManagementPort {
   void look_at_held();
 
   [[nodiscard]] PortTable& ports() { return ports_; }
+  [[nodiscard]] const PortTable& ports() const { return ports_; }
+  [[nodiscard]] const Process& process(std::uint16_t prefix) const { return processes_.at(prefix).process; }
   [[nodiscard]] const ManagementCounters& counters() const { return counters_; }
 
  private:
@@ -77,7 +84,11 @@ class ManagementPort {
   wire::IdentificationSolver solver_;
   Random random_;
   PortTable ports_;
-  std::map<std::uint16_t, Deliver> processes_;
+  struct Attached {
+    Process process;
+    Deliver deliver;
+  };
+  std::map<std::uint16_t, Attached> processes_;
   std::deque<Held> held_;
   ManagementCounters counters_;
   std::uint32_t psn_ = 0;

@@ -38,14 +38,14 @@ class PortTable {
                                                       std::uint16_t port) const;
   // Somebody has it, or was the last to listen there and gave it back.
   [[nodiscard]] bool was_used(wire::PortSpace space, const IpAddress& address, std::uint16_t port) const;
-  [[nodiscard]] std::size_t size() const { return entries_.size(); }
-
- private:
   struct Entry {
     std::uint16_t owner = 0;
     PortClaim claim;
     bool listening = false;
   };
+  [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
+
+ private:
   [[nodiscard]] bool free(const PortClaim& claim) const;
   void remember(const Entry& entry);
   [[nodiscard]] Entry* find(std::uint16_t owner, const PortClaim& claim);

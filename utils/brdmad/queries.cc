@@ -1,8 +1,10 @@
 #include "queries.h"
 
+#include <arpa/inet.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -47,6 +49,35 @@ Json leases(const QueryContext& context) {
   return {{"leases", std::move(list)}};
 }
 
+std::string address_text(const IpAddress& address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  const std::size_t v4_at = address.is_v4() ? 12 : 0;
+  ::inet_ntop(address.is_v4() ? AF_INET : AF_INET6, address.bytes.data() + v4_at, text.data(), text.size());
+  return text.data();
+}
+
+// RDMA-CM's identifiers that have a port. Names as rdma(8) has them.
+Json cm_ids(const QueryContext& context) {
+  Json list = Json::array();
+  for (const PortTable::Entry& entry : context.management.ports().entries()) {
+    const ManagementPort::Process& process = context.management.process(entry.owner);
+    list.push_back({{"ps", entry.claim.space == wire::PortSpace::kUdp ? "UDP" : "TCP"},
+                    {"state", entry.listening ? "LISTEN" : "BOUND"},
+                    {"pid", process.pid},
+                    {"comm", process.program},
+                    {"src-addr", address_text(entry.claim.address)},
+                    {"src-port", entry.claim.port}});
+  }
+  return {{"cm_ids", std::move(list)}};
+}
+
+Json management(const ManagementCounters& counters) {
+  return {{"mads_received", counters.received}, {"mads_sent", counters.sent},
+          {"mads_refused", counters.refused},   {"mads_bad", counters.bad},
+          {"mads_for_nobody", counters.nobody}, {"mads_unread", counters.unread},
+          {"mads_forged", counters.forged},     {"mads_not_sent", counters.not_sent}};
+}
+
 // Totals of a device: ended leases and living ones.
 Json statistics(const QueryContext& context) {
   const SharedState& state = context.book.state();
@@ -71,7 +102,8 @@ Json statistics(const QueryContext& context) {
   }
   return {{"devices", std::move(devices)},
           {"processes", std::move(processes)},
-          {"management_datagrams", state.management_datagrams}};
+          {"management_datagrams", state.management_datagrams},
+          {"management", management(context.management.counters())}};
 }
 
 Json shutdown(const QueryContext& context, const Json& request, bool& granted) {
@@ -99,8 +131,9 @@ Json answer(const QueryContext& context, const Json& request, bool& shut_down) {
   if (query == "config") return config(context);
   if (query == "leases") return leases(context);
   if (query == "statistics") return statistics(context);
+  if (query == "cm_ids") return cm_ids(context);
   return error_json({EINVAL,
-                     "no such query; there are: version config leases statistics recovery recovery_set resource "
+                     "no such query; there are: version config leases statistics cm_ids recovery recovery_set resource "
                      "queue_pair_statistics events alarms alarm_set shutdown"});
 }
 

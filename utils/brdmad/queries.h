@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "lease_book.h"
+#include "management_port.h"
 #include "options.h"
 
 namespace brdma::daemon {
@@ -16,6 +17,7 @@ using Json = nlohmann::ordered_json;
 struct QueryContext {
   const Options& options;
   const LeaseBook& book;
+  const ManagementPort& management;
   bool dual_stack = false;
   std::uint32_t asker_uid = 0;
 };

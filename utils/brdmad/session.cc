@@ -83,7 +83,7 @@ void Session::handle_cm() {
   if (!may_use(host_.options(), uid_)) return end();
   Socket socket{socket_.get_executor()};
   std::swap(socket, socket_);
-  host_.begin_cm(std::move(socket), uid_, std::move(input_));
+  host_.begin_cm(std::move(socket), uid_, pid_, std::move(input_));
   end();
 }
 
@@ -139,7 +139,8 @@ void Session::answer_next_line() {
     if (!self->ended_) self->write_answer(std::move(answer), false);
   });
   if (begun) return;
-  QueryAnswer answer = answer_query({host_.options(), host_.book(), host_.dual_stack(), uid_}, line);
+  QueryAnswer answer =
+      answer_query({host_.options(), host_.book(), host_.management_port(), host_.dual_stack(), uid_}, line);
   write_answer(std::move(answer.line), answer.shutdown);
 }
 

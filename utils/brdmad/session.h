@@ -11,6 +11,7 @@
 
 #include "lease_book.h"
 #include "lease_link.h"
+#include "management_port.h"
 #include "options.h"
 #include "watch.h"
 
@@ -30,7 +31,9 @@ struct SessionHost {
   virtual asio::io_context& context() = 0;
   virtual Watch& watch() = 0;
   // A connection that turned out to be of a process with RDMA-CM; `input` was read of it.
-  virtual void begin_cm(asio::local::stream_protocol::socket socket, std::uint32_t uid, std::string input) = 0;
+  virtual void begin_cm(asio::local::stream_protocol::socket socket, std::uint32_t uid, std::uint32_t pid,
+                        std::string input) = 0;
+  virtual const ManagementPort& management_port() = 0;
   virtual std::shared_ptr<LeaseLink> link(std::uint32_t slot) = 0;  // null: nobody has that slot
 };
 

@@ -53,7 +53,8 @@ class Worker final : public SessionHost {
   void shut_down() override;
   asio::io_context& context() override { return context_; }
   Watch& watch() override { return watch_; }
-  void begin_cm(stream_protocol::socket socket, std::uint32_t uid, std::string input) override;
+  void begin_cm(stream_protocol::socket socket, std::uint32_t uid, std::uint32_t pid, std::string input) override;
+  const ManagementPort& management_port() override { return port_; }
   std::shared_ptr<LeaseLink> link(std::uint32_t slot) override;
 
   std::shared_ptr<Session> add_session(stream_protocol::socket socket);
@@ -123,11 +124,12 @@ void Worker::look_at_held_later() {
   });
 }
 
-void Worker::begin_cm(stream_protocol::socket socket, std::uint32_t uid, std::string input) {
-  auto session = std::make_shared<CmSession>(std::move(socket), uid, std::move(input), port_, [this](CmSession* ended) {
-    cm_sessions_.erase(ended);
-    watch_idleness();
-  });
+void Worker::begin_cm(stream_protocol::socket socket, std::uint32_t uid, std::uint32_t pid, std::string input) {
+  auto session =
+      std::make_shared<CmSession>(std::move(socket), uid, pid, std::move(input), port_, [this](CmSession* ended) {
+        cm_sessions_.erase(ended);
+        watch_idleness();
+      });
   cm_sessions_[session.get()] = session;
   session->start();
 }

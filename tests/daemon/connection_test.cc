@@ -1,0 +1,185 @@
+// RDMA-CM through brdmad: ports, MADs between two processes' links over real sockets, refusals in the absence of a
+// listener, forged ids, and a worker that dies.
+#include <arpa/inet.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include "daemon_fixture.h"
+#include "io/cm_link.h"
+#include "wire/cm_address.h"
+#include "wire/cm_messages.h"
+
+namespace brdma::test {
+namespace {
+
+constexpr IpAddress kLoopback = IpAddress::v4(127, 0, 0, 1), kAny = IpAddress::v4(0, 0, 0, 0);
+constexpr auto kTcp = static_cast<std::uint8_t>(wire::PortSpace::kTcp);
+
+class Connections : public DaemonTest {
+ protected:
+  void SetUp() override {
+    DaemonTest::SetUp();
+    ASSERT_EQ(a_.open().error, 0);
+    ASSERT_EQ(b_.open().error, 0);
+    ASSERT_NE(a_.prefix(), b_.prefix());
+  }
+  static io::CmFrame about_port(io::CmFrameKind kind, std::uint16_t port, const IpAddress& address = kAny) {
+    return {.kind = kind, .port = port, .space = kTcp, .local = address};
+  }
+  static int take(io::CmLink& link, std::uint16_t port, const IpAddress& address = kAny, std::uint8_t flags = 0) {
+    auto frame = about_port(io::CmFrameKind::kTakePort, port, address);
+    frame.flags = flags;
+    return link.ask(frame).error;
+  }
+  static int listen(io::CmLink& link, std::uint16_t port, const IpAddress& address = kAny) {
+    return link.ask(about_port(io::CmFrameKind::kListenPort, port, address)).error;
+  }
+  static void release(io::CmLink& link, std::uint16_t port, const IpAddress& address = kAny) {
+    (void)link.ask(about_port(io::CmFrameKind::kReleasePort, port, address));
+  }
+  static void send(io::CmLink& link, const wire::CmMessage& message, const IpAddress& local = kLoopback) {
+    io::CmFrame frame{.kind = io::CmFrameKind::kMad, .local = local, .remote = kLoopback};
+    wire::emit_cm({.transaction = 7, .message = message}, frame.mad);
+    link.send(frame);
+  }
+  // The next message that comes to the link; one without content if none does.
+  static wire::CmMessage receive(io::CmLink& link) {
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    while (std::chrono::steady_clock::now() < deadline) {
+      const auto frames = link.receive();
+      if (!frames.empty()) return wire::parse_cm(frames.front().mad)->message;
+      (void)wait_for_event(link.fd(), POLLIN, 100ms);
+    }
+    ADD_FAILURE() << "nothing came";
+    return wire::CmApr{};
+  }
+  static wire::CmReq request(const io::CmLink& link, std::uint16_t port) {
+    wire::CmReq req;
+    req.local_comm_id = std::uint32_t{link.prefix()} << 16 | 1;
+    req.service_id = wire::service_id(wire::PortSpace::kTcp, port);
+    req.path_mtu_code = 3;
+    return req;
+  }
+
+  io::CmLink a_, b_;
+};
+
+TEST_F(Connections, PortsBelongToOneProcess) {
+  EXPECT_EQ(take(a_, 7174), 0);
+  EXPECT_EQ(take(b_, 7174), EADDRINUSE);
+  EXPECT_EQ(take(b_, 7174, kLoopback), EADDRINUSE) << "0.0.0.0 stands for this one too";
+  EXPECT_EQ(listen(b_, 7174), EINVAL) << "not its own";
+  EXPECT_EQ(listen(a_, 7174), 0);
+  const json ids = ask("cm_ids")["cm_ids"];
+  ASSERT_EQ(ids.size(), 1u);
+  EXPECT_EQ(ids[0]["state"], "LISTEN");
+  EXPECT_EQ(ids[0]["src-port"], 7174);
+  EXPECT_EQ(ids[0]["comm"], "daemon_test");
+  release(a_, 7174);
+  EXPECT_EQ(take(b_, 7174, kLoopback), 0);
+  EXPECT_EQ(take(a_, 7174, IpAddress::v4(127, 0, 0, 2)), 0) << "another address";
+}
+
+TEST_F(Connections, FreePortsAndSharedOnes) {
+  const auto first = a_.ask(about_port(io::CmFrameKind::kTakePort, 0));
+  const auto second = b_.ask(about_port(io::CmFrameKind::kTakePort, 0));
+  EXPECT_GE(first.port, 32'768);
+  EXPECT_NE(first.port, second.port);
+  EXPECT_EQ(take(a_, 9000, kAny, io::kCmReusePort), 0);
+  EXPECT_EQ(take(b_, 9000), EADDRINUSE) << "both must be willing";
+  EXPECT_EQ(take(b_, 9000, kAny, io::kCmReusePort), 0);
+  EXPECT_EQ(listen(a_, 9000), 0);
+  EXPECT_EQ(listen(b_, 9000), EADDRINUSE);
+  const IpAddress any6;
+  EXPECT_EQ(take(a_, 9001), 0);
+  EXPECT_EQ(take(b_, 9001, any6), EADDRINUSE) << ":: takes IPv4 along";
+  EXPECT_EQ(take(b_, 9001, any6, io::kCmIpv6Only), 0);
+}
+
+TEST_F(Connections, PortsEndWithTheirProcess) {
+  {
+    io::CmLink short_lived;
+    ASSERT_EQ(short_lived.open().error, 0);
+    ASSERT_EQ(take(short_lived, 7174), 0);
+  }
+  ASSERT_TRUE(ask_until("cm_ids", [](const json& answer) { return answer["cm_ids"].empty(); }));
+  EXPECT_EQ(take(b_, 7174), 0);
+}
+
+TEST_F(Connections, MessagesFindTheListenerAndTheAsker) {
+  ASSERT_EQ(take(b_, 7174), 0);
+  ASSERT_EQ(listen(b_, 7174), 0);
+  send(a_, request(a_, 7174));
+  const auto req = receive(b_);
+  ASSERT_TRUE(std::holds_alternative<wire::CmReq>(req));
+  const std::uint32_t asker = std::get<wire::CmReq>(req).local_comm_id;
+  wire::CmRep answer;
+  answer.local_comm_id = std::uint32_t{b_.prefix()} << 16 | 9;
+  answer.remote_comm_id = asker;
+  send(b_, answer);
+  const auto rep = receive(a_);
+  ASSERT_TRUE(std::holds_alternative<wire::CmRep>(rep));
+  EXPECT_EQ(std::get<wire::CmRep>(rep).remote_comm_id, asker);
+}
+
+TEST_F(Connections, WhatNobodyWantsIsRefused) {
+  send(a_, request(a_, 7175));
+  const auto rej = receive(a_);
+  ASSERT_TRUE(std::holds_alternative<wire::CmRej>(rej));
+  EXPECT_EQ(std::get<wire::CmRej>(rej).reason, wire::reject::kInvalidServiceId);
+  const std::uint16_t gone = static_cast<std::uint16_t>(~(a_.prefix() ^ b_.prefix()) | 1);
+  const std::uint32_t theirs = std::uint32_t{gone} << 16, mine = std::uint32_t{a_.prefix()} << 16 | 4;
+  send(a_, wire::CmDreq{.local_comm_id = mine, .remote_comm_id = theirs});
+  EXPECT_TRUE(std::holds_alternative<wire::CmDrep>(receive(a_))) << "a process that has ended need not be waited for";
+}
+
+TEST_F(Connections, ARequestWaitsALittleForWhoIsAboutToListen) {
+  ASSERT_EQ(take(b_, 7174), 0);
+  send(a_, request(a_, 7174));
+  ASSERT_TRUE(ask_until("statistics", [](const json& answer) { return answer["management_datagrams"] == 1; }));
+  ASSERT_EQ(listen(b_, 7174), 0);
+  const auto message = receive(b_);
+  EXPECT_TRUE(std::holds_alternative<wire::CmReq>(message));
+  release(b_, 7174);
+  send(a_, request(a_, 7174));
+  EXPECT_TRUE(std::holds_alternative<wire::CmRej>(receive(a_))) << "nobody came";
+}
+
+TEST_F(Connections, IdsOfOthersAreNotOnesOwn) {
+  ASSERT_EQ(take(b_, 7174), 0);
+  ASSERT_EQ(listen(b_, 7174), 0);
+  send(a_, request(b_, 7174));
+  io::CmFrame nonsense{.kind = io::CmFrameKind::kMad, .local = kLoopback, .remote = kLoopback};
+  a_.send(nonsense);
+  send(a_, request(a_, 7174), IpAddress::v4(192, 0, 2, 1));  // not an address of this host
+  ASSERT_TRUE(ask_until("statistics", [](const json& answer) {
+    return answer["management"]["mads_forged"] == 2 && answer["management"]["mads_not_sent"] == 1;
+  }));
+  EXPECT_EQ(ask("statistics")["management_datagrams"], 0);
+}
+
+// A packet for QP 1 that was changed on its way, and one that is none.
+TEST_F(Connections, DamagedPacketsAreCounted) {
+  send_to_qpn(1, false, 1, wire::kGsiPacketSize);
+  send_to_qpn(1, true, 1, 64);
+  ASSERT_TRUE(ask_until("statistics", [](const json& answer) { return answer["management"]["mads_bad"] == 2; }));
+}
+
+TEST_F(Connections, AWorkersDeathIsToldAndMended) {
+  ASSERT_EQ(take(b_, 7174), 0);
+  const std::uint16_t prefix = b_.prefix();
+  const pid_t worker = worker_pid();
+  ASSERT_EQ(::kill(worker, SIGKILL), 0);
+  ASSERT_TRUE(ask_until("version", [worker](const json& answer) { return answer["worker_pid"] != worker; }));
+  EXPECT_EQ(take(b_, 7176), 0) << "connects anew by itself";
+  EXPECT_TRUE(b_.lost_ports());
+  EXPECT_FALSE(b_.lost_ports());
+  EXPECT_EQ(b_.prefix(), prefix);
+  EXPECT_EQ(take(b_, 7174), 0) << "said again by whoever had it";
+}
+
+}  // namespace
+}  // namespace brdma::test

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Unmodified programs that connect by RDMA-CM (librdmacm): each case a server on h1 and a client on h2 of a lab. Passed: both
+exit with 0, on an impaired network only if it lost something, and nothing of RDMA-CM is left in use. The client starts when
+the server listens. Last line: `N passed, M failed`.
+"""
+
+import argparse
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+from management import PATIENCE, Lab
+from programs import NETWORKS, for_nobody
+
+SERVER = "10.77.0.1"
+SERVER6 = "fd77::1"
+# Name, server, client, whether the server ends by itself.
+CASES = [
+    ("rping", ["rping", "-s", "-C", "20", "-V"], ["rping", "-c", "-a", SERVER, "-C", "20", "-V"], True),
+    ("rping over IPv6", ["rping", "-s", "-a", "::", "-C", "5"], ["rping", "-c", "-a", SERVER6, "-C", "5", "-V"], True),
+    ("rping, large", ["rping", "-s", "-C", "50", "-S", "65000"], ["rping", "-c", "-a", SERVER, "-C", "50", "-S", "65000", "-V"], True),
+    ("ucmatose", ["ucmatose", "-c", "10", "-C", "10"], ["ucmatose", "-s", SERVER, "-c", "10", "-C", "10"], True),
+    ("ucmatose, moved to another channel", ["ucmatose", "-m", "-c", "5"], ["ucmatose", "-m", "-s", SERVER, "-c", "5"], True),
+    ("rdma_client", ["rdma_server"], ["rdma_client", "-s", SERVER], True),
+    ("cmtime", ["cmtime", "-c", "100"], ["cmtime", "-s", SERVER, "-c", "100"], False),
+    ("rstream", ["rstream", "-S", "4096", "-C", "100", "-I", "10"], ["rstream", "-s", SERVER, "-S", "4096", "-C", "100", "-I", "10"], True),
+    ("rstream, verified", ["rstream", "-S", "65536", "-C", "10", "-I", "5", "-T", "v"], ["rstream", "-s", SERVER, "-S", "65536", "-C", "10", "-I", "5", "-T", "v"], True),
+    ("riostream", ["riostream", "-S", "64", "-C", "10", "-I", "10"], ["riostream", "-s", SERVER, "-S", "64", "-C", "10", "-I", "10"], True),
+    ("ib_send_bw -R", ["ib_send_bw", "-R", "-n", "500"], ["ib_send_bw", "-R", "-n", "500", SERVER], True),
+    ("ib_write_lat -R", ["ib_write_lat", "-R", "-n", "500"], ["ib_write_lat", "-R", "-n", "500", SERVER], True),
+    ("ib_read_bw -R", ["ib_read_bw", "-R", "-n", "500"], ["ib_read_bw", "-R", "-n", "500", SERVER], True),
+]
+
+
+def run_pair(lab, server, client, ends):
+    """Both ends; a problem or None."""
+    serving = lab.start("h1", *server)
+    lab.wait_for("a listener", "h1", "resource", "show", "cm_id", until=lambda rows: any(row["state"] == "LISTEN" for row in rows) or serving.poll() is not None)
+    done = subprocess.run(lab.on("h2", *client), capture_output=True, text=True, timeout=PATIENCE)
+    if done.returncode != 0:
+        return f"client: exit code {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+    if not ends:
+        serving.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        serving.wait(timeout=PATIENCE)
+    if serving.poll() is None:
+        return "the server does not end"
+    if ends and serving.returncode != 0:
+        return f"server: exit code {serving.returncode}\n{serving.stdout.read()[-2000:]}"
+    for host in ("h1", "h2"):
+        lab.wait_for("ports given back", host, "resource", "show", "cm_id", until=lambda rows: not rows)
+    return None
+
+
+def killed_client(lab):
+    """A client that is killed leaves nothing behind, and the server serves the next one."""
+    serving = lab.start("h1", "rping", "-s", "-P")
+    lab.wait_for("a listener", "h1", "resource", "show", "cm_id", until=lambda rows: any(row["state"] == "LISTEN" for row in rows))
+    client = lab.start("h2", "rping", "-c", "-a", SERVER, "-C", "1000000", "-v")
+    assert client.stdout.readline() != "", "no ping"
+    client.kill()
+    client.wait(timeout=PATIENCE)
+    done = subprocess.run(lab.on("h2", "rping", "-c", "-a", SERVER, "-C", "5", "-V"), capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert serving.poll() is None, "the server ended"
+    lab.wait_for("ports given back", "h2", "resource", "show", "cm_id", until=lambda rows: not rows)
+
+
+def run(build, prefix, network):
+    passed = failed = 0
+    lab = Lab(build, prefix, NETWORKS[network], "e2ecm")
+    lost = 0
+    try:
+        for name, case in [(name, lambda s=s, c=c, e=e: run_pair(lab, s, c, e)) for name, s, c, e in CASES] + [("a killed client", lambda: killed_client(lab))]:
+            began = time.monotonic()
+            try:
+                problem = case()
+            except Exception:  # noqa: BLE001: told, and the others run on
+                problem = traceback.format_exc()
+            took = time.monotonic() - began
+            passed, failed = (passed + 1, failed) if problem is None else (passed, failed + 1)
+            print(f"{'ok  ' if problem is None else 'FAIL'} {took:6.1f}s  {network}: {name}{'' if problem is None else ': ' + problem}", flush=True)
+            for program in lab.programs:
+                if program.poll() is None:
+                    program.terminate()
+                    program.wait(timeout=PATIENCE)
+            lab.programs.clear()
+        lost = lab.lost_packets() if network != "clean" else 1
+    finally:
+        lab.down()
+    if lost == 0:
+        failed += 1
+        print(f"FAIL {network}: the network counts no packet as lost")
+    print(f"{passed} passed, {failed} failed")
+    return 0 if failed == 0 and passed > 0 else 1
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--network", choices=NETWORKS, default="clean")
+    parser.add_argument("--as-nobody", action="store_true", help="when root: run as user nobody, in a user namespace")
+    options = parser.parse_args()
+    build, prefix = options.build, []
+    if options.as_nobody and os.geteuid() == 0:
+        home = tempfile.TemporaryDirectory(prefix="brdma-nobody-")
+        build = for_nobody(options.build, home.name)
+        prefix = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", "env", "-u", "XDG_RUNTIME_DIR", f"HOME={home.name}/home"]
+    return run(build, prefix, options.network)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,233 @@
+// The real librdmacm on our node: identifiers on loopback in one process, and commands that no librdmacm would write.
+#include <errno.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <rdma/rdma_cma.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace {
+
+constexpr char kNode[] = "/dev/infiniband/rdma_cm";
+constexpr int kPatienceMs = 20'000;
+
+sockaddr_in loopback(std::uint16_t port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return address;
+}
+
+struct Channel {
+  Channel() : channel(rdma_create_event_channel()) {}
+  ~Channel() { rdma_destroy_event_channel(channel); }
+  rdma_event_channel* channel;
+};
+
+// The next event, acknowledged; its type, or -1 if none comes.
+int next_event(const Channel& channel, rdma_cm_id** id = nullptr, int* status = nullptr) {
+  pollfd readable{channel.channel->fd, POLLIN, 0};
+  if (::poll(&readable, 1, kPatienceMs) != 1) return -1;
+  rdma_cm_event* event = nullptr;
+  if (rdma_get_cm_event(channel.channel, &event) != 0) return -1;
+  const int type = event->event;
+  if (id != nullptr) *id = event->id;
+  if (status != nullptr) *status = event->status;
+  rdma_ack_cm_event(event);
+  return type;
+}
+
+struct Id {
+  explicit Id(const Channel& channel) { EXPECT_EQ(rdma_create_id(channel.channel, &id, this, RDMA_PS_TCP), 0); }
+  ~Id() { EXPECT_EQ(rdma_destroy_id(id), 0); }
+  rdma_cm_id* id = nullptr;
+};
+
+void resolve(const Channel& channel, rdma_cm_id* id, std::uint16_t port) {
+  sockaddr_in to = loopback(port);
+  ASSERT_EQ(rdma_resolve_addr(id, nullptr, reinterpret_cast<sockaddr*>(&to), 1000), 0);
+  ASSERT_EQ(next_event(channel), RDMA_CM_EVENT_ADDR_RESOLVED);
+  ASSERT_EQ(rdma_resolve_route(id, 1000), 0);
+  ASSERT_EQ(next_event(channel), RDMA_CM_EVENT_ROUTE_RESOLVED);
+}
+
+void make_qp(rdma_cm_id* id) {
+  ibv_qp_init_attr attributes{};
+  attributes.qp_type = IBV_QPT_RC;
+  attributes.cap = {4, 4, 1, 1, 0};
+  ASSERT_EQ(rdma_create_qp(id, nullptr, &attributes), 0) << std::strerror(errno);
+}
+
+TEST(RdmaCm, ConnectsAndEndsOnLoopback) {
+  Channel server, client;
+  ASSERT_NE(server.channel, nullptr);
+  Id listener(server), active(client);
+  sockaddr_in any = loopback(0);
+  ASSERT_EQ(rdma_bind_addr(listener.id, reinterpret_cast<sockaddr*>(&any)), 0) << std::strerror(errno);
+  ASSERT_EQ(rdma_listen(listener.id, 1), 0);
+  const std::uint16_t port = ntohs(rdma_get_src_port(listener.id));
+  ASSERT_NE(port, 0);
+  resolve(client, active.id, port);
+  make_qp(active.id);
+  rdma_conn_param parameters{};
+  const char hello[] = "hello";
+  parameters.private_data = hello;
+  parameters.private_data_len = sizeof hello;
+  parameters.retry_count = parameters.rnr_retry_count = 7;
+  ASSERT_EQ(rdma_connect(active.id, &parameters), 0) << std::strerror(errno);
+
+  rdma_cm_event* event = nullptr;
+  ASSERT_EQ(rdma_get_cm_event(server.channel, &event), 0);
+  ASSERT_EQ(event->event, RDMA_CM_EVENT_CONNECT_REQUEST);
+  EXPECT_EQ(event->listen_id, listener.id);
+  EXPECT_STREQ(static_cast<const char*>(event->param.conn.private_data), hello);
+  rdma_cm_id* const child = event->id;
+  rdma_ack_cm_event(event);
+  make_qp(child);
+  rdma_conn_param answer{};
+  ASSERT_EQ(rdma_accept(child, &answer), 0) << std::strerror(errno);
+  EXPECT_EQ(next_event(client), RDMA_CM_EVENT_ESTABLISHED);
+  EXPECT_EQ(next_event(server), RDMA_CM_EVENT_ESTABLISHED);
+  EXPECT_EQ(rdma_get_dst_port(child), rdma_get_src_port(active.id));
+
+  EXPECT_EQ(rdma_disconnect(active.id), 0);
+  EXPECT_EQ(next_event(client), RDMA_CM_EVENT_DISCONNECTED);
+  EXPECT_EQ(next_event(server), RDMA_CM_EVENT_DISCONNECTED);
+  EXPECT_EQ(rdma_disconnect(child), 0);
+  rdma_destroy_qp(child);
+  EXPECT_EQ(rdma_destroy_id(child), 0);
+  rdma_destroy_qp(active.id);
+}
+
+TEST(RdmaCm, NobodyListens) {
+  Channel channel;
+  Id active(channel);
+  resolve(channel, active.id, 7);
+  make_qp(active.id);
+  rdma_conn_param parameters{};
+  ASSERT_EQ(rdma_connect(active.id, &parameters), 0);
+  int status = 0;
+  EXPECT_EQ(next_event(channel, nullptr, &status), RDMA_CM_EVENT_REJECTED);
+  EXPECT_EQ(status, 8);
+  rdma_destroy_qp(active.id);
+}
+
+TEST(RdmaCm, MistakesHaveTheirErrno) {
+  Channel channel;
+  Id first(channel), second(channel);
+  sockaddr_in address = loopback(7174);
+  ASSERT_EQ(rdma_bind_addr(first.id, reinterpret_cast<sockaddr*>(&address)), 0);
+  EXPECT_EQ(rdma_bind_addr(second.id, reinterpret_cast<sockaddr*>(&address)), -1);
+  EXPECT_EQ(errno, EADDRINUSE);
+  address.sin_addr.s_addr = htonl(0xC0000201);  // not of this host
+  EXPECT_EQ(rdma_bind_addr(second.id, reinterpret_cast<sockaddr*>(&address)), -1);
+  EXPECT_EQ(errno, ENODEV);
+  rdma_cm_id* datagrams = nullptr;
+  EXPECT_EQ(rdma_create_id(channel.channel, &datagrams, nullptr, RDMA_PS_UDP), -1);
+  EXPECT_EQ(errno, EPROTONOSUPPORT);
+}
+
+TEST(RdmaCm, AnEmptyChannelDoesNotBlockWhoSaysSo) {
+  Channel channel;
+  ASSERT_EQ(::fcntl(channel.channel->fd, F_SETFL, O_NONBLOCK), 0);
+  rdma_cm_event* event = nullptr;
+  EXPECT_EQ(rdma_get_cm_event(channel.channel, &event), -1);
+  EXPECT_EQ(errno, EAGAIN);
+}
+
+// --- what no librdmacm writes ---
+
+class Node : public testing::Test {
+ protected:
+  Node() : fd_(::open(kNode, O_RDWR | O_CLOEXEC)) {}
+  ~Node() override { ::close(fd_); }
+
+  // errno of a command with this payload; 0: taken.
+  int write_command(std::uint32_t command, std::vector<std::byte> payload, std::uint16_t out = 0) const {
+    std::vector<std::byte> bytes(8);
+    const auto in = static_cast<std::uint16_t>(payload.size());
+    std::memcpy(bytes.data(), &command, 4);
+    std::memcpy(bytes.data() + 4, &in, 2);
+    std::memcpy(bytes.data() + 6, &out, 2);
+    bytes.insert(bytes.end(), payload.begin(), payload.end());
+    const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
+    return written == static_cast<ssize_t>(bytes.size()) ? 0 : errno;
+  }
+  int fd_;
+};
+
+TEST_F(Node, LooksLikeACharacterDevice) {
+  ASSERT_GE(fd_, 0) << std::strerror(errno);
+  struct stat status {};
+  ASSERT_EQ(::fstat(fd_, &status), 0);
+  EXPECT_TRUE(S_ISCHR(status.st_mode));
+  struct stat64 status64 {};
+  ASSERT_EQ(::fstat64(fd_, &status64), 0);
+  EXPECT_TRUE(S_ISCHR(status64.st_mode));
+  const int copy = ::dup(fd_);
+  ASSERT_EQ(::fstat(copy, &status), 0);
+  EXPECT_TRUE(S_ISCHR(status.st_mode));
+  ::close(copy);
+  EXPECT_NE(write_command(3, std::vector<std::byte>(8)), EBADF) << "the channel outlives a copy of its descriptor";
+}
+
+TEST_F(Node, ShortAndUnknownCommandsAreRefused) {
+  for (std::uint32_t command = 0; command < 30; ++command) {
+    for (const std::size_t size : {0u, 1u, 3u}) {
+      const int error = write_command(command, std::vector<std::byte>(size));
+      EXPECT_TRUE(error == EINVAL || error == ENOSYS || error == ENOENT) << command << " " << error;
+    }
+  }
+  const std::uint64_t one = 1;  // which an eventfd would add to its count of events
+  EXPECT_EQ(::write(fd_, &one, sizeof one), -1);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(::write(fd_, "x", 1), -1);
+  EXPECT_EQ(errno, EINVAL);
+}
+
+// Identifiers that are not there, in every command: 300 bytes of one value, so each field has it.
+TEST_F(Node, IdentifiersThatNobodyHas) {
+  for (std::uint32_t command = 1; command < 25; ++command) {
+    if (command == 12) continue;  // waits for an event
+    const int error = write_command(command, std::vector<std::byte>(296, std::byte{0x7F}));
+    EXPECT_TRUE(error == ENOENT || error == ENOSYS || error == EAFNOSUPPORT || error == EINVAL)
+        << command << ": " << error;
+  }
+}
+
+TEST_F(Node, NoMoreIsAnsweredThanThereIsRoomFor) {
+  std::array<std::uint32_t, 2> answer{0xAAAAAAAA, 0xAAAAAAAA};
+  std::vector<std::byte> create(24);
+  const std::uint64_t address = reinterpret_cast<std::uintptr_t>(answer.data());
+  const std::uint16_t space = 0x0106;
+  std::memcpy(create.data() + 8, &address, 8);
+  std::memcpy(create.data() + 16, &space, 2);
+  ASSERT_EQ(write_command(0, create, 2), 0);
+  EXPECT_EQ(answer[0] >> 16, 0xAAAAu);
+  EXPECT_EQ(answer[1], 0xAAAAAAAAu);
+}
+
+TEST_F(Node, AClosedChannelTakesItsIdentifiersWithIt) {
+  Channel other;
+  Id id(other);
+  sockaddr_in address = loopback(7174);
+  {
+    Channel channel;
+    rdma_cm_id* left = nullptr;
+    ASSERT_EQ(rdma_create_id(channel.channel, &left, nullptr, RDMA_PS_TCP), 0);
+    ASSERT_EQ(rdma_bind_addr(left, reinterpret_cast<sockaddr*>(&address)), 0);
+    EXPECT_EQ(rdma_bind_addr(id.id, reinterpret_cast<sockaddr*>(&address)), -1);
+  }
+  EXPECT_EQ(rdma_bind_addr(id.id, reinterpret_cast<sockaddr*>(&address)), 0) << std::strerror(errno);
+}
+
+}  // namespace

@@ -58,6 +58,8 @@ bool Requester::Impl::acknowledge(Sequence sequence, const Message& message, Ins
     --flight.packets;
     flight.bytes -= payload;
     if (before != EntryState::kRetransmitPending) flight.pipe -= payload;
+    if (sequence < arrived_end && window.entry(psn).transmissions == 1) [[unlikely]]
+      overtaking.came_late(window.sent_at(psn, now), id.recovery->age_max);
     if (message.segment_packets != 0) operations.arrived(operation_of(message, sequence));
     if (paths) paths->acknowledged(window.entry(psn), before == EntryState::kRetransmitPending, now);
   }
@@ -237,6 +239,7 @@ void Requester::Impl::acknowledge_bits(const wire::BitmapAck& ack, Sequence from
   std::optional<EchoedPacket> echo;
   if (ack.echo_valid) echo = {wire::instant_of(ack.ts_echo, now), ack.path};
   if (selective) return;
+  if (echo) overtaking.heard(std::min(echo->sent, now));
   heed_judgement(from, std::min(from + ack.judged, end), now);
   resend_old_holes(from, end, echo, now);
 }
@@ -275,19 +278,23 @@ void Requester::Impl::acknowledge_ranges(const wire::BitmapAck& ack, Sequence fr
   if (progress) note_progress(now);
 }
 
-// A retransmission that is missing although something sent much later has arrived was lost as well: nobody needs to
+// Is a retransmission that is missing lost as well, since something that left after it has arrived? Nobody needs to
 // wait for the receiver to say so again. `echo`: of the packet that caused the acknowledgement.
+bool Requester::Impl::lost_again(const bitmap::SendEntry& entry, Instant sent, const std::optional<EchoedPacket>& echo,
+                                 Instant now) const {
+  if (entry.transmissions < 2) return false;
+  if (!paths) return now - sent >= id.recovery->resend_interval_min && overtaking.passed(sent);
+  const Duration apart = echo && entry.path == echo->path ? Duration{} : apart_on_paths();
+  return echo && echo->sent > sent + id.recovery->age_max + apart;
+}
+
 void Requester::Impl::resend_old_holes(Sequence from, Sequence to, std::optional<EchoedPacket> echo, Instant now) {
   const Duration age = stall_limit();  // holes are the FFM's to repair; only after this long without one, ours
-  const Duration same_path = id.recovery->age_max;
-  const Duration other_path = same_path + (paths ? apart_on_paths() : Duration{});
   for (Sequence at = std::max(from, base); at < to; ++at) {
     const bitmap::SendEntry& entry = window.entry(psn_of(at));
     if (entry.state == EntryState::kAcked || entry.state == EntryState::kRetransmitPending) continue;
     const Instant sent = window.sent_at(psn_of(at), now);
-    const bool overtaken =
-        echo && entry.transmissions > 1 && echo->sent > sent + (entry.path == echo->path ? same_path : other_path);
-    if (!overtaken && now - sent < age) continue;
+    if (now - sent < age && !lost_again(entry, sent, echo, now)) continue;
     const Message& message = message_of(at);
     if (!(message.answered() && message.request_received)) {
       request_resend(at, message, Counter::kRetransmittedAck, now);

@@ -121,6 +121,7 @@ void Requester::Impl::begin_from(Psn first) {
   if (patience.stalled) env.count(Counter::kStallsEnded);
   patience = Patience{};
   feedback_order = recovery::FeedbackOrder{};
+  overtaking = recovery::Overtaking{};
   credit_stalled = congestion_limited = completions_lost = false;
   bridged = 0;
 }

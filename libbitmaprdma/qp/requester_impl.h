@@ -17,6 +17,7 @@
 #include "qp/payload_cursor.h"
 #include "qp/requester.h"
 #include "qp/send_queue.h"
+#include "recovery/overtaking.h"
 #include "recovery/retransmit_request.h"
 #include "recovery/rtt_estimator.h"
 #include "recovery/selective_judge.h"
@@ -103,6 +104,7 @@ struct Requester::Impl {
   unsigned rnr_count = 0;
   std::optional<Trial> trial;
   recovery::FeedbackOrder feedback_order;
+  recovery::Overtaking overtaking;  // lost retransmissions
   Resend resend;
   std::unique_ptr<Selective> selective;
   std::uint32_t packets_since_ack_request = 0;
@@ -193,7 +195,15 @@ struct Requester::Impl {
   // A standard peer's window is small enough to need no other.
   [[nodiscard]] bool congestion_admits(std::uint32_t payload) const {
     if (!id.bitmap_agreed && !goes_back()) return true;
-    return flight.pipe == 0 || flight.pipe + payload <= congestion.bytes() + bridged;
+    return flight.pipe == 0 || under_way() + payload <= congestion.bytes() + bridged;
+  }
+  // Under the congestion window. Of what is missing before something that has arrived, little is still in the network
+  // (FACK's reckoning), though it waits as reordering to be judged; where much is lost and much tolerated, counting all
+  // of it would keep the window full of packets that are gone. An eighth may count: a verdict finds room at once then.
+  [[nodiscard]] std::uint64_t under_way() const {
+    if (paths || arrived_end <= cumulative) return flight.pipe;
+    const std::uint64_t behind = (next_sequence() - arrived_end + resend.under_way) * id.mtu();
+    return std::min(flight.pipe, behind + congestion.bytes() / 8);
   }
   [[nodiscard]] bool may_leave(Sequence sequence) const { return !trial || sequence < trial->end; }
   [[nodiscard]] bool ends_trial(Sequence sequence) const { return trial && sequence + 1 == trial->end; }
@@ -220,6 +230,8 @@ struct Requester::Impl {
     std::uint8_t path = 0;
   };
   void resend_old_holes(Sequence from, Sequence to, std::optional<EchoedPacket> echo, Instant now);
+  [[nodiscard]] bool lost_again(const bitmap::SendEntry& entry, Instant sent, const std::optional<EchoedPacket>& echo,
+                                Instant now) const;
   void widen_trial();
   Outcome handle_rnr(std::uint8_t syndrome, Sequence at, Instant now);
   Outcome handle_fatal_nak(std::uint8_t syndrome, Sequence at, Instant now);

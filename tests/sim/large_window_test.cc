@@ -11,12 +11,12 @@ StreamConfig long_path() {
   StreamConfig config;
   config.rate_bps = 10'000'000'000;
   config.delay = 10_ms;
-  config.queue_bytes = 8u << 20;
+  config.queue_bytes = 14u << 20;  // takes the bursts of the start: no loss but those asked for
   config.mtu = PathMtu::k256;
   config.window = 1u << 20;
   config.receive_packets = 1u << 20;
   config.receive_bytes = 1u << 30;
-  config.requests_posted = 512;
+  config.requests_posted = 300;  // 76,800 packets
   config.warm_up = 400_ms;
   config.measured = 60_ms;
   return config;
@@ -27,7 +27,8 @@ TEST(LargeWindow, FillsAPathThatNeedsMoreThan65536Packets) {
   const StreamResult result = run_stream(config);
   EXPECT_GT(result.most_in_flight, 65'536u);
   EXPECT_GT(result.share, 0.5) << "256 of some 400 bytes a packet are data: 0.64 at most";
-  EXPECT_LE(result.retransmitted, result.queue_dropped + result.packets / 1000);
+  EXPECT_EQ(result.queue_dropped, 0u);
+  EXPECT_EQ(result.retransmitted, result.by_probe + result.by_timeout) << "before a round trip is known";
 }
 
 TEST(LargeWindow, LossesAreRepairedOneByOne) {
@@ -36,8 +37,9 @@ TEST(LargeWindow, LossesAreRepairedOneByOne) {
   const StreamResult result = run_stream(config);
   EXPECT_GT(result.most_in_flight, 65'536u);
   EXPECT_GT(result.lost, 50u);
-  EXPECT_GT(result.share, 0.4);
-  EXPECT_LE(result.retransmitted, (result.lost + result.queue_dropped) * 2 + result.packets / 1000);
+  EXPECT_GT(result.share, 0.25) << "each loss keeps all behind it from completing, and new ones from being posted";
+  EXPECT_EQ(result.queue_dropped, 0u);
+  EXPECT_LE(result.retransmitted, result.lost + result.lost / 4);
 }
 
 }  // namespace

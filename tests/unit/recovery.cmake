@@ -1,5 +1,6 @@
 brdma_unit_test(recovery_gap_judge_test LINK brdma_recovery)
 brdma_unit_test(recovery_rtt_estimator_test LINK brdma_recovery)
 brdma_unit_test(recovery_tolerance_test LINK brdma_recovery)
+brdma_unit_test(recovery_overtaking_test LINK brdma_recovery)
 brdma_unit_test(recovery_retransmit_request_test LINK brdma_recovery)
 brdma_unit_test(recovery_selective_judge_test LINK brdma_recovery)

@@ -114,6 +114,52 @@ TEST_F(ByHand, ATimeoutThatWasNeededHalvesTheCongestionWindow) {
   EXPECT_EQ(pair.side[0].qp->requester().snapshot().congestion_bytes, window / 2);
 }
 
+// 1001 is lost twice. What was sent after it the second time, and not what left with it, says so.
+TEST_F(ByHand, ARetransmissionThatSomethingOvertookIsSentAgain) {
+  send(4);
+  sent();
+  pair.run_for(60_us);
+  ffm(0, 1001, 1003, {{1001, 1}});
+  EXPECT_THAT(sent(), ElementsAre(1001));
+  const Instant again = pair.now;
+  pair.run_for(20_us);
+  send(2, 2);
+  sent();
+  const Instant later = pair.now;
+  pair.run_for(60_us);
+  ack({.base = 1001, .arrived = {1002, 1003}, .echo = again});
+  EXPECT_TRUE(sent().empty());
+  ack({.base = 1001, .arrived = {1002, 1003, 1004}, .echo = later});
+  EXPECT_THAT(sent(), ElementsAre(1001));
+  EXPECT_EQ(count(Counter::kRetransmittedAck), 1u);
+  ack({.base = 1001, .arrived = {1002, 1003, 1004, 1005}, .echo = later});
+  EXPECT_TRUE(sent().empty()) << "nothing sent after the third copy";
+}
+
+// 1002 came 40 us of sending late: a retransmission is given a quarter more than that.
+TEST_F(ByHand, ARetransmissionMayBeAsLateAsOthersWere) {
+  send(3);
+  pair.run_for(40_us);
+  send(1, 2);
+  const Instant fourth = pair.now;
+  pair.run_for(60_us);
+  ack({.base = 1001, .arrived = {1003}, .echo = fourth});
+  ffm(0, 1001, 1003, {{1001, 1}});
+  sent();
+  const Instant again = pair.now;
+  ack({.base = 1001, .arrived = {1002, 1003}});
+  pair.run_for(again + 45_us - pair.now);
+  send(1, 3);
+  pair.run_for(again + 55_us - pair.now);
+  send(1, 4);
+  sent();
+  pair.run_for(20_us);
+  ack({.base = 1001, .arrived = {1002, 1003, 1004}, .echo = again + 45_us});
+  EXPECT_TRUE(sent().empty());
+  ack({.base = 1001, .arrived = {1002, 1003, 1004, 1005}, .echo = again + 55_us});
+  EXPECT_THAT(sent(), ElementsAre(1001));
+}
+
 TEST_F(ByHand, NaksBecomeTheStatusOfTheirWorkRequest) {
   const std::pair<std::uint8_t, CompletionStatus> cases[] = {
       {wire::kSyndromeNakInvalidRequest, CompletionStatus::kRemoteInvalidRequest},

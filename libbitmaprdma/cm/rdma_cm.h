@@ -70,6 +70,7 @@ class RdmaCm {
 
   [[nodiscard]] const Counters& counters() const { return agent_.counters(); }
   [[nodiscard]] std::size_t ids() { return ids_.all().size(); }
+  [[nodiscard]] std::size_t connections() const { return agent_.connections(); }
 
  private:
   void take_events(Instant now);

@@ -67,6 +67,7 @@ void RdmaCm::destroy_all(Instant now) {
 Result<std::uint32_t, Status> RdmaCm::migrate(IdNumber number, ChannelNumber to) {
   RdmaId* const id = ids_.find(number);
   if (id == nullptr) return Status{ENOENT};
+  if (id->channel == to) return id->events_reported;
   auto& old = channels_[id->channel];
   std::uint32_t moved = 0;
   for (auto event = old.begin(); event != old.end();) {

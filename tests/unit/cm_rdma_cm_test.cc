@@ -256,6 +256,8 @@ TEST_F(RdmaCms, AnIdentifierTakesItsEventsToAnotherChannel) {
   const IdNumber listening = listener();
   ASSERT_TRUE(a_.connect(resolved(), parameters(1), {}, now_).ok());
   carry();
+  EXPECT_EQ(b_.migrate(listening, kChannel).value(), 0u) << "where it is";
+  EXPECT_EQ(machine_b_.waiting[kChannel], 1);
   EXPECT_EQ(b_.migrate(listening, kOther).value(), 0u);
   EXPECT_EQ(machine_b_.waiting[kChannel], 0);
   EXPECT_EQ(machine_b_.waiting[kOther], 1);

@@ -11,7 +11,9 @@ def read(path):
     with open(path) as file:
         rows = [{key: value if key == "way" else float(value) for key, value in row.items()}
                 for row in csv.DictReader(file, delimiter="\t")]
-    return {(row["way"], row["loss_percent"], row["reorder_depth"], row["skew_us"]): row for row in rows}
+    def of(paths):
+        return {(row["way"], row["loss_percent"], row["reorder_depth"], row["skew_us"]): row for row in rows if row["paths"] == paths}
+    return of(1), of(4)
 
 
 def values(points, place):
@@ -23,8 +25,8 @@ def lines(points, key_of, xs, column, ways=WAYS):
     return [(way, [(x, points[(way, *key_of(x))][column]) for x in xs if (way, *key_of(x)) in points]) for way in ways]
 
 
-def draw(points, directory):
-    losses, depths, skews = values(points, 1), values(points, 2), values(points, 3)
+def draw(points, on_paths, directory):
+    losses, depths, skews = values(points, 1), values(points, 2), values(on_paths, 3)
     lossy = [loss for loss in losses if loss > 0]
     share = Axis("goodput, of what the link carries without faults", [0, 0.25, 0.5, 0.75, 1])
     loss_axis, depth_axis = Axis("loss, %", lossy, log=True), Axis("places that 5 % of the packets come late", depths, steps=True)
@@ -33,40 +35,49 @@ def draw(points, directory):
             for depth in (0, 8, 32)])
     figure(f"{directory}/goodput-over-reordering.svg", "Goodput over reordering", depth_axis, share,
            [(f"{loss:g} % loss", lines(points, lambda x: (loss, x, 0), depths, "of_lossless")) for loss in (0, 1, 5)])
-    if len(skews) > 1:
-        figure(f"{directory}/goodput-over-skew.svg", "Goodput over the skew of four paths", Axis("skew, us", skews, steps=True), share,
-               [(f"{loss:g} % loss", lines(points, lambda x: (loss, 0, x), skews, "of_lossless")) for loss in (0, 1, 5)])
+    skew_axis = Axis("skew, us", skews, steps=True)
+    figure(f"{directory}/goodput-over-skew.svg", "Goodput over the skew of four paths", skew_axis, share,
+           [(f"{loss:g} % loss", lines(on_paths, lambda x: (loss, 0, x), skews, "of_lossless")) for loss in (0, 1, 5)])
     spurious = Axis("packets sent again for nothing, %", [0.01, 0.1, 1, 10, 100], log=True)
     figure(f"{directory}/spurious-retransmissions.svg", "Spurious retransmissions", depth_axis, spurious,
            [(f"{loss:g} % loss", lines(points, lambda x: (loss, x, 0), depths, "spurious_percent")) for loss in (0, 1, 5)])
+    figure(f"{directory}/spurious-over-skew.svg", "Spurious retransmissions over the skew of four paths", skew_axis, spurious,
+           [(f"{loss:g} % loss", lines(on_paths, lambda x: (loss, 0, x), skews, "spurious_percent")) for loss in (0, 1, 5)])
     times = Axis("from loss to placement, us", [10, 100, 1000, 10_000, 100_000], log=True)
     figure(f"{directory}/recovery-time.svg", "Recovery time without reordering", loss_axis, times,
            [(name, lines(points, lambda x: (x, 0, 0), lossy, column))
             for name, column in (("median", "recovery_p50_us"), ("99th percentile", "recovery_p99_us"), ("longest", "recovery_max_us"))])
 
 
-def write_tables(points, path):
-    losses, depths, skews = values(points, 1), values(points, 2), values(points, 3)
+def write_tables(points, on_paths, path):
+    losses, depths, skews = values(points, 1), values(points, 2), values(on_paths, 3)
+    over_skew = [(f"{loss:g} %, {skew:g} us", (loss, 0, skew)) for loss in (0, 1, 5) for skew in skews]
     with open(path, "w") as file:
-        for title, cells in (
-                ("Goodput over loss, of what the link carries without faults; no reordering",
-                 [(f"{loss:g} %", (loss, 0, 0)) for loss in losses]),
-                ("Goodput over reordering (5 % of the packets so many places late), 1 % loss",
-                 [(f"{depth:g} places", (1, depth, 0)) for depth in depths]),
-                ("Goodput over the skew of four paths, 1 % loss", [(f"{skew:g} us", (1, 0, skew)) for skew in skews])):
-            file.write(f"### {title}\n")
-            file.write(table(["", *WAYS], [[name, *(f"{points[(way, *key)]['of_lossless']:.3f}" if (way, *key) in points else ""
-                                                    for way in WAYS)] for name, key in cells]) + "\n")
-        file.write("### Spurious retransmissions, % of the packets; no loss\n")
-        file.write(table(["", *WAYS], [[f"{depth:g} places", *(f"{points[(way, 0, depth, 0)]['spurious_percent']:.3f}" for way in WAYS)]
-                                       for depth in depths]) + "\n")
-        file.write("### Recovery time, us: median, 99th percentile, longest; no reordering\n")
-        columns = ("recovery_p50_us", "recovery_p99_us", "recovery_max_us")
-        file.write(table(["", *WAYS], [[f"{loss:g} %", *(" / ".join(f"{points[(way, loss, 0, 0)][c]:.0f}" for c in columns) for way in WAYS)]
-                                       for loss in losses if loss > 0]))
+        def write(title, points, cells, form):
+            file.write(f"### {title}\n" + table(["", *WAYS], [[name, *(form(points[(way, *key)]) for way in WAYS)] for name, key in cells]) + "\n")
+
+        def share(point):
+            return f"{point['of_lossless']:.3f}"
+
+        def spurious(point):
+            return f"{point['spurious_percent']:.3f}"
+
+        def times(point):
+            return " / ".join(f"{point[f'recovery_{which}_us']:.0f}" for which in ("p50", "p99", "max"))
+        write("Goodput over loss, of what the link carries without faults; no reordering", points,
+              [(f"{loss:g} %", (loss, 0, 0)) for loss in losses], share)
+        for lossy in (1, 20):
+            write(f"Goodput over reordering (5 % of the packets so many places late), {lossy} % loss", points,
+                  [(f"{depth:g} places", (lossy, depth, 0)) for depth in depths], share)
+        write("Goodput over loss and the skew of four paths", on_paths, over_skew, share)
+        write("Spurious retransmissions, % of the packets; no loss", points, [(f"{depth:g} places", (0, depth, 0)) for depth in depths], spurious)
+        write("Spurious retransmissions over loss and the skew of four paths, % of the packets", on_paths, over_skew, spurious)
+        write("Recovery time, us: median, 99th percentile, longest; no reordering", points,
+              [(f"{loss:g} %", (loss, 0, 0)) for loss in losses if loss > 0], times)
+        write("Recovery time, us, over the skew of four paths", on_paths, [cell for cell in over_skew if cell[1][0] > 0], times)
 
 
 if __name__ == "__main__":
-    points = read(sys.argv[1])
-    draw(points, sys.argv[2])
-    write_tables(points, f"{sys.argv[2]}/recovery-tables.md")
+    single, several = read(sys.argv[1])
+    draw(single, several, sys.argv[2])
+    write_tables(single, several, f"{sys.argv[2]}/recovery-tables.md")

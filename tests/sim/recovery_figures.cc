@@ -24,7 +24,7 @@ constexpr Way kWays[] = {{"go-back-N", RecoveryMode::kGoBackN, false},
 constexpr std::uint32_t kReorderPpm = 50'000;
 
 struct Point {
-  std::uint32_t loss_ppm, reorder_depth, skew_us;
+  std::uint32_t loss_ppm, reorder_depth = 0, paths = 1, skew_us = 0;
 };
 
 double at_share(std::vector<Duration>& sorted, double share) {
@@ -41,13 +41,15 @@ void run(const Way& way, const Point& point, double lossless) {
   config.loss_ppm = point.loss_ppm;
   config.reorder_ppm = point.reorder_depth > 0 ? kReorderPpm : 0;
   config.reorder_depth = point.reorder_depth;
+  config.paths = point.paths;
+  config.skew = 1_us * static_cast<std::int64_t>(point.skew_us);
   config.requests_posted = 64;
   config.measured = 100_ms;
   StreamResult result = run_stream(config);
   std::sort(result.recoveries.begin(), result.recoveries.end());
   const auto packets = static_cast<double>(result.packets);
-  std::printf("%s\t%g\t%u\t%u\t%.4f\t%.4f\t%.4f\t%llu\t%llu\t%.1f\t%.1f\t%.1f\n", way.name,
-              static_cast<double>(point.loss_ppm) / 1e4, point.reorder_depth, point.skew_us, result.share,
+  std::printf("%s\t%g\t%u\t%u\t%u\t%.4f\t%.4f\t%.4f\t%llu\t%llu\t%.1f\t%.1f\t%.1f\n", way.name,
+              static_cast<double>(point.loss_ppm) / 1e4, point.reorder_depth, point.paths, point.skew_us, result.share,
               lossless > 0 ? result.share / lossless : 1.0, static_cast<double>(result.spurious) / packets * 100,
               static_cast<unsigned long long>(result.lost + result.queue_dropped),
               static_cast<unsigned long long>(result.retransmitted), at_share(result.recoveries, 0.5),
@@ -73,13 +75,20 @@ int main(int argc, char** argv) {
             : std::vector<std::uint32_t>{0, 100, 1000, 10'000, 50'000, 100'000, 200'000};
   const std::vector<std::uint32_t> depths =
       quick ? std::vector<std::uint32_t>{0, 8, 32} : std::vector<std::uint32_t>{0, 1, 2, 4, 8, 16, 32};
+  const std::vector<std::uint32_t> skews =
+      quick ? std::vector<std::uint32_t>{0, 100} : std::vector<std::uint32_t>{0, 10, 20, 50, 100};
   const double clean = lossless();
   std::printf(
-      "way\tloss_percent\treorder_depth\tskew_us\tshare\tof_lossless\tspurious_percent\tlost\tretransmitted\t"
+      "way\tloss_percent\treorder_depth\tpaths\tskew_us\tshare\tof_lossless\tspurious_percent\tlost\tretransmitted\t"
       "recovery_p50_us\trecovery_p99_us\trecovery_max_us\n");
   for (const std::uint32_t loss : losses) {
     for (const std::uint32_t depth : depths) {
-      for (const Way& way : kWays) run(way, {loss, depth, 0}, clean);
+      for (const Way& way : kWays) run(way, {.loss_ppm = loss, .reorder_depth = depth}, clean);
+    }
+  }
+  for (const std::uint32_t loss : {0u, 10'000u, 50'000u}) {
+    for (const std::uint32_t skew : skews) {
+      for (const Way& way : kWays) run(way, {.loss_ppm = loss, .paths = 4, .skew_us = skew}, clean);
     }
   }
   return 0;

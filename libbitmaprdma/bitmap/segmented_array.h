@@ -35,6 +35,7 @@ class SegmentedArray {
     std::uint32_t base = 64, extension = 512, segment = 512;
     unsigned index_bits = 24;
   };
+  SegmentedArray() = default;  // holds nothing and takes nothing until another is moved in
   // `pool` outlives the array.
   SegmentedArray(const Shape& shape, SegmentPool& pool)
       : pool_(&pool),

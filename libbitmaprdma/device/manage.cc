@@ -144,7 +144,8 @@ std::vector<qp::Duplicate> Engine::duplicates() const {
 
 RecoveryStatus Engine::recovery_status() const {
   RecoveryStatus status;
-  status.pool_bytes = impl_->environment.segments.free_bytes();
+  const qp::Environment& shared = impl_->environment;
+  status.pool_bytes = shared.segments.free_bytes() + shared.disorders.free_bytes() + shared.repairs.free_bytes();
   impl_->queue_pairs.for_each([&](const QueuePair* qp) {
     const auto sender = qp->requester().snapshot();
     const auto receiver = qp->responder().snapshot();

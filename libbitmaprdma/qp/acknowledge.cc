@@ -106,6 +106,8 @@ void Responder::Impl::acknowledged(std::uint8_t syndrome, Instant now) {
 
 // Up to which place behind the base every gap has been promoted.
 std::uint16_t Responder::Impl::judged() const {
+  if (disorder == nullptr) return 0;
+  const bitmap::GapTable& gaps = disorder->gaps;
   std::int32_t end = 0;
   for (std::size_t i = 0; i < gaps.size() && gaps[i].state == bitmap::GapState::kPromoted; ++i)
     end = distance(gaps[i].start + gaps[i].length, base());
@@ -168,8 +170,8 @@ bool Responder::Impl::send_acknowledgement(TransmitBatch& batch, const wire::Aet
     body.ranges = ConstBytes{ranges.data(), ranges_size};
     if (more) {
       told_ranges(range_count);
-    } else {
-      ranges_told.begun = false;
+    } else if (disorder != nullptr) {
+      disorder->ranges_told.begun = false;
     }
     std::byte bytes[wire::kBitmapAckSize + sizeof bits + sizeof ranges];
     const std::size_t emitted = wire::emit_bitmap_ack(body, bytes);

@@ -29,7 +29,10 @@ void Requester::Impl::advance(Instant now) {
   base += dropped;
   base_moved = now;
   if (operations.size() > 0) env.count(Counter::kOperationsDone, operations.retire_before(base));
-  answer_gaps.drop_before(window.base());
+  if (repairs != nullptr) [[unlikely]] {
+    repairs->answer_gaps.drop_before(window.base());
+    if (repairs->done()) end_repairs();
+  }
   while (!messages.empty() && messages.front().end() <= base) {
     const Message message = messages.front();
     messages.pop_front();

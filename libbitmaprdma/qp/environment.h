@@ -12,6 +12,7 @@
 #include "bitmap/window_shape.h"
 #include "memory/memory_table.h"
 #include "qp/completion_queue.h"
+#include "qp/disorder.h"
 #include "qp/duplicate_log.h"
 #include "qp/identity.h"
 #include "trace/counters.h"
@@ -53,7 +54,9 @@ struct Environment {
   mutable Ring<CompletionNotice> notices{};
   mutable Ring<WriteArrival> arrivals{};   // of regions that are watched
   mutable bitmap::SegmentPool segments{};  // of all windows
-  mutable DuplicateLog duplicates{};       // received of late
+  mutable WarmPool<Disorder> disorders{};  // of queue pairs that miss packets
+  mutable WarmPool<Repairs> repairs{};
+  mutable DuplicateLog duplicates{};  // received of late
   // Packets dropped so far. The queue pair compares it before and after a packet: a packet that nobody dropped was
   // accepted, so that accepted plus all drops equals received.
   mutable std::uint64_t dropped = 0;

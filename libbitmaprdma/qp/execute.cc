@@ -165,7 +165,7 @@ Verdict Responder::Impl::check_read(const wire::Packet& packet) const {
 
 // A READ's responses take PSNs under which other requests have come: the peer contradicts itself.
 bool Responder::Impl::overlaps_early(const wire::Packet& packet) const {
-  if (early.find(packet.bth.psn) != nullptr) return false;  // it came early itself: looked at then
+  if (find_early(packet.bth.psn) != nullptr) return false;  // it came early itself: looked at then
   const std::uint32_t packets = response_packets(packet.reth.length, mtu);
   const auto known = static_cast<std::uint32_t>(std::max(distance(window.highest(), packet.bth.psn) + 1, 0));
   for (std::uint32_t i = 1; i < std::min(packets, known); ++i) {

@@ -52,7 +52,7 @@ bool Requester::Impl::acknowledge(Sequence sequence, const Message& message, Ins
   if (selective && before != EntryState::kAcked) [[unlikely]]
     note_delivered(sequence, now);
   if (!window.acknowledge(psn)) return false;
-  if (before == EntryState::kRetransmittedUnacked) --resend.under_way;
+  if (before == EntryState::kRetransmittedUnacked) --resent_under_way;
   if (!message.answered()) {
     const std::uint32_t payload = message.payload_at(sequence, id.mtu());
     --flight.packets;

@@ -34,7 +34,7 @@ Outcome Requester::handle_ffm(const wire::Ffm& ffm, Instant now) {
   const Duration delay = me.id.recovery->aggregate_delay;
   if (nothing_pending && me.window.pending() > 0 && delay > Duration{}) {
     me.env.count(Counter::kRetransmitHeld);
-    me.resend.held_until = now + delay;
+    me.repairing().held_until = now + delay;
   }
   return {};
 }

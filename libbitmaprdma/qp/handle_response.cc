@@ -136,7 +136,7 @@ void Requester::Impl::go_back_to_missing_answer(Instant now) {
 // this one was asked for.
 void Requester::Impl::record_answer(Sequence sequence, Instant sent, Instant now) {
   if (sequence < answers_seen) {
-    answer_gaps.fill(psn_of(sequence));
+    if (repairs != nullptr) repairs->answer_gaps.fill(psn_of(sequence));
   } else {
     const Sequence from = std::max(answers_seen, base);
     for (std::size_t i = messages.find(from); i < messages.size() && messages[i].first <= sequence; ++i) {
@@ -144,15 +144,16 @@ void Requester::Impl::record_answer(Sequence sequence, Instant sent, Instant now
       const Sequence start = std::max(from, messages[i].first);
       const Sequence end = std::min(messages[i].end(), sequence);
       if (start < end) {
-        answer_gaps.open(psn_of(start) - 1, psn_of(end), 0, now, base_moved);
+        repairing().answer_gaps.open(psn_of(start) - 1, psn_of(end), 0, now, base_moved);
         env.count(Counter::kGapsSeen);
         env.trace(now, id.qpn, trace::GapSeen{psn_of(start), static_cast<std::uint32_t>(end - start)});
       }
     }
     answers_seen = sequence + 1;
   }
-  for (std::size_t i = 0; i < answer_gaps.size(); ++i) {
-    GapRecord& gap = answer_gaps[i];
+  if (repairs == nullptr) return;
+  for (std::size_t i = 0; i < repairs->answer_gaps.size(); ++i) {
+    GapRecord& gap = repairs->answer_gaps[i];
     // Answers come in the order of asking. One that was asked for after a gap was asked for again, and comes first,
     // speaks against that repetition as a later packet speaks against the original.
     const bool later =
@@ -171,10 +172,11 @@ Duration Requester::Impl::reissue_interval(std::uint16_t times) const {
 }
 
 void Requester::Impl::judge_answer_gaps(Instant now) {
+  if (repairs == nullptr) return;
   const RecoveryConfig& config = *id.recovery;
   const recovery::GapLimits limits{config.depth_max, config.age_max, config.stall_max};
-  for (std::size_t i = 0; i < answer_gaps.size(); ++i) {
-    GapRecord& gap = answer_gaps[i];
+  for (std::size_t i = 0; i < repairs->answer_gaps.size(); ++i) {
+    GapRecord& gap = repairs->answer_gaps[i];
     if (gap.state == GapState::kPromoted) {
       if (gap.later_packets > limits.depth_max || now >= gap.last_feedback + reissue_interval(gap.feedbacks)) {
         reissue(gap, now);
@@ -205,8 +207,9 @@ void Requester::Impl::reissue(GapRecord& gap, Instant now) {
 std::optional<Instant> Requester::Impl::answer_gap_deadline() const {
   const RecoveryConfig& config = *id.recovery;
   std::optional<Instant> first;
-  for (std::size_t i = 0; i < answer_gaps.size(); ++i) {
-    const GapRecord& gap = answer_gaps[i];
+  if (repairs == nullptr) return first;
+  for (std::size_t i = 0; i < repairs->answer_gaps.size(); ++i) {
+    const GapRecord& gap = repairs->answer_gaps[i];
     const Instant at =
         gap.state == GapState::kPromoted
             ? gap.last_feedback + reissue_interval(gap.feedbacks)

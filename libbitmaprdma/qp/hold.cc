@@ -82,9 +82,27 @@ void EarlyPackets::give_back(Record& record) {
   record.buffer = nullptr;
 }
 
+void EarlyPackets::begin(std::uint32_t mtu, std::uint32_t bytes_max, const bitmap::WindowShape& shape,
+                         bitmap::SegmentPool& pool) {
+  BRDMA_CHECK(count_ == 0);
+  if (mtu != mtu_) {  // buffers are as long as that
+    for (auto& free : free_buffers_) free.clear();
+    chunks_.clear();
+    chunk_bytes_ = 0;
+  }
+  mtu_ = mtu;
+  bytes_max_ = bytes_max;
+  index_ = bitmap::SegmentedArray<std::uint32_t>{
+      {.base = shape.base, .extension = shape.extension, .segment = shape.segment, .index_bits = 24}, pool};
+}
+
 void EarlyPackets::clear() {
   index_.clear();
-  EarlyPackets fresh{mtu_, bytes_max_, std::move(index_)};
+  if (count_ == 0) return;
+  EarlyPackets fresh;
+  fresh.mtu_ = mtu_;
+  fresh.bytes_max_ = bytes_max_;
+  fresh.index_ = std::move(index_);
   *this = std::move(fresh);
 }
 

@@ -35,11 +35,14 @@ class EarlyPackets {
     std::uint32_t placed_index = 0;  // into placed_, plus one; 0: a placed SEND, or held
   };
 
-  // `mtu`: largest payload held; `bytes_max`: bound on the copies; `shape`: of the window that the PSNs lie in.
-  EarlyPackets(std::uint32_t mtu, std::uint32_t bytes_max, const bitmap::WindowShape& shape, bitmap::SegmentPool& pool)
-      : mtu_(mtu),
-        bytes_max_(bytes_max),
-        index_({.base = shape.base, .extension = shape.extension, .segment = shape.segment, .index_bits = 24}, pool) {}
+  EarlyPackets() = default;
+  EarlyPackets(std::uint32_t mtu, std::uint32_t bytes_max, const bitmap::WindowShape& shape,
+               bitmap::SegmentPool& pool) {
+    begin(mtu, bytes_max, shape, pool);
+  }
+  // To be called first, and again for another queue pair; nothing is held then. `mtu`: largest payload held;
+  // `bytes_max`: bound on the copies; `shape`: of the window that the PSNs lie in.
+  void begin(std::uint32_t mtu, std::uint32_t bytes_max, const bitmap::WindowShape& shape, bitmap::SegmentPool& pool);
 
   [[nodiscard]] bool empty() const { return count_ == 0; }
   [[nodiscard]] std::size_t size() const { return count_; }
@@ -56,7 +59,7 @@ class EarlyPackets {
   void settle(Psn psn, const std::byte* place);
   [[nodiscard]] const Record* find(Psn psn) const;
   void release(Psn psn);  // nothing happens where there is none
-  void clear();
+  void clear();           // records and buffers are kept where nothing was held
 
   // What of [place, place + size) a packet `psn` may still write: later PSNs' data stays. One run, because placed
   // packets are all of MTU size and `size` <= MTU. Offset and length within the packet.
@@ -81,8 +84,6 @@ class EarlyPackets {
   static constexpr std::size_t kBlocks = 1024;
   static constexpr std::uint32_t kNone = 0;  // in index_: no record; else record number plus one
 
-  EarlyPackets(std::uint32_t mtu, std::uint32_t bytes_max, bitmap::SegmentedArray<std::uint32_t> index)
-      : mtu_(mtu), bytes_max_(bytes_max), index_(std::move(index)) {}
   void advance_to(Psn base);
   Record& add(Psn base, const wire::Packet& packet);
   void note_place(Record& record, const std::byte* place);
@@ -92,7 +93,7 @@ class EarlyPackets {
   [[nodiscard]] Run uncovered_slow(Psn psn, const std::byte* place, std::size_t size) const;
   [[nodiscard]] static std::size_t block(const std::byte* place);
 
-  std::uint32_t mtu_, bytes_max_;
+  std::uint32_t mtu_ = 0, bytes_max_ = 0;
   std::size_t count_ = 0, held_bytes_ = 0;
   Psn first_, last_;                             // the stretch of index_ that is in use, while there are records
   bitmap::SegmentedArray<std::uint32_t> index_;  // by PSN: kNone, or record number plus one

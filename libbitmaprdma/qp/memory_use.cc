@@ -32,13 +32,15 @@ MemoryUse Requester::memory() const {
   Tally tally{sizeof me};
   tally.take(&MemoryUse::windows, me.window, me.window.use().bytes);
   tally.take(&MemoryUse::recovery, me.feedback_order);
-  tally.take(&MemoryUse::recovery, me.resend);
-  tally.take(&MemoryUse::recovery, me.answer_gaps, me.answer_gaps.allocated_bytes());
-  tally.take(&MemoryUse::recovery, me.selective, me.selective ? sizeof(Selective) : 0);
+  tally.take(&MemoryUse::recovery, me.overtaking);
+  tally.take(&MemoryUse::recovery, me.resent_under_way);
+  tally.take(&MemoryUse::recovery, me.repairs);
+  if (me.repairs != nullptr) tally.add(&MemoryUse::recovery, sizeof(Repairs) + me.repairs->allocated_bytes());
   tally.take(&MemoryUse::queues, me.queue, me.queue.allocated_bytes());
   tally.take(&MemoryUse::queues, me.messages, me.messages.allocated_bytes());
   tally.add(&MemoryUse::transport, me.congestion.allocated_bytes() + me.answer_congestion.allocated_bytes());
   tally.add(&MemoryUse::transport, me.operations.allocated_bytes());
+  if (me.selective) tally.add(&MemoryUse::transport, sizeof(Selective));
   if (me.paths) tally.add(&MemoryUse::transport, me.paths->allocated_bytes());
   return tally.use();
 }
@@ -47,12 +49,14 @@ MemoryUse Responder::memory() const {
   const Impl& me = *impl_;
   Tally tally{sizeof me};
   tally.take(&MemoryUse::windows, me.window, me.window.allocated_bytes());
-  tally.take(&MemoryUse::windows, me.early, me.early.allocated_bytes());
   tally.take(&MemoryUse::windows, me.paths, me.paths ? me.paths->allocated_bytes() : 0);
-  tally.take(&MemoryUse::recovery, me.gaps, me.gaps.allocated_bytes());
-  tally.take(&MemoryUse::recovery, me.tolerance);
-  tally.take(&MemoryUse::recovery, me.watch);
-  tally.take(&MemoryUse::recovery, me.ranges_told);
+  tally.take(&MemoryUse::recovery, me.tolerance, me.tolerance ? sizeof(recovery::Tolerance) : 0);
+  tally.take(&MemoryUse::recovery, me.disorder);
+  if (me.disorder != nullptr) {
+    const Disorder& disorder = *me.disorder;
+    tally.add(&MemoryUse::windows, sizeof disorder.early + disorder.early.allocated_bytes());
+    tally.add(&MemoryUse::recovery, sizeof disorder - sizeof disorder.early + disorder.gaps.allocated_bytes());
+  }
   tally.take(&MemoryUse::recovery, me.feedback_rtt);
   tally.take(&MemoryUse::recovery, me.ffm_serial);
   tally.take(&MemoryUse::recovery, me.gaps_promoted);

@@ -30,16 +30,17 @@ void Responder::Impl::note_unheard() {
 
 // `packet` came early, and the gap records know of it.
 void Responder::Impl::look_for_path_evidence(const wire::Packet& packet, Instant now) {
-  if (!packet.bitmap || gaps.empty()) return;
-  const std::size_t records = gaps.size();
-  bool look = paths->attribute(packet.bxth, packet.bth.psn, gaps);
-  if (gaps.size() > records) env.count(Counter::kGapsSeen, gaps.size() - records);  // one has become several
-  if (gaps.incomplete()) gaps.refill(window, now, now);
+  if (!packet.bitmap || disorder->gaps.empty()) return;
+  const std::size_t records = disorder->gaps.size();
+  bool look = paths->attribute(packet.bxth, packet.bth.psn, disorder->gaps);
+  if (disorder->gaps.size() > records)
+    env.count(Counter::kGapsSeen, disorder->gaps.size() - records);  // one has become several
+  if (disorder->gaps.incomplete()) disorder->gaps.refill(window, now, now);
   if (!look) {
     // The oldest that waits without a known path: where all have not passed that, they have passed none behind it.
-    for (std::size_t i = 0; i < gaps.size(); ++i) {
-      if (gaps[i].state != GapState::kWaiting || gaps[i].path_known) continue;
-      look = paths->laggard_passed(packet.bxth.path, gaps[i], now);
+    for (std::size_t i = 0; i < disorder->gaps.size(); ++i) {
+      if (disorder->gaps[i].state != GapState::kWaiting || disorder->gaps[i].path_known) continue;
+      look = paths->laggard_passed(packet.bxth.path, disorder->gaps[i], now);
       break;
     }
   }

@@ -20,7 +20,7 @@ std::optional<DropReason> Responder::Impl::place_or_hold(const wire::Packet& pac
     return wire::is_write(packet.op) ? place_write_early(packet) : place_send_early(packet);
   }
   if (const auto reason = check_held(packet)) return reason;
-  if (!early.hold(base(), packet)) return DropReason::kHoldFull;
+  if (!disorder->early.hold(base(), packet)) return DropReason::kHoldFull;
   env.count(Counter::kHeldPackets);
   return std::nullopt;
 }
@@ -40,7 +40,7 @@ std::optional<DropReason> Responder::Impl::place_send_early(const wire::Packet& 
   if (receives.scatter(env.memory, identity.pd, *index, offset, packet.payload) != memory::Fault::kNone) {
     return DropReason::kEarlyInvalid;
   }
-  early.note_placed(base(), packet, nullptr);
+  disorder->early.note_placed(base(), packet, nullptr);
   env.count(Counter::kPlacedEarly);
   return std::nullopt;
 }
@@ -53,7 +53,7 @@ std::optional<DropReason> Responder::Impl::place_write_early(const wire::Packet&
   std::byte* registered = in_operation(packet) ? registered_place(packet) : nullptr;
   if (registered != nullptr) {
     copy_uncovered(packet.bth.psn, registered, packet.payload);
-    early.note_placed(base(), packet, registered);
+    disorder->early.note_placed(base(), packet, registered);
     env.count(Counter::kPlacedEarly);
     return std::nullopt;
   }
@@ -64,13 +64,14 @@ std::optional<DropReason> Responder::Impl::place_write_early(const wire::Packet&
   if (fault != memory::Fault::kNone) return DropReason::kEarlyInvalid;
   std::byte* const to = whole + offset;
   copy_uncovered(packet.bth.psn, to, packet.payload);
-  early.note_placed(base(), packet, to);
+  disorder->early.note_placed(base(), packet, to);
   env.count(Counter::kPlacedEarly);
   return std::nullopt;
 }
 
 void Responder::Impl::copy_uncovered(Psn psn, std::byte* to, ConstBytes payload) const {
-  const auto run = early.uncovered(psn, to, payload.size());
+  const std::size_t size = payload.size();
+  const auto run = disorder == nullptr ? EarlyPackets::Run{0, size} : disorder->early.uncovered(psn, to, size);
   std::memcpy(to + run.offset, payload.data() + run.offset, run.size);
 }
 

@@ -47,26 +47,29 @@ void Responder::Impl::note_early(Psn previous_highest, const wire::Packet& packe
   if (beyond > 1) {
     const Psn start = previous_highest + 1;
     const auto length = static_cast<std::uint32_t>(beyond - 1);
-    gaps.open(previous_highest, psn, packet.bxth.path, now, now);
+    disorder->gaps.open(previous_highest, psn, packet.bxth.path, now, now);
     env.count(Counter::kGapsSeen);
     env.trace(now, identity.qpn, trace::GapSeen{start, length});
-    tolerance.elapse(now);
+    if (tolerance) [[unlikely]] {
+      tolerance->elapse(now);
+      if (tolerance->at_rest()) tolerance.reset();
+    }
     if (paths) paths->elapse(now);
-    const recovery::GapLimits& limits = gap_limits();
-    bring_forward(watch.judge_at, now + std::min(limits.age_max, limits.stall_max) + kTick);
-    if (!watch.depth_armed) watch.depth_psn = start + limits.depth_max + 1;
-    watch.depth_armed = true;
+    const recovery::GapLimits limits = gap_limits();
+    bring_forward(disorder->watch.judge_at, now + std::min(limits.age_max, limits.stall_max) + kTick);
+    if (!disorder->watch.depth_armed) disorder->watch.depth_psn = start + limits.depth_max + 1;
+    disorder->watch.depth_armed = true;
   } else if (beyond <= 0 && note_filled(packet, now)) {
     env.trace(now, identity.qpn, trace::GapClosed{psn, base()});
-    if (gaps.incomplete()) gaps.refill(window, now, now);
+    if (disorder->gaps.incomplete()) disorder->gaps.refill(window, now, now);
   }
   if (!speaks_bitmap()) return judge_base_gap(now);
   if (recovery().mode == RecoveryMode::kSelective) [[unlikely]]
     acknowledge_soon(now);  // it must hear of each
   if (paths) [[unlikely]]
     look_for_path_evidence(packet, now);
-  const bool too_deep = watch.depth_armed && distance(window.highest(), watch.depth_psn) >= 0;
-  if (too_deep || (watch.judge_at && now >= *watch.judge_at)) scan_gaps(now);
+  const bool too_deep = disorder->watch.depth_armed && distance(window.highest(), disorder->watch.depth_psn) >= 0;
+  if (too_deep || (disorder->watch.judge_at && now >= *disorder->watch.judge_at)) scan_gaps(now);
 }
 
 // `packet` arrived inside a gap. True: that gap is closed.
@@ -74,18 +77,19 @@ bool Responder::Impl::note_filled(const wire::Packet& packet, Instant now) {
   const std::uint32_t count =
       packet.op == wire::RcOp::kReadRequest ? response_packets(packet.reth.length, mtu) : std::uint32_t{1};
   bool closed = false;
-  for (std::uint32_t i = 0; i < count && !gaps.empty(); ++i) {
+  for (std::uint32_t i = 0; i < count && !disorder->gaps.empty(); ++i) {
     const Psn psn = packet.bth.psn + i;
-    for (std::size_t g = 0; g < gaps.size() && distance(gaps[g].start, psn) <= 0; ++g) {
+    for (std::size_t g = 0; g < disorder->gaps.size() && distance(disorder->gaps[g].start, psn) <= 0; ++g) {
       // One FFM, then its answer: a round trip. After several, which one it answers is not known.
-      if (gaps[g].feedbacks == 1 && distance(psn, gaps[g].start + gaps[g].length) < 0 && packet.bxth.retransmitted) {
-        feedback_rtt.sample(now - gaps[g].last_feedback, now);
+      if (disorder->gaps[g].feedbacks == 1 && distance(psn, disorder->gaps[g].start + disorder->gaps[g].length) < 0 &&
+          packet.bxth.retransmitted) {
+        feedback_rtt.sample(now - disorder->gaps[g].last_feedback, now);
       }
     }
-    const std::size_t records = gaps.size();
-    const auto filled = gaps.fill(psn);
+    const std::size_t records = disorder->gaps.size();
+    const auto filled = disorder->gaps.fill(psn);
     if (!filled.found) continue;
-    if (gaps.size() > records) env.count(Counter::kGapsSeen);  // one has become two
+    if (disorder->gaps.size() > records) env.count(Counter::kGapsSeen);  // one has become two
     closed = closed || filled.closed;
     // Late, not lost. A standard packet does not say whether it is the original.
     if (i == 0 && packet.bitmap && !packet.bxth.retransmitted) note_late(packet, filled.first_seen, now);
@@ -107,22 +111,36 @@ bool Responder::Impl::note_filled(const wire::Packet& packet, Instant now) {
 void Responder::Impl::note_late(const wire::Packet& packet, Instant first_seen, Instant now) {
   const auto depth = static_cast<std::uint32_t>(distance(window.highest(), packet.bth.psn));
   const bool raised = paths ? paths->came_late(packet.bxth.path, packet.bth.psn, now - first_seen, now)
-                            : tolerance.came_late(depth, now - first_seen, now);
+                            : learn_late(depth, now - first_seen, now);
   if (raised) env.count(Counter::kToleranceRaised);
+}
+
+recovery::GapLimits Responder::Impl::own_limits() const {
+  if (tolerance) return tolerance->limits();
+  return {.depth_max = recovery().depth_max, .age_max = recovery().age_max, .stall_max = recovery().stall_max};
+}
+
+// True: a limit has risen. Of limits that are as they were set there is nothing to keep.
+bool Responder::Impl::learn_late(std::uint32_t depth, Duration late, Instant now) {
+  if (tolerance) return tolerance->came_late(depth, late, now);
+  recovery::Tolerance learnt{tolerance_config(recovery())};
+  if (!learnt.came_late(depth, late, now)) return false;
+  tolerance = std::make_unique<recovery::Tolerance>(learnt);
+  return true;
 }
 
 // The base has moved, and early packets are still waiting, or the last of them was just executed.
 void Responder::Impl::gaps_after_advance(Instant now) {
-  gaps.drop_before(base());
-  if (gaps.incomplete()) gaps.refill(window, now, now);
-  go_back.repeats = 0;
-  if (go_back.active && distance(base(), go_back.end) > 0) go_back.active = false;
-  if (gaps.empty()) {
-    watch = GapWatch{};
+  disorder->gaps.drop_before(base());
+  if (disorder->gaps.incomplete()) disorder->gaps.refill(window, now, now);
+  disorder->go_back.repeats = 0;
+  if (disorder->go_back.active && distance(base(), disorder->go_back.end) > 0) disorder->go_back.active = false;
+  if (disorder->gaps.empty()) {
+    disorder->watch = GapWatch{};
     feedback_due = false;
     return;
   }
-  if (gaps[0].start == base()) gaps[0].base_stuck_since = now;
+  if (disorder->gaps[0].start == base()) disorder->gaps[0].base_stuck_since = now;
   if (speaks_bitmap()) {
     scan_gaps(now);
   } else {
@@ -131,7 +149,7 @@ void Responder::Impl::gaps_after_advance(Instant now) {
 }
 
 recovery::GapVerdict Responder::Impl::judge_gap(std::size_t i, Instant now) const {
-  const GapRecord& gap = gaps[i];
+  const GapRecord& gap = disorder->gaps[i];
   recovery::GapFacts facts;
   facts.depth = static_cast<std::uint32_t>(distance(window.highest(), gap.start));
   facts.first_seen = gap.first_seen;
@@ -143,17 +161,17 @@ recovery::GapVerdict Responder::Impl::judge_gap(std::size_t i, Instant now) cons
 
 // Judges every waiting gap and finds what is next: a deadline, a depth, an FFM to repeat.
 void Responder::Impl::scan_gaps(Instant now) {
-  watch = GapWatch{};
+  disorder->watch = GapWatch{};
   // The sender waits as it was told: nothing to ask it for until the base has come again. Or it judges by itself.
   if (rnr_wait || recovery().mode == RecoveryMode::kSelective) return;
-  for (std::size_t i = 0; i < gaps.size(); ++i) {
-    GapRecord& gap = gaps[i];
+  for (std::size_t i = 0; i < disorder->gaps.size(); ++i) {
+    GapRecord& gap = disorder->gaps[i];
     if (gap.state == GapState::kWaiting) {
       const auto verdict = judge_gap(i, now);
       if (const auto* wait = std::get_if<WaitUntil>(&verdict)) {
-        bring_forward(watch.judge_at, wait->retry_at);
-        if (!watch.depth_armed) watch.depth_psn = gap.start + gap_limits().depth_max + 1;
-        watch.depth_armed = true;
+        bring_forward(disorder->watch.judge_at, wait->retry_at);
+        if (!disorder->watch.depth_armed) disorder->watch.depth_psn = gap.start + gap_limits().depth_max + 1;
+        disorder->watch.depth_armed = true;
         continue;
       }
       promote(gap, std::get<Lost>(verdict).cause, now);
@@ -161,7 +179,7 @@ void Responder::Impl::scan_gaps(Instant now) {
     if (gap.feedbacks == 0 || now >= gap.last_feedback + repeat_interval(gap)) {
       feedback_due = true;
     } else {
-      bring_forward(watch.repeat_at, gap.last_feedback + repeat_interval(gap));
+      bring_forward(disorder->watch.repeat_at, gap.last_feedback + repeat_interval(gap));
     }
   }
 }
@@ -188,23 +206,24 @@ Duration Responder::Impl::repeat_interval(const GapRecord& gap) const {
 
 // For a standard peer.
 void Responder::Impl::judge_base_gap(Instant now) {
-  watch = GapWatch{};
-  if (rnr_wait || gaps.empty() || gaps[0].start != base()) return;
-  GapRecord& gap = gaps[0];
+  disorder->watch = GapWatch{};
+  if (rnr_wait || disorder->gaps.empty() || disorder->gaps[0].start != base()) return;
+  GapRecord& gap = disorder->gaps[0];
   recovery::GapVerdict verdict = WaitUntil{now};
-  if (!go_back.active) {
+  if (!disorder->go_back.active) {
     verdict = judge_gap(0, now);
   } else {
     // It is being sent again already. Only packets beyond it that come a second time say that it was lost again.
-    if (go_back.repeats == 0) return;
-    verdict = judge({go_back.repeats, false, go_back.first_repeat, go_back.first_repeat}, tolerance.limits(), now);
+    if (disorder->go_back.repeats == 0) return;
+    verdict = judge({disorder->go_back.repeats, false, disorder->go_back.first_repeat, disorder->go_back.first_repeat},
+                    own_limits(), now);
   }
   if (const auto* wait = std::get_if<WaitUntil>(&verdict)) {
-    watch.judge_at = wait->retry_at;
+    disorder->watch.judge_at = wait->retry_at;
     return;
   }
   promote(gap, std::get<Lost>(verdict).cause, now);
-  go_back = GoBack{true, base(), window.highest(), 0, {}};
+  disorder->go_back = GoBack{true, base(), window.highest(), 0, {}};
   sequence_nak_sent = false;
   request_sequence_nak();
 }
@@ -228,8 +247,8 @@ bool Responder::Impl::poll_feedback(TransmitBatch& batch, Instant now) {
   GapRecord* named[wire::kFfmGapsMax];
   const std::size_t named_max = std::min<std::size_t>(wire::kFfmGapsMax, mtu / wire::kFfmGapSize);
   std::size_t count = 0, left = 0;
-  for (std::size_t i = 0; i < gaps.size(); ++i) {
-    GapRecord& gap = gaps[i];
+  for (std::size_t i = 0; i < disorder->gaps.size(); ++i) {
+    GapRecord& gap = disorder->gaps[i];
     if (gap.state != GapState::kPromoted) continue;
     if (gap.feedbacks != 0 && now < gap.last_feedback + repeat_interval(gap)) continue;
     if (count == named_max) {

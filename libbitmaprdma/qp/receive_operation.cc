@@ -105,7 +105,7 @@ std::optional<DropReason> Responder::Impl::keep_in_escape(const wire::Packet& pa
   if (const auto reason = check_held(packet)) return reason;
   const auto bytes = static_cast<std::uint32_t>(packet.payload.size());
   if (!escape.has_room(bytes)) return DropReason::kEscapeFull;
-  if (!early.hold(base(), packet)) return DropReason::kHoldFull;
+  if (!disorder->early.hold(base(), packet)) return DropReason::kHoldFull;
   escape.admit({packet.bth.psn, packet.bxth.operation, bytes, now});
   env.count(Counter::kEscapedPackets);
   return std::nullopt;
@@ -115,7 +115,7 @@ std::optional<DropReason> Responder::Impl::keep_in_escape(const wire::Packet& pa
 void Responder::Impl::release_escaped(std::uint8_t number, Instant now) {
   bool any = false;
   escape.take(number, [&](const registry::EscapedPacket& escaped) {
-    const EarlyPackets::Record* const record = early.find(escaped.psn);
+    const EarlyPackets::Record* const record = find_early(escaped.psn);
     if (record == nullptr) return;
     any = true;
     env.count(Counter::kEscapeReleased);
@@ -135,13 +135,13 @@ void Responder::Impl::settle(const wire::Packet& packet) {
     const std::uint64_t end = std::uint64_t{packet.bxth.packet_index} * mtu + packet.payload.size();
     if (to == nullptr || end >= packet.reth.length) return;
     copy_uncovered(psn, to, packet.payload);
-    early.settle(psn, to);
+    disorder->early.settle(psn, to);
     return;
   }
   const auto index = receive_index(packet);
   if (!index) return;
   if (receives.scatter(env.memory, identity.pd, *index, target_of(packet), packet.payload) == memory::Fault::kNone) {
-    early.settle(psn, nullptr);
+    disorder->early.settle(psn, nullptr);
   }
 }
 
@@ -157,13 +157,13 @@ void Responder::Impl::expire_escaped(Instant now) {
   std::vector<registry::EscapedPacket> kept;
   bool dropped = false;
   escape.expire(now, escape_time(), [&](registry::EscapedPacket packet) {
-    if (early.find(packet.psn) == nullptr) return;
-    if (packet.psn == window.highest() || !gaps.reopen(packet.psn, now)) {
+    if (find_early(packet.psn) == nullptr) return;
+    if (packet.psn == window.highest() || !disorder->gaps.reopen(packet.psn, now)) {
       packet.since = now;
       kept.push_back(packet);
       return;
     }
-    early.release(packet.psn);
+    disorder->early.release(packet.psn);
     window.forget(packet.psn);
     env.count(Counter::kEscapeExpired);
     dropped = true;

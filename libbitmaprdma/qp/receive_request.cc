@@ -61,16 +61,19 @@ void Responder::Impl::retry_base(Outcome& outcome, Instant now) {
   retry_blocked = rnr_wait = false;
   drain(outcome, now);
   gaps_after_advance(now);
+  if (window.empty()) end_disorder();
 }
 
 // The packet that the base waited for has been executed, and others wait beyond it.
 void Responder::Impl::fill_gap(const wire::Packet& packet, Outcome& outcome, Instant now) {
   const bool closed = note_filled(packet, now);
+  GoBack& go_back = disorder->go_back;
   if (go_back.active && packet.bth.psn == go_back.base) go_back.end = window.highest();
   advanced(packet);
   drain(outcome, now);
   if (closed) env.trace(now, identity.qpn, trace::GapClosed{packet.bth.psn, base()});
   gaps_after_advance(now);
+  if (window.empty()) end_disorder();
 }
 
 // The packet at the base has been executed.
@@ -80,7 +83,8 @@ void Responder::Impl::advanced(const wire::Packet& packet) {
   sequence_nak_sent = false;
   rnr_wait = false;
   if (!escape.empty()) escape.forget(base());
-  early.release(base());
+  if (disorder != nullptr) [[unlikely]]
+    disorder->early.release(base());
   if (paths) [[unlikely]]
     paths->forget(base(), count);
   window.advance_over(count);
@@ -91,7 +95,7 @@ void Responder::Impl::drain(Outcome& outcome, Instant now) {
   const Psn before = base();
   blocked = false;
   while (window.has(base())) {
-    const EarlyPackets::Record* record = early.find(base());
+    const EarlyPackets::Record* record = find_early(base());
     BRDMA_CHECK(record != nullptr);
     const wire::Packet packet = record->packet;  // its payload stays where it is until release()
     const Verdict verdict = execute(packet, record->placed, outcome, now);
@@ -114,7 +118,8 @@ void Responder::Impl::drain(Outcome& outcome, Instant now) {
 // What one more early packet may cost at most (a segment of each bitmap, a record) is left of what half of the state
 // allowed is: the sending half has the other.
 bool Responder::Impl::state_is_full() const {
-  return window.allocated_bytes() + early.state_bytes() > recovery().state_bytes_max / 2;
+  return window.allocated_bytes() + (disorder == nullptr ? 0 : disorder->early.state_bytes()) >
+         recovery().state_bytes_max / 2;
 }
 
 // Of its run of PSNs, where a bit stands for several (granularity).
@@ -145,13 +150,14 @@ void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant now) {
     note_duplicate(packet, now);
     if (speaks_bitmap()) {
       acknowledge_copy(now);
-    } else if (go_back.active) {
+    } else if (GoBack& go_back = disorder->go_back; go_back.active) {
       if (go_back.repeats++ == 0) go_back.first_repeat = now;
       judge_base_gap(now);
     }
     return drop(DropReason::kDuplicate, packet, now);
   }
   env.count(Counter::kOutOfSequence);
+  begin_disorder();
   auto reason = arrival == bitmap::Arrival::kBeyondWindow ? DropReason::kOutOfWindow
                 : state_is_full() || !has_record(packet)  ? DropReason::kStateFull
                                                           : keep_early(packet, now);
@@ -159,6 +165,7 @@ void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant now) {
     // A standard peer knows no other way to hear of the gap than a NAK: what cannot be kept can't be waited for.
     const bool out_of_reach = *reason == DropReason::kOutOfWindow || *reason == DropReason::kStateFull;
     if (out_of_reach && !speaks_bitmap()) request_sequence_nak();
+    if (window.empty()) end_disorder();
     return drop(*reason, packet, now);
   }
   const Psn previous_highest = window.highest();
@@ -245,7 +252,7 @@ void Responder::Impl::not_ready(const wire::Packet& packet) {
 // was lost, the sender finds out only by the silence about what it sends behind it, and would give us up.
 void Responder::Impl::repeat_not_ready(const wire::Packet& behind) {
   if (!blocked || !behind.bitmap || !behind.bxth.retransmitted) return;
-  if (const EarlyPackets::Record* const waiting = early.find(base())) not_ready(waiting->packet);
+  if (const EarlyPackets::Record* const waiting = find_early(base())) not_ready(waiting->packet);
 }
 
 void Responder::Impl::fail(Verdict verdict, const wire::Packet& packet, Outcome& outcome) {

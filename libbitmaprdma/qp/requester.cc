@@ -1,6 +1,7 @@
 #include "qp/requester.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "qp/requester_impl.h"
 
@@ -131,9 +132,9 @@ void Requester::Impl::forget_flight() {
   operations.clear();
   window.reset(window.next());
   base = cumulative = answers_seen = arrived_end = next_sequence();
-  answer_gaps.clear();
+  end_repairs();
   flight = Flight{};
-  resend = Resend{};
+  resent_under_way = 0;
   if (paths) paths->forget_flight();
   answers = Answers{};
   read_cut = 0;
@@ -145,6 +146,13 @@ void Requester::Impl::forget_flight() {
   credit_probe_at.reset();
   credit_override = false;
   patience.in_doubt_before.reset();
+}
+
+void Requester::Impl::end_repairs() {
+  if (repairs == nullptr) return;
+  repairs->answer_gaps.clear();
+  repairs->held_until.reset();
+  env.repairs.give(std::exchange(repairs, nullptr));
 }
 
 void Requester::Impl::trace_entry(Sequence sequence, bitmap::EntryState from, bitmap::EntryState to,

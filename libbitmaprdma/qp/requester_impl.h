@@ -10,9 +10,9 @@
 #include <memory>
 #include <optional>
 
-#include "bitmap/gap_table.h"
 #include "bitmap/send_window.h"
 #include "congestion/delay_window.h"
+#include "qp/disorder.h"
 #include "qp/message_table.h"
 #include "qp/payload_cursor.h"
 #include "qp/requester.h"
@@ -64,12 +64,6 @@ struct Trial {
   std::uint32_t packets = 1;
 };
 
-// What was sent again and not acknowledged yet, and since when retransmissions wait for others to leave with them.
-struct Resend {
-  std::uint32_t under_way = 0;  // entries in kRetransmittedUnacked
-  std::optional<Instant> held_until;
-};
-
 // RecoveryMode::kSelective only.
 struct Selective {
   recovery::SelectiveJudge judge;
@@ -78,6 +72,9 @@ struct Selective {
 
 struct Requester::Impl {
   Impl(const Environment& environment, Identity& identity);
+  ~Impl() { end_repairs(); }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 
   const Environment& env;
   Identity& id;
@@ -85,7 +82,7 @@ struct Requester::Impl {
   MessageTable messages;
   bitmap::SendWindow window;
   registry::OperationTable operations;  // segments of large commands under way
-  bitmap::GapTable answer_gaps;         // among the responses of READs and atomics
+  Repairs* repairs = nullptr;           // while there are gaps among the answers, or retransmissions that wait
   recovery::RttEstimator rtt;
   congestion::DelayWindow congestion;         // bytes of requests under way
   congestion::DelayWindow answer_congestion;  // bytes of answers asked for
@@ -104,8 +101,8 @@ struct Requester::Impl {
   unsigned rnr_count = 0;
   std::optional<Trial> trial;
   recovery::FeedbackOrder feedback_order;
-  recovery::Overtaking overtaking;  // lost retransmissions
-  Resend resend;
+  recovery::Overtaking overtaking;     // lost retransmissions
+  std::uint32_t resent_under_way = 0;  // entries in kRetransmittedUnacked: sent again, not acknowledged yet
   std::unique_ptr<Selective> selective;
   std::uint32_t packets_since_ack_request = 0;
   bool credit_stalled = false;
@@ -134,6 +131,12 @@ struct Requester::Impl {
   }
   void begin_from(Psn first);
   void forget_flight();
+  [[nodiscard]] Repairs& repairing() { return repairs != nullptr ? *repairs : *(repairs = env.repairs.take()); }
+  void end_repairs();
+  // When retransmissions that wait for others have waited long enough.
+  [[nodiscard]] std::optional<Instant> held_until() const {
+    return repairs == nullptr ? std::nullopt : repairs->held_until;
+  }
 
   // --- post_send.cc ---
   [[nodiscard]] Status check(const SendRequest& request, std::uint32_t& length) const;
@@ -202,7 +205,7 @@ struct Requester::Impl {
   // of it would keep the window full of packets that are gone. An eighth may count: a verdict finds room at once then.
   [[nodiscard]] std::uint64_t under_way() const {
     if (paths || arrived_end <= cumulative) return flight.pipe;
-    const std::uint64_t behind = (next_sequence() - arrived_end + resend.under_way) * id.mtu();
+    const std::uint64_t behind = (next_sequence() - arrived_end + resent_under_way) * id.mtu();
     return std::min(flight.pipe, behind + congestion.bytes() / 8);
   }
   [[nodiscard]] bool may_leave(Sequence sequence) const { return !trial || sequence < trial->end; }

@@ -15,7 +15,7 @@ bool Requester::Impl::request_resend(Sequence sequence, const Message& message, 
   const EntryState before = window.entry(psn).state;
   if (!window.request_retransmission(psn)) return false;
   if (!message.answered()) flight.pipe -= message.payload_at(sequence, id.mtu());
-  if (before == EntryState::kRetransmittedUnacked) --resend.under_way;
+  if (before == EntryState::kRetransmittedUnacked) --resent_under_way;
   if (paths && !message.answered()) paths->lost(window.entry(psn));
   env.count(cause);
   trace_entry(sequence, before, EntryState::kRetransmitPending, now);
@@ -42,24 +42,25 @@ std::uint32_t Requester::Impl::request_resend_range(Sequence from, Sequence to, 
 // Until more has come to leave with it; a full batch, and what a timeout or probe sends, need no more.
 bool Requester::Impl::holds_back(Instant now) const {
   constexpr std::uint32_t kFullBatch = 16;
-  return resend.held_until && now < *resend.held_until && window.pending() < kFullBatch && patience.exempt == 0;
+  if (repairs == nullptr) return false;
+  return repairs->held_until && now < *repairs->held_until && window.pending() < kFullBatch && patience.exempt == 0;
 }
 
 // What was lost again leaves this count by being requested again.
 bool Requester::Impl::resend_window_full(std::uint32_t more) const {
   const std::uint32_t most = id.recovery->resend_window;
-  return most != 0 && resend.under_way + more >= most && patience.exempt == 0;
+  return most != 0 && resent_under_way + more >= most && patience.exempt == 0;
 }
 
 void Requester::Impl::left_again(Sequence sequence, std::uint8_t path, Instant now) {
   window.retransmitted(psn_of(sequence), path, now);
-  ++resend.under_way;
+  ++resent_under_way;
   trace_entry(sequence, EntryState::kRetransmitPending, EntryState::kRetransmittedUnacked, now);
 }
 
 bool Requester::Impl::poll_resend(TransmitBatch& batch, Instant now) {
   if (window.pending() == 0 || holds_back(now)) return false;
-  resend.held_until.reset();
+  if (repairs != nullptr) repairs->held_until.reset();
   PayloadCursor cursor(env.memory, id.pd, 0);
   std::uint32_t packets = 0, runs = 0;
   Psn from = window.base();

@@ -2,44 +2,55 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "qp/responder_impl.h"
 
 namespace brdma::qp {
 
-namespace {
-
-recovery::ToleranceConfig tolerance_of(const RecoveryConfig& config) {
+recovery::ToleranceConfig tolerance_config(const RecoveryConfig& config) {
   return {.reference = {.depth_max = config.depth_max, .age_max = config.age_max, .stall_max = config.stall_max},
           .adaptive = config.adaptive,
           .depth_ceiling = config.depth_ceiling,
           .time_ceiling = config.time_ceiling};
 }
 
-}  // namespace
-
 Responder::Impl::Impl(const Environment& environment, Identity& owner)
     : env(environment),
       identity(owner),
       receives(owner.capabilities.receive_wr_max, owner.capabilities.receive_sge_max),
-      window(Psn{}, window_shape(recovery()), env.segments),
-      tolerance(tolerance_of(recovery())),
-      early(256, 0, window_shape(recovery()), env.segments) {}
+      window(Psn{}, window_shape(recovery()), env.segments) {}
+
+// The first packet that comes early; not the others.
+void Responder::Impl::begin_disorder() {
+  if (disorder != nullptr) return;
+  disorder = env.disorders.take();
+  disorder->early.begin(mtu, recovery().hold_bytes_max, window_shape(recovery()), env.segments);
+  disorder->watch = GapWatch{};
+  disorder->ranges_told = RangesTold{};
+  disorder->go_back = GoBack{};
+}
+
+// All is in order again, or nothing is taken any more.
+void Responder::Impl::end_disorder() {
+  if (disorder == nullptr) return;
+  disorder->gaps.clear();
+  disorder->early.clear();
+  env.disorders.give(std::exchange(disorder, nullptr));
+}
 
 void Responder::Impl::start(Psn first) {
   reset_connection();
   mtu = identity.mtu();
   window = bitmap::ReceiveWindow{first, window_shape(recovery()), env.segments};
-  early = EarlyPackets{mtu, recovery().hold_bytes_max, window_shape(recovery()), env.segments};
   resources.reset(identity.attributes.max_dest_rd_atomic);
   started = true;
 }
 
 // Everything but the posted receives: those that were posted in INIT stay.
 void Responder::Impl::reset_connection() {
-  gaps.clear();
+  end_disorder();
   paths.reset();
-  early.clear();
   operations.clear();
   escape = registry::EscapeChannel{env.config.transfer.escape_bytes_max};
   resources.reset(0);
@@ -47,11 +58,8 @@ void Responder::Impl::reset_connection() {
   msn = rsn = 0;
   started = halted = bitmap_seen = established = false;
   rnr_wait = blocked = retry_blocked = sequence_nak_sent = feedback_due = false;
-  go_back = GoBack{};
   ack = Acknowledgement{};
-  tolerance = recovery::Tolerance{tolerance_of(recovery())};
-  ranges_told = RangesTold{};
-  watch = GapWatch{};
+  tolerance.reset();
   ffm_serial = 0;
   gaps_promoted = 0;
   feedback_rtt = recovery::RttEstimator{};
@@ -76,10 +84,8 @@ void Responder::Impl::flush(Instant now) {
     env.complete(*identity.receive_cq, completion, /*solicited=*/true, now);
   }
   halted = true;
-  gaps.clear();
+  end_disorder();
   if (paths) paths->clear();
-  early.clear();
-  watch = GapWatch{};
   ack = Acknowledgement{};
   feedback_due = blocked = retry_blocked = false;
 }
@@ -95,6 +101,8 @@ Outcome Responder::Impl::handle_timeout(Instant now) {
     retry_base(outcome, now);
     return outcome;
   }
+  if (disorder == nullptr) return outcome;
+  const GapWatch& watch = disorder->watch;
   const bool judge = watch.judge_at && now >= *watch.judge_at;
   const bool repeat = watch.repeat_at && now >= *watch.repeat_at;
   if ((judge || repeat) && speaks_bitmap()) scan_gaps(now);
@@ -104,14 +112,23 @@ Outcome Responder::Impl::handle_timeout(Instant now) {
 
 std::optional<Instant> Responder::Impl::next_timeout() const {
   if (owed || retry_blocked) return last_call;  // at once
-  std::optional<Instant> next = watch.judge_at;
+  std::optional<Instant> next;
   const auto sooner = [&next](Instant candidate) {
     if (!next || candidate < *next) next = candidate;
   };
-  if (watch.repeat_at && !feedback_due) sooner(*watch.repeat_at);
+  if (disorder != nullptr) {
+    const GapWatch& watch = disorder->watch;
+    next = watch.judge_at;
+    if (watch.repeat_at && !feedback_due) sooner(*watch.repeat_at);
+  }
   if (ack.pending && !ack.forced) sooner(acknowledgement_deadline());
   if (const auto expiry = escape.next_deadline(escape_time())) sooner(*expiry);
   return next;
+}
+
+std::size_t Responder::Impl::records_bytes() const {
+  if (disorder == nullptr) return 0;
+  return disorder->early.state_bytes() + disorder->gaps.size() * sizeof(bitmap::GapRecord);
 }
 
 Responder::Responder(const Environment& environment, Identity& identity)
@@ -155,27 +172,27 @@ bool Responder::piggyback_acknowledgement(TransmitBatch& batch, Instant now) {
 void Responder::take_leave() { impl_->take_leave(); }
 Responder::Snapshot Responder::snapshot() const {
   const Impl& me = *impl_;
-  return {
-      .next = me.base(),
-      .highest = me.window.highest(),
-      .msn = me.msn,
-      .early_packets = me.early.size(),
-      .held_bytes = me.early.held_bytes(),
-      .gaps = me.gaps.size(),
-      .limits = me.tolerance.limits(),
-      .window = me.window.window(),
-      .bitmap = me.window.use(),
-      .state_bytes = me.window.allocated_bytes() + me.early.state_bytes() + me.gaps.size() * sizeof(bitmap::GapRecord),
-      .operations = me.operations.size(),
-      .escaped = me.escape.size(),
-      .answers = me.resources.size(),
-      .receives = me.receives.size()};
+  return {.next = me.base(),
+          .highest = me.window.highest(),
+          .msn = me.msn,
+          .early_packets = me.disorder == nullptr ? 0 : me.disorder->early.size(),
+          .held_bytes = me.disorder == nullptr ? 0 : me.disorder->early.held_bytes(),
+          .gaps = me.disorder == nullptr ? 0 : me.disorder->gaps.size(),
+          .limits = me.own_limits(),
+          .window = me.window.window(),
+          .bitmap = me.window.use(),
+          .state_bytes = me.window.allocated_bytes() + me.records_bytes(),
+          .operations = me.operations.size(),
+          .escaped = me.escape.size(),
+          .answers = me.resources.size(),
+          .receives = me.receives.size()};
 }
 std::vector<OpenGap> Responder::open_gaps(Instant now) const {
   const Impl& me = *impl_;
   std::vector<OpenGap> open;
-  for (std::size_t i = 0; i < me.gaps.size(); ++i) {
-    const bitmap::GapRecord& gap = me.gaps[i];
+  if (me.disorder == nullptr) return open;
+  for (std::size_t i = 0; i < me.disorder->gaps.size(); ++i) {
+    const bitmap::GapRecord& gap = me.disorder->gaps[i];
     const bool stalls = gap.start == me.base();
     open.push_back({.start = gap.start,
                     .length = gap.length,
@@ -193,9 +210,9 @@ std::vector<OpenGap> Responder::open_gaps(Instant now) const {
 }
 void Responder::recovery_changed(Instant now) {
   Impl& me = *impl_;
-  me.tolerance.configure(tolerance_of(me.recovery()));
+  if (me.tolerance) me.tolerance->configure(tolerance_config(me.recovery()));
   if (me.paths) me.paths->configure(me.recovery());
-  if (me.halted || me.gaps.empty()) return;
+  if (me.halted || me.disorder == nullptr || me.disorder->gaps.empty()) return;
   if (me.speaks_bitmap()) {
     me.scan_gaps(now);
   } else {

@@ -13,9 +13,8 @@
 #include <optional>
 #include <vector>
 
-#include "bitmap/gap_table.h"
 #include "bitmap/receive_window.h"
-#include "qp/hold.h"
+#include "qp/disorder.h"
 #include "qp/paths_receive.h"
 #include "qp/receive_queue.h"
 #include "qp/responder.h"
@@ -40,8 +39,13 @@ enum class Verdict : std::uint8_t {
   kOperationError,  // NAK 0x63: our own receive buffer is at fault
 };
 
+[[nodiscard]] recovery::ToleranceConfig tolerance_config(const RecoveryConfig& config);
+
 struct Responder::Impl {
   Impl(const Environment& environment, Identity& owner);
+  ~Impl() { end_disorder(); }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 
   // The message that in-order execution is in the middle of. Either format of packet continues it.
   struct Message {
@@ -50,15 +54,6 @@ struct Responder::Impl {
     std::uint32_t packets = 0;
     std::uint64_t bytes = 0;  // payload so far
     wire::Reth reth;          // of a WRITE: where the whole message begins
-  };
-  // A standard peer that was told to go back: it sends everything from `base` to `end` again, so a gap in there says
-  // nothing new until packets beyond it come a second time.
-  struct GoBack {
-    bool active = false;
-    Psn base;                   // named by the NAK
-    Psn end;                    // highest PSN received when the peer began again: all before that had left before
-    std::uint32_t repeats = 0;  // packets beyond the base that came again since the base last moved
-    Instant first_repeat;
   };
   struct Acknowledgement {
     bool pending = false;       // something is not acknowledged yet that wants to be
@@ -73,21 +68,6 @@ struct Responder::Impl {
     std::uint64_t echo = 0;
     Instant echo_arrival;
   };
-  // What acknowledgements have told of what lies beyond their bits.
-  struct RangesTold {
-    bool begun = false;
-    Psn last, before;  // the highest PSN when the last one left, and the one before that
-    Psn again;         // from here on the next one repeats what was told before
-    Psn again_next;    // and so far it will have
-  };
-  // What time or the highest PSN changes next in the gap records; lets most packets pass without a look at them.
-  struct GapWatch {
-    std::optional<Instant> judge_at;   // earliest deadline of a waiting gap
-    std::optional<Instant> repeat_at;  // earliest repetition of an FFM
-    bool depth_armed = false;
-    Psn depth_psn;  // once the highest PSN gets here, a waiting gap is too deep
-  };
-
   // receive_request.cc
   Outcome handle_request(const wire::Packet& packet, Instant now);
   void handle_ahead(const wire::Packet& packet, Instant now);
@@ -158,6 +138,8 @@ struct Responder::Impl {
   void gaps_after_advance(Instant now);
   void scan_gaps(Instant now);
   void judge_base_gap(Instant now);
+  [[nodiscard]] recovery::GapLimits own_limits() const;  // those of a single path, learnt ones included
+  bool learn_late(std::uint32_t depth, Duration late, Instant now);
   void promote(bitmap::GapRecord& gap, recovery::LossCause cause, Instant now);
   [[nodiscard]] recovery::GapVerdict judge_gap(std::size_t i, Instant now) const;
   void note_late(const wire::Packet& packet, Instant first_seen, Instant now);
@@ -170,7 +152,7 @@ struct Responder::Impl {
   void note_path(const wire::Bxth& header, Instant now);
   void note_unheard();
   void look_for_path_evidence(const wire::Packet& packet, Instant now);
-  [[nodiscard]] const recovery::GapLimits& gap_limits() const { return paths ? paths->limits() : tolerance.limits(); }
+  [[nodiscard]] recovery::GapLimits gap_limits() const { return paths ? paths->limits() : own_limits(); }
 
   // acknowledge.cc
   void note_for_acknowledgement(const wire::Packet& packet, Instant now);
@@ -214,6 +196,13 @@ struct Responder::Impl {
   // responder.cc
   void start(Psn first);
   void reset_connection();
+  [[nodiscard]] std::size_t records_bytes() const;  // of early packets (payload apart), of gaps
+  void begin_disorder();
+  void end_disorder();
+  // Of the packets that came early, if that PSN is one of them.
+  [[nodiscard]] const EarlyPackets::Record* find_early(Psn psn) const {
+    return disorder == nullptr ? nullptr : disorder->early.find(psn);
+  }
   Status post_receive(const ReceiveRequest& request);
   void flush(Instant now);
   Outcome handle_timeout(Instant now);
@@ -229,16 +218,15 @@ struct Responder::Impl {
   [[nodiscard]] const RecoveryConfig& recovery() const { return *identity.recovery; }
   ReceiveQueue receives;
   bitmap::ReceiveWindow window;
-  bitmap::GapTable gaps;
-  recovery::Tolerance tolerance;
-  std::unique_ptr<ReceivePaths> paths;  // only where the peer sends on several
+  Disorder* disorder = nullptr;                    // while the window holds something: what belongs to that
+  std::unique_ptr<recovery::Tolerance> tolerance;  // while limits are raised: what was learnt
+  std::unique_ptr<ReceivePaths> paths;             // only where the peer sends on several
   struct Unheard {
     Psn highest;              // when the last sign was seen
     std::uint32_t signs = 0;  // in a row, nothing new between them
     std::uint32_t changes = 0;
   };
   Unheard unheard;
-  EarlyPackets early;
   registry::ReceiveRegistry operations;
   registry::EscapeChannel escape{0};
   ResponderResources resources;
@@ -255,10 +243,7 @@ struct Responder::Impl {
   bool retry_blocked = false;
   bool sequence_nak_sent = false;  // for this base
   bool feedback_due = false;
-  GoBack go_back;
   Acknowledgement ack;
-  RangesTold ranges_told;
-  GapWatch watch;
   std::uint32_t ffm_serial = 0;
   std::uint16_t gaps_promoted = 0;
   recovery::RttEstimator feedback_rtt;  // from an FFM to the packet that it asked for

@@ -28,7 +28,7 @@ std::uint32_t Responder::Impl::list_ranges(Psn from, std::byte* out) {
     return at;
   };
   const auto later = [](Psn a, Psn b) { return distance(a, b) > 0 ? a : b; };
-  RangesTold& told = ranges_told;
+  RangesTold& told = disorder->ranges_told;
   if (!told.begun) told = {.begun = true, .last = from, .before = from, .again = from, .again_next = from};
   const Psn fresh = later(told.before, from);
   list(fresh, window.highest() + 1, most - most / 4);
@@ -41,9 +41,9 @@ std::uint32_t Responder::Impl::list_ranges(Psn from, std::byte* out) {
 
 // They have left.
 void Responder::Impl::told_ranges(std::uint32_t count) {
-  ranges_told.before = ranges_told.last;
-  ranges_told.last = window.highest();
-  ranges_told.again = ranges_told.again_next;
+  disorder->ranges_told.before = disorder->ranges_told.last;
+  disorder->ranges_told.last = window.highest();
+  disorder->ranges_told.again = disorder->ranges_told.again_next;
   env.count(Counter::kAckRangesSent, count);
 }
 

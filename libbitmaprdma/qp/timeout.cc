@@ -132,7 +132,7 @@ std::optional<Instant> Requester::next_timeout() const {
   consider(first, me.bridge_deadline());
   consider(first, me.stall_deadline());
   if (me.selective) consider(first, me.selective->judge_at);
-  if (me.window.pending() > 0) consider(first, me.resend.held_until);
+  if (me.window.pending() > 0) consider(first, me.held_until());
   return first;
 }
 
@@ -156,7 +156,7 @@ Outcome Requester::handle_timeout(Instant now) {
   if (const auto bridge = me.bridge_deadline(); bridge && now >= *bridge) me.extend_bridge(now);
   if (me.selective && me.selective->judge_at && now >= *me.selective->judge_at) me.judge_sent(now);
   if (const auto stall = me.stall_deadline(); stall && now >= *stall) me.fire_stall(now);
-  if (me.resend.held_until && now >= *me.resend.held_until) me.resend.held_until.reset();
+  if (const auto held = me.held_until(); held && now >= *held) me.repairs->held_until.reset();
   if (me.credit_probe_at && now >= *me.credit_probe_at) {
     me.credit_override = true;
     me.credit_probe_at = now + me.retransmit_timeout();
@@ -208,7 +208,9 @@ void Requester::Impl::fire_probe(Instant now) {
   patience.probed = true;
   patience.exempt = 1;
   patience.activity = now;
-  for (std::size_t i = 0; i < answer_gaps.size(); ++i) reissue(answer_gaps[i], now);
+  if (repairs != nullptr) {
+    for (std::size_t i = 0; i < repairs->answer_gaps.size(); ++i) reissue(repairs->answer_gaps[i], now);
+  }
   // A retransmission that everything else waits for, and that may be lost too.
   const bool stuck =
       id.bitmap_agreed && cumulative < next_sequence() && window.entry(psn_of(cumulative)).transmissions > 1;

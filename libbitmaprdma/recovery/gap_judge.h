@@ -19,6 +19,7 @@ struct GapLimits {
   std::uint32_t depth_max = 8;
   Duration age_max = 50_us;
   Duration stall_max = 80_us;
+  friend bool operator==(const GapLimits&, const GapLimits&) = default;
 };
 
 struct GapFacts {

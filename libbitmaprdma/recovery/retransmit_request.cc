@@ -14,17 +14,21 @@ RequestVerdict judge_request(const RequestedEntry& entry, Duration quiet, bool o
 
 FeedbackOrder::Kind FeedbackOrder::take(std::uint32_t serial) {
   const auto ahead = static_cast<std::int32_t>(serial - newest_);
-  if (seen_ == 0 || ahead > 0) {
-    const bool far = seen_ == 0 || static_cast<std::uint32_t>(ahead) >= kRemembered;
-    seen_ = (far ? 0 : seen_ << ahead) | 1;
+  const std::uint64_t seen = std::uint64_t{seen_.high} << 32 | seen_.low;
+  const auto remember = [this](std::uint64_t bits) {
+    seen_ = {static_cast<std::uint32_t>(bits), static_cast<std::uint32_t>(bits >> 32)};
+  };
+  if (seen == 0 || ahead > 0) {
+    const bool far = seen == 0 || static_cast<std::uint32_t>(ahead) >= kRemembered;
+    remember((far ? 0 : seen << ahead) | 1);
     newest_ = serial;
     return Kind::kNew;
   }
   const std::uint32_t behind = newest_ - serial;
   if (behind >= kRemembered) return Kind::kStale;
   const std::uint64_t bit = std::uint64_t{1} << behind;
-  if ((seen_ & bit) != 0) return Kind::kDuplicate;
-  seen_ |= bit;
+  if ((seen & bit) != 0) return Kind::kDuplicate;
+  remember(seen | bit);
   return Kind::kOvertaken;
 }
 

@@ -4,38 +4,39 @@
 
 namespace brdma::recovery {
 
-void RttEstimator::sample(Duration rtt, Instant now) {
-  rtt = std::max(rtt, Duration{});
+void RttEstimator::sample(Duration measured, Instant now) {
+  const auto rtt = static_cast<std::uint32_t>(std::clamp<std::int64_t>(measured.ns(), 0, kNone - 1));
   note_peak(rtt, now);
-  if (samples_ == 0) {
+  if (!has_sample()) {
     srtt_ = rtt;
     rttvar_ = rtt / 2;
     min_ = rtt;
-  } else {
-    const Duration off = rtt > srtt_ ? rtt - srtt_ : srtt_ - rtt;
-    rttvar_ = (rttvar_ * 3 + off) / 4;
-    srtt_ = (srtt_ * 7 + rtt) / 8;
-    min_ = std::min(min_, rtt);
+    return;
   }
-  if (samples_ < kSamplesCounted) ++samples_;
+  const std::uint32_t off = rtt > srtt_ ? rtt - srtt_ : srtt_ - rtt;
+  rttvar_ = static_cast<std::uint32_t>((std::uint64_t{rttvar_} * 3 + off) / 4);
+  srtt_ = static_cast<std::uint32_t>((std::uint64_t{srtt_} * 7 + rtt) / 8);
+  min_ = std::min(min_, rtt);
 }
 
 // Halves only as samples come: a deadline that depends on it must not move by itself.
-void RttEstimator::note_peak(Duration rtt, Instant now) {
-  const std::int64_t halvings = std::clamp<std::int64_t>((now - peak_at_).ns() / kPeakHalfLife.ns(), 0, 62);
-  peak_ = Duration::from_ns(peak_.ns() >> halvings);
-  peak_at_ = peak_at_ + kPeakHalfLife * halvings;
+void RttEstimator::note_peak(std::uint32_t rtt, Instant now) {
+  constexpr std::uint32_t kHalfLife = kPeakHalfLife.ns() >> kAgeShift;
+  const auto age_now = static_cast<std::uint32_t>(now.ns() >> kAgeShift);
+  const std::uint32_t halvings = (age_now - peak_at_) / kHalfLife;
+  peak_ = halvings >= 32 ? 0 : peak_ >> halvings;
+  peak_at_ += kHalfLife * halvings;
   if (rtt < peak_) return;
   peak_ = rtt;
-  peak_at_ = now;
+  peak_at_ = age_now;
 }
 
 Duration RttEstimator::retransmit_timeout(Duration floor, Duration ceiling, unsigned backoff) const {
-  Duration timeout = has_sample() ? std::max({floor, srtt_ + rttvar_ * 4, peak_ * 3 / 2}) : floor;
+  Duration timeout = has_sample() ? std::max({floor, smoothed() + variation() * 4, peak() * 3 / 2}) : floor;
   for (unsigned i = 0; i < backoff && timeout < ceiling; ++i) timeout = timeout * 2;  // stops: cannot overflow
   return std::min(timeout, ceiling);
 }
 
-Duration RttEstimator::probe_timeout(Duration floor) const { return std::max({floor, srtt_ * 2, peak_ * 5 / 4}); }
+Duration RttEstimator::probe_timeout(Duration floor) const { return std::max({floor, smoothed() * 2, peak() * 5 / 4}); }
 
 }  // namespace brdma::recovery

@@ -4,6 +4,9 @@
 // Samples come many a round trip, so RTTVAR forgets within one or two. A host that loses its core for milliseconds now
 // and then does so for longer than that: the longest RTT of late is kept apart, halving every kPeakHalfLife, and
 // timeouts are longer than it.
+//
+// 20 bytes, as there are two in each queue pair and one in each of its paths: times are kept in 32 bits, nanoseconds up
+// to 4.29 s (what is longer counts as that), and the age of the peak in milliseconds, by differences alone.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +18,12 @@ namespace brdma::recovery {
 class RttEstimator {
  public:
   // Of a packet sent once, or whose answer says which transmission it answers. Negative: taken as 0.
-  void sample(Duration rtt, Instant now);
-  [[nodiscard]] bool has_sample() const { return samples_ > 0; }
-  [[nodiscard]] Duration smoothed() const { return srtt_; }
-  [[nodiscard]] Duration variation() const { return rttvar_; }
-  [[nodiscard]] Duration minimum() const { return min_; }  // of all samples
-  [[nodiscard]] Duration peak() const { return peak_; }    // the longest of late
+  void sample(Duration measured, Instant now);
+  [[nodiscard]] bool has_sample() const { return min_ != kNone; }
+  [[nodiscard]] Duration smoothed() const { return Duration::from_ns(srtt_); }
+  [[nodiscard]] Duration variation() const { return Duration::from_ns(rttvar_); }
+  [[nodiscard]] Duration minimum() const { return has_sample() ? Duration::from_ns(min_) : Duration{}; }  // of all
+  [[nodiscard]] Duration peak() const { return Duration::from_ns(peak_); }  // the longest of late
   // max(floor, SRTT + 4 RTTVAR, 3/2 peak) << backoff, at most `ceiling`. Without a sample: floor << backoff.
   [[nodiscard]] Duration retransmit_timeout(Duration floor, Duration ceiling, unsigned backoff) const;
   // max(floor, 2 SRTT, 5/4 peak).
@@ -29,13 +32,13 @@ class RttEstimator {
   static constexpr Duration kPeakHalfLife = Duration::from_ns(1 << 27);  // 134 ms
 
  private:
-  void note_peak(Duration rtt, Instant now);
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  static constexpr int kAgeShift = 20;  // 2^20 ns, a millisecond
+  void note_peak(std::uint32_t rtt, Instant now);
 
-  static constexpr std::uint32_t kSamplesCounted = 1;  // more need not be told apart
-  Duration srtt_, rttvar_, min_;
-  Duration peak_;
-  Instant peak_at_;  // of the sample, or of the last halving
-  std::uint32_t samples_ = 0;
+  std::uint32_t srtt_ = 0, rttvar_ = 0, min_ = kNone;  // ns
+  std::uint32_t peak_ = 0;
+  std::uint32_t peak_at_ = 0;  // of the sample, or of the last halving, in 2^20 ns
 };
 
 }  // namespace brdma::recovery

@@ -30,6 +30,8 @@ class Tolerance {
   explicit Tolerance(const ToleranceConfig& config);
 
   [[nodiscard]] const GapLimits& limits() const { return limits_; }
+  // Nothing is learnt: one that is made anew would be the same.
+  [[nodiscard]] bool at_rest() const { return limits_ == config_.reference && before_ == Need{} && now_ == Need{}; }
   // Other reference limits and bounds from now on. What was learnt beyond the old reference stays, within the new
   // bounds.
   void configure(const ToleranceConfig& config);
@@ -43,6 +45,7 @@ class Tolerance {
   struct Need {  // what the lateness of a period asks for; 0: nothing came late
     std::uint32_t depth = 0;
     Duration time;
+    friend bool operator==(const Need&, const Need&) = default;
   };
   [[nodiscard]] bool raise(const Need& need);
   void lower(const Need& need);

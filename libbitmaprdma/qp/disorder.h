@@ -1,0 +1,63 @@
+// qp/disorder.h - what a queue pair keeps only while something is missing. Taken from the engine's pools when the first
+// packet comes early (or the first answer), and given back when all is in order again: a queue pair to which nothing
+// happens costs two pointers for it, and busy ones share a few warm ones.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "base/psn.h"
+#include "base/units.h"
+#include "base/warm_pool.h"
+#include "bitmap/gap_table.h"
+#include "qp/hold.h"
+
+namespace brdma::qp {
+
+// A standard peer that was told to go back: it sends everything from `base` to `end` again, so a gap in there says
+// nothing new until packets beyond it come a second time.
+struct GoBack {
+  bool active = false;
+  Psn base;                   // named by the NAK
+  Psn end;                    // highest PSN received when the peer began again: all before that had left before
+  std::uint32_t repeats = 0;  // packets beyond the base that came again since the base last moved
+  Instant first_repeat;
+};
+
+// What acknowledgements have told of what lies beyond their bits.
+struct RangesTold {
+  bool begun = false;
+  Psn last, before;  // the highest PSN when the last one left, and the one before that
+  Psn again;         // from here on the next one repeats what was told before
+  Psn again_next;    // and so far it will have
+};
+
+// What time or the highest PSN changes next in the gap records; lets most packets pass without a look at them.
+struct GapWatch {
+  std::optional<Instant> judge_at;   // earliest deadline of a waiting gap
+  std::optional<Instant> repeat_at;  // earliest repetition of an FFM
+  bool depth_armed = false;
+  Psn depth_psn;  // once the highest PSN gets here, a waiting gap is too deep
+};
+
+// Of a responder: as long as its receive window holds anything.
+struct Disorder {
+  bitmap::GapTable gaps;
+  EarlyPackets early;
+  GapWatch watch;
+  RangesTold ranges_told;
+  GoBack go_back;
+
+  [[nodiscard]] std::size_t allocated_bytes() const { return gaps.allocated_bytes() + early.allocated_bytes(); }
+};
+
+// Of a requester: gaps among the responses of READs and atomics, retransmissions that wait for others to leave with.
+struct Repairs {
+  bitmap::GapTable answer_gaps;
+  std::optional<Instant> held_until;
+
+  [[nodiscard]] bool done() const { return answer_gaps.empty() && !held_until; }
+  [[nodiscard]] std::size_t allocated_bytes() const { return answer_gaps.allocated_bytes(); }
+};
+
+}  // namespace brdma::qp

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <memory>
 
 #include "daemon_fixture.h"
 #include "io/cm_link.h"
@@ -159,6 +160,39 @@ TEST_F(Connections, IdsOfOthersAreNotOnesOwn) {
     return answer["management"]["mads_forged"] == 2 && answer["management"]["mads_not_sent"] == 1;
   }));
   EXPECT_EQ(ask("statistics")["management_datagrams"], 0);
+}
+
+// Both sides of a connection are told when the process at the other end is gone.
+TEST_F(Connections, AProcessThatIsGoneIsTakenLeaveOf) {
+  ASSERT_EQ(take(b_, 7174), 0);
+  ASSERT_EQ(listen(b_, 7174), 0);
+  for (const bool asker_goes : {true, false}) {
+    auto c = std::make_unique<io::CmLink>();
+    ASSERT_EQ(c->open().error, 0);
+    const auto listener = asker_goes ? &b_ : c.get();
+    const std::uint16_t port = asker_goes ? 7174 : 7175;
+    if (!asker_goes) {
+      ASSERT_EQ(take(*c, port), 0);
+      ASSERT_EQ(listen(*c, port), 0);
+    }
+    wire::CmReq req = request(asker_goes ? *c : a_, port);
+    req.qpn = 0x111;
+    send(asker_goes ? *c : a_, req);
+    ASSERT_TRUE(std::holds_alternative<wire::CmReq>(receive(*listener)));
+    wire::CmRep rep;
+    rep.local_comm_id = std::uint32_t{listener->prefix()} << 16 | 9;
+    rep.remote_comm_id = req.local_comm_id;
+    rep.qpn = 0x222;
+    send(*listener, rep);
+    ASSERT_TRUE(std::holds_alternative<wire::CmRep>(receive(asker_goes ? *c : a_)));
+    c.reset();
+    const auto message = receive(asker_goes ? b_ : a_);
+    ASSERT_TRUE(std::holds_alternative<wire::CmDreq>(message));
+    const auto& dreq = std::get<wire::CmDreq>(message);
+    EXPECT_EQ(dreq.local_comm_id, asker_goes ? req.local_comm_id : rep.local_comm_id);
+    EXPECT_EQ(dreq.remote_comm_id, asker_goes ? rep.local_comm_id : req.local_comm_id);
+    EXPECT_EQ(dreq.remote_qpn, asker_goes ? 0x222u : 0x111u);
+  }
 }
 
 // A packet for QP 1 that was changed on its way, and one that is none.

@@ -109,7 +109,7 @@ io::CmFrame CmSession::answer(const io::CmFrame& question) {
     }
     case io::CmFrameKind::kListenPort:
       reply.error = port_.ports().listen(prefix_, claim).error();
-      port_.look_at_held();
+      port_.look();
       break;
     case io::CmFrameKind::kReleasePort:
       port_.ports().release(prefix_, claim);

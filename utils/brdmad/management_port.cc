@@ -12,6 +12,7 @@ constexpr int kBufferBytes = 1 << 20;  // a few thousand MADs
 constexpr std::uint32_t kDatagramsAtOnce = 256;
 constexpr std::chrono::milliseconds kHold{250};
 constexpr std::size_t kHeldMax = 256;
+constexpr unsigned kFarewells = 5;
 
 // Of a message that answers one of ours, our id; nullopt: it begins something.
 std::optional<std::uint32_t> our_id(const wire::CmMessage& message) {
@@ -82,6 +83,8 @@ std::optional<std::uint16_t> ManagementPort::attach(std::uint16_t wanted, Proces
 }
 
 void ManagementPort::detach(std::uint16_t prefix) {
+  for (LiveConnections::Farewell& farewell : live_.take(prefix))
+    farewells_.push_back({std::move(farewell), kFarewells});
   processes_.erase(prefix);
   ports_.release_all(prefix);
 }
@@ -131,6 +134,8 @@ void ManagementPort::pass_on(const Datagram& datagram, wire::MadBytes bytes) {
   }
   io::CmFrame frame{.kind = io::CmFrameKind::kMad, .local = datagram.destination, .remote = datagram.source};
   std::copy(bytes.begin(), bytes.end(), frame.mad.begin());
+  live_.received(frame.local, frame.remote, *mad);
+  if (const auto* drep = std::get_if<wire::CmDrep>(&mad->message)) heard(drep->remote_comm_id);
   if (const auto service = service_of(mad->message)) {
     if (deliver_to_listener(*service, frame)) return;
     if (held_.size() < kHeldMax && expects_listener(*service, datagram.destination)) {
@@ -155,6 +160,28 @@ bool ManagementPort::deliver_to_listener(std::uint64_t service, const io::CmFram
 bool ManagementPort::expects_listener(std::uint64_t service, const IpAddress& address) const {
   return service == wire::service_id(space_of(service), port_of(service)) &&
          ports_.was_used(space_of(service), address, port_of(service));
+}
+
+// The peer of a process that is gone knows it now.
+void ManagementPort::heard(std::uint32_t id) {
+  std::erase_if(farewells_, [id](const Leaving& leaving) {
+    return std::get<wire::CmDreq>(leaving.farewell.mad.message).local_comm_id == id;
+  });
+}
+
+void ManagementPort::look() {
+  look_at_held();
+  say_farewells();
+}
+
+void ManagementPort::say_farewells() {
+  for (Leaving& leaving : farewells_) {
+    --leaving.tries_left;
+    std::array<std::byte, wire::kMadSize> bytes;
+    wire::emit_cm(leaving.farewell.mad, bytes);
+    transmit(leaving.farewell.local, leaving.farewell.remote, bytes);
+  }
+  std::erase_if(farewells_, [](const Leaving& leaving) { return leaving.tries_left == 0; });
 }
 
 void ManagementPort::look_at_held() {
@@ -204,6 +231,7 @@ void ManagementPort::send(std::uint16_t prefix, const io::CmFrame& frame) {
     return;
   }
   ++counters_.sent;
+  live_.sent(*mad);
   transmit(frame.local, frame.remote, frame.mad);
 }
 

@@ -5,6 +5,7 @@
 //   the id has that it answers; what nobody wants is refused in the manager's own words, so that a peer need not wait.
 //   A request for a port whose owner is about to listen, or did so a moment ago, waits a quarter of a second for it: a
 //   server that listens again for its next client would else lose that one.
+//   When a process is gone its peers are told, a few times, or until they answer.
 //   from a process: only with ids of its own, and from an address of this host.
 #pragma once
 
@@ -19,6 +20,7 @@
 #include "io/cm_protocol.h"
 #include "io/receive_socket.h"
 #include "io/transmit_socket.h"
+#include "live_connections.h"
 #include "port_table.h"
 #include "wire/cm_messages.h"
 #include "wire/icrc.h"
@@ -55,9 +57,9 @@ class ManagementPort {
   std::uint32_t receive();
   void send(std::uint16_t prefix, const io::CmFrame& frame);
 
-  // Requests wait for a listener: look_at_held() is due soon, and when somebody begins to listen.
-  [[nodiscard]] bool holds_requests() const { return !held_.empty(); }
-  void look_at_held();
+  // Something waits: look() is due soon, and when somebody begins to listen.
+  [[nodiscard]] bool waits() const { return !held_.empty() || !farewells_.empty(); }
+  void look();
 
   [[nodiscard]] PortTable& ports() { return ports_; }
   [[nodiscard]] const PortTable& ports() const { return ports_; }
@@ -71,8 +73,15 @@ class ManagementPort {
     std::uint64_t service = 0;
     io::CmFrame frame;
   };
+  struct Leaving {
+    LiveConnections::Farewell farewell;
+    unsigned tries_left = 0;
+  };
   [[nodiscard]] bool icrc_holds(const Datagram& datagram);
   void pass_on(const Datagram& datagram, wire::MadBytes mad);
+  void look_at_held();
+  void say_farewells();
+  void heard(std::uint32_t id);
   bool deliver_to_listener(std::uint64_t service, const io::CmFrame& frame);
   [[nodiscard]] bool expects_listener(std::uint64_t service, const IpAddress& address) const;
   void refuse(const io::CmFrame& frame, const wire::CmMad& mad);
@@ -90,6 +99,8 @@ class ManagementPort {
   };
   std::map<std::uint16_t, Attached> processes_;
   std::deque<Held> held_;
+  LiveConnections live_;
+  std::vector<Leaving> farewells_;
   ManagementCounters counters_;
   std::uint32_t psn_ = 0;
 };

@@ -25,7 +25,7 @@ namespace {
 using asio::local::stream_protocol;
 using boost::system::error_code;
 
-constexpr std::chrono::milliseconds kHeldLook{50};
+constexpr std::chrono::milliseconds kLook{50};
 constexpr std::size_t kSessionsMax = 1024;
 constexpr std::chrono::milliseconds kAcceptPause{100};  // when no descriptor is left for one more connection
 
@@ -39,7 +39,7 @@ class Worker final : public SessionHost {
         management_{asio::posix::stream_descriptor(context_, inheritance.group.sockets[0].get()),
                     asio::posix::stream_descriptor(context_, inheritance.group.sockets[1].get())},
         port_(inheritance.group.sockets[1].get(), inheritance.group.dual_stack, std::random_device{}()),
-        held_(context_),
+        look_(context_),
         idle_(context_),
         pause_(context_) {}
 
@@ -61,7 +61,7 @@ class Worker final : public SessionHost {
   void accept();
   void discard_qp0();
   void receive_mads();
-  void look_at_held_later();
+  void look_later();
   [[nodiscard]] bool in_use() const { return !sessions_.empty() || !cm_sessions_.empty(); }
   void watch_idleness();
 
@@ -72,7 +72,8 @@ class Worker final : public SessionHost {
   stream_protocol::acceptor acceptor_;
   std::array<asio::posix::stream_descriptor, 2> management_;  // QP 0 and QP 1
   ManagementPort port_;
-  asio::steady_timer held_, idle_, pause_;
+  asio::steady_timer look_, idle_, pause_;
+  bool will_look_ = false;
   std::map<Session*, std::shared_ptr<Session>> sessions_;
   std::map<CmSession*, std::shared_ptr<CmSession>> cm_sessions_;
 };
@@ -110,17 +111,20 @@ void Worker::receive_mads() {
   management_[1].async_wait(asio::posix::stream_descriptor::wait_read, [this](error_code error) {
     if (error) return;
     inheritance_.state.management_datagrams += port_.receive();
-    if (port_.holds_requests()) look_at_held_later();
+    look_later();
     receive_mads();
   });
 }
 
-void Worker::look_at_held_later() {
-  held_.expires_after(kHeldLook);
-  held_.async_wait([this](error_code error) {
+void Worker::look_later() {
+  if (will_look_ || !port_.waits()) return;
+  will_look_ = true;
+  look_.expires_after(kLook);
+  look_.async_wait([this](error_code error) {
     if (error) return;
-    port_.look_at_held();
-    if (port_.holds_requests()) look_at_held_later();
+    will_look_ = false;
+    port_.look();
+    look_later();
   });
 }
 
@@ -128,6 +132,7 @@ void Worker::begin_cm(stream_protocol::socket socket, std::uint32_t uid, std::ui
   auto session =
       std::make_shared<CmSession>(std::move(socket), uid, pid, std::move(input), port_, [this](CmSession* ended) {
         cm_sessions_.erase(ended);
+        look_later();
         watch_idleness();
       });
   cm_sessions_[session.get()] = session;

@@ -1,0 +1,44 @@
+// brdmad/live_connections.h - the connections of each process, read off the messages that pass. When a process is
+// killed, nobody is left to end them: a DREQ is said for each, as the kernel does for a process that goes.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "base/ip_address.h"
+#include "wire/cm_messages.h"
+
+namespace brdma::daemon {
+
+class LiveConnections {
+ public:
+  // A message to a process, or of one; `remote` is the peer's address, `local` ours.
+  void received(const IpAddress& local, const IpAddress& remote, const wire::CmMad& mad);
+  void sent(const wire::CmMad& mad);
+
+  struct Farewell {
+    IpAddress local, remote;
+    wire::CmMad mad;
+  };
+  // What is left of the process with this prefix: forgotten here.
+  [[nodiscard]] std::vector<Farewell> take(std::uint16_t prefix);
+  [[nodiscard]] std::size_t size() const { return connections_.size(); }
+
+ private:
+  struct Connection {
+    IpAddress local, remote;
+    std::uint64_t transaction = 0;
+    std::uint32_t remote_id = 0, remote_qpn = 0;
+  };
+  struct Request {  // a REQ that waits for its REP
+    IpAddress local, remote;
+    std::uint32_t remote_id = 0, qpn = 0;
+  };
+  std::map<std::uint32_t, Connection> connections_;  // by our id
+  std::deque<Request> requests_;
+};
+
+}  // namespace brdma::daemon

@@ -19,14 +19,21 @@ constexpr int kObjectsMax = 1 << 16;  // of each kind; QPNs have 16 bits of inde
 constexpr std::uint8_t kPhysicalLinkUp = 5, kPhysicalDisabled = 3;
 constexpr std::uint32_t kPortCapabilities = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
 
-void fill(const DeviceInfo& device, ibv_device_attr& attributes) {
+// The limit in force now: what an operator set, which may change while the program runs.
+int queue_pairs_max(OpenDevice& device) {
+  Context::Session session(device.engine_context());
+  return static_cast<int>(std::min(session.engine().recovery().qps_max, std::uint32_t{kObjectsMax}));
+}
+
+void fill(OpenDevice& open, ibv_device_attr& attributes) {
+  const DeviceInfo device = open.info();
   static_assert(sizeof kFirmwareVersion <= sizeof attributes.fw_ver);
   std::memcpy(attributes.fw_ver, kFirmwareVersion, sizeof kFirmwareVersion);
   attributes.node_guid = htobe64(device.guid);
   attributes.sys_image_guid = htobe64(device.guid);
   attributes.max_mr_size = std::numeric_limits<std::uint64_t>::max();
   attributes.page_size_cap = 0xFFFFF000;  // nothing is pinned or translated: any page size does
-  attributes.max_qp = kObjectsMax;
+  attributes.max_qp = queue_pairs_max(open);
   attributes.max_qp_wr = static_cast<int>(qp::kWorkRequestsMax);
   attributes.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN;
   attributes.max_sge = static_cast<int>(qp::kSgesMax);
@@ -49,7 +56,7 @@ extern "C" {
 
 int query_device(ibv_context* context, ibv_device_attr* attributes) {
   *attributes = {};
-  fill(device_of(context).info(), *attributes);
+  fill(device_of(context), *attributes);
   return 0;
 }
 
@@ -58,7 +65,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
                     std::size_t bytes) {
   if (input != nullptr && input->comp_mask != 0) return EINVAL;
   ibv_device_attr_ex full{};
-  fill(device_of(context).info(), full.orig_attr);
+  fill(device_of(context), full.orig_attr);
   full.phys_port_cnt_ex = 1;
   std::memset(attributes, 0, bytes);
   std::memcpy(attributes, &full, std::min(bytes, sizeof full));

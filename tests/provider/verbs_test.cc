@@ -11,6 +11,7 @@
 #include <cstring>
 #include <numeric>
 #include <string>
+#include <vector>
 
 #include "verbs_fixture.h"
 
@@ -54,6 +55,31 @@ TEST(Device, FollowsTheAddressesOfItsInterface) {
   }
   EXPECT_TRUE(found);
   EXPECT_EQ(std::system("ip address del 10.1.2.3/32 dev lo"), 0);
+}
+
+TEST(Device, MaxQpIsTheLimitInForce) {
+  setenv("BRDMA_QPS_MAX", "3", 1);
+  const auto context = open_first_device();
+  unsetenv("BRDMA_QPS_MAX");
+  ibv_device_attr attributes{};
+  ASSERT_EQ(ibv_query_device(context.get(), &attributes), 0);
+  EXPECT_EQ(attributes.max_qp, 3);
+  ibv_pd* const pd = ibv_alloc_pd(context.get());
+  ibv_cq* const cq = ibv_create_cq(context.get(), 16, nullptr, nullptr, 0);
+  ibv_qp_init_attr wanted{};
+  wanted.send_cq = wanted.recv_cq = cq;
+  wanted.qp_type = IBV_QPT_RC;
+  wanted.cap = {1, 1, 1, 1, 0};
+  std::vector<ibv_qp*> made;
+  for (int i = 0; i < attributes.max_qp; ++i) {
+    made.push_back(ibv_create_qp(pd, &wanted));
+    ASSERT_NE(made.back(), nullptr);
+  }
+  EXPECT_EQ(ibv_create_qp(pd, &wanted), nullptr);
+  EXPECT_EQ(errno, ENOMEM);
+  for (ibv_qp* qp : made) EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
 }
 
 TEST(Device, AttributesAreSane) {

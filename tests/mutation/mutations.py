@@ -1,0 +1,101 @@
+"""What is broken on purpose: what it is, file below libbitmaprdma/, texts (each once in the file) and what they become.
+
+A mutation that does not find its text any more is to be brought up to date, not removed: `tests/mutation/run --check` looks.
+"""
+
+MUTATIONS = [
+    # --- order, exactly once ---
+    ("a message's last packet is placed as soon as it comes", "qp/place_early.cc", {
+        "if (packet.bitmap && !wire::is_last_or_only(packet.op)) {": "if (packet.bitmap) {",
+        "if (offset + size >= packet.reth.length)": "if (offset + size > packet.reth.length)",
+    }),
+    ("a packet that is here is taken for a new one", "bitmap/receive_window.h", {
+        "return has(psn) ? Arrival::kDuplicate : Arrival::kNew;": "return Arrival::kNew;",
+    }),
+    ("what has arrived counts as executed", "qp/complete.cc", {
+        "window.advance(psn_of(cumulative))": "window.advance()",
+    }),
+    ("a retransmission reads the packet's neighbour", "qp/resend.cc", {
+        "cursor.seek(queue, message.wqe, static_cast<std::uint32_t>(sequence - message.first) * mtu);":
+            "cursor.seek(queue, message.wqe, static_cast<std::uint32_t>(sequence - message.first + (message.packets > sequence - message.first + 1)) * mtu);",
+    }),
+    ("a repeated atomic finds another's result", "qp/responder_resources.cc", {
+        "if (result.psn == psn) return": "if (result.psn == psn || true) return",
+    }),
+    ("sequence numbers do not wrap", "base/psn.h", {
+        "const std::uint32_t d = (psn.value() - base.value()) & Psn::kMask;":
+            "const std::uint32_t d = psn.value() < base.value() && base.value() > 0xFF'0000 ? 0xFF'FFFF : (psn.value() - base.value()) & Psn::kMask;",
+    }),
+    ("a packet with a wrong ICRC is taken", "device/receive.cc", {
+        "if (!me.icrc_holds(datagram, packet, qp->received_flow)) return me.drop(datagram, DropReason::kBadIcrc);":
+            "(void)me.icrc_holds(datagram, packet, qp->received_flow);",
+    }),
+    # --- judgement and repair ---
+    ("a duplicate before the base is not acknowledged", "qp/receive_request.cc", {
+        "  if (wire::is_atomic(packet.op)) return replay_atomic(packet, now);\n  acknowledge_copy(now);":
+            "  if (wire::is_atomic(packet.op)) return replay_atomic(packet, now);",
+    }),
+    ("gaps never grow old", "recovery/gap_judge.cc", {
+        "if (now >= too_old) return Lost{LossCause::kAge};":
+            "if (now >= too_old + 10_s) return Lost{LossCause::kAge};",
+    }),
+    ("the depth limit is one packet too small", "recovery/gap_judge.cc", {
+        "if (gap.depth > limits.depth_max)": "if (gap.depth >= limits.depth_max)",
+    }),
+    ("feedback is not followed", "recovery/retransmit_request.cc", {
+        "  return RequestVerdict::kResend;": "  return RequestVerdict::kRecent;",
+    }),
+    ("what a receiver that was not ready threw away is not sent again", "qp/handle_ack.cc", {
+        "me.take_back(ack, base, now);": "",
+    }),
+    ("no probe, no timeout", "qp/timeout.cc", {
+        "if (id.bitmap_agreed) return patience.timeout_from + retransmit_timeout();":
+            "if (id.bitmap_agreed) return std::nullopt;",
+    }),
+    ("a stall is repeated while nothing is heard", "qp/timeout.cc", {
+        " || !patience.heard) return": ") return",
+    }),
+    ("a silent peer is never given up", "qp/timeout.cc", {
+        "if (window.in_window() == 0 || rnr_until || id.attributes.timeout == 0) return std::nullopt;":
+            "return std::nullopt;",
+    }),
+    ("an error flushes the receives no more", "qp/modify.cc", {
+        "  responder_.flush(now);\n": "",
+    }),
+    # --- limits ---
+    ("the peer's credit is not looked at", "qp/transmit_new.cc", {
+        "const bool credit = flight.packets < id.peer_credit.packets &&":
+            "const bool credit = flight.packets < id.peer_credit.packets + 4096 &&",
+    }),
+    # --- granularity and slide step ---
+    ("a bit for several packets is set by the first of them", "bitmap/arrival_bits.cc", {
+        "if ((arrived | done) == whole_run()) {": "if ((arrived | done) != 0) {",
+    }),
+    # --- paths ---
+    ("another path's packet counts as progress of the gap's own", "qp/paths_receive.cc", {
+        "if (gap.path_known) return has_passed(paths_[gap.path], last);":
+            "if (gap.path_known) return std::any_of(paths_.begin(), paths_.end(), [&](const Path& path) { return has_passed(path, last); });",
+    }),
+    ("where the path of a gap is not known, one path that has passed is enough", "qp/paths_receive.cc", {
+        "return std::all_of(paths_.begin(), paths_.end(),":
+            "return std::any_of(paths_.begin(), paths_.end(),",
+    }),
+    ("a packet names the wrong run before it on its path", "qp/paths_send.cc", {
+        "before.distance = static_cast<std::uint16_t>(away);":
+            "before.distance = static_cast<std::uint16_t>(away + 1);",
+    }),
+    ("a silent path stays in use", "qp/paths_send.cc", {
+        "if (!path.in_use || path.losses < kSilentLosses || !path.unheard_since) continue;": "continue;",
+    }),
+    # --- large transfers ---
+    ("an operation begins with two packets marked as here", "registry/mask.h", {
+        "words_[0] |= Word{1};": "words_[0] |= Word{3};",
+    }),
+    ("what escaped does not find its operation", "qp/receive_operation.cc", {
+        "if (!escape.empty()) release_escaped(start.number, now);": "",
+    }),
+    ("large commands go first", "registry/command_queues.h", {
+        "if (regular_.first == nullptr) return large_.first;":
+            "if (large_.first != nullptr) return large_.first;",
+    }),
+]

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 
 #include "io/clock.h"
 #include "io/socket_address.h"
@@ -18,6 +19,7 @@ namespace brdma::io {
 namespace {
 
 constexpr std::int64_t kNsPerMs = 1'000'000;
+constexpr std::chrono::milliseconds kLeaveWithin{100};
 constexpr int kLookAgainMs = 200;  // while there is no connection to brdmad
 
 std::uint64_t random_seed() {
@@ -54,6 +56,13 @@ CmService::~CmService() {
     thread_.join();
   }
   if (!cm_) return;
+  cm_->destroy_all(monotonic_now());
+  send_all();
+}
+
+void CmService::leave() {
+  const std::unique_lock lock(mutex_, kLeaveWithin);
+  if (!lock.owns_lock()) return;
   cm_->destroy_all(monotonic_now());
   send_all();
 }

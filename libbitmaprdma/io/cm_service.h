@@ -31,6 +31,9 @@ class CmService final : private cm::RdmaHost {
   static Result<std::unique_ptr<CmService>, ContextError> start(CmServiceHost& host);
   // Every identifier is gone; peers are told.
   ~CmService() override;
+  // The same for a program that ends, with threads that may still be in here. Does nothing when the lock can't be had
+  // soon: exit() may have been called anywhere.
+  void leave();
 
   class Session {
    public:
@@ -43,7 +46,7 @@ class CmService final : private cm::RdmaHost {
 
    private:
     CmService& service_;
-    std::unique_lock<std::mutex> lock_;
+    std::unique_lock<std::timed_mutex> lock_;
     Instant now_;
   };
 
@@ -64,7 +67,7 @@ class CmService final : private cm::RdmaHost {
 
   CmServiceHost& host_;
   CmLink link_;
-  std::mutex mutex_;
+  std::timed_mutex mutex_;
   std::optional<cm::RdmaCm> cm_;
   bool stop_ = false;
   std::optional<Instant> armed_;  // what the thread sleeps until

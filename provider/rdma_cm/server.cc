@@ -45,8 +45,8 @@ class Host final : public io::CmServiceHost {
 struct Server {
   std::mutex starting;
   Host host;
-  std::unique_ptr<io::CmService> service;  // made at the first channel
-  pid_t pid = 0;                           // whose it is: not a forked child's
+  std::atomic<io::CmService*> service{nullptr};  // made at the first channel; never destroyed, as threads may be in it
+  std::atomic<pid_t> pid{0};                     // whose it is: not a forked child's
 };
 
 // Never destroyed: hooks run until the very end of the process.
@@ -58,7 +58,8 @@ std::atomic<bool> in_use{false};
 
 io::CmService* running() {
   Server& me = server();
-  return me.service != nullptr && me.pid == ::getpid() ? me.service.get() : nullptr;
+  io::CmService* const service = me.service.load(std::memory_order_acquire);
+  return service != nullptr && me.pid == ::getpid() ? service : nullptr;
 }
 
 // What a command does: answers 0 or an errno value.
@@ -267,21 +268,16 @@ Header header_of(const void* bytes) {
 
 int open_cm_channel() {
   Server& me = server();
-  {
-    const std::lock_guard lock(me.starting);
-    if (me.service != nullptr && me.pid != ::getpid()) {  // a forked child: what its parent had is lost to it
-      (void)me.service.release();
+  const std::lock_guard lock(me.starting);
+  if (running() == nullptr) {  // a forked child has lost what its parent had, and starts its own
+    auto service = io::CmService::start(me.host);
+    if (!service) {
+      complain("no RDMA-CM: " + service.reason().message);
+      errno = service.reason().error;
+      return -1;
     }
-    if (me.service == nullptr) {
-      auto service = io::CmService::start(me.host);
-      if (!service) {
-        complain("no RDMA-CM: " + service.reason().message);
-        errno = service.reason().error;
-        return -1;
-      }
-      me.service = std::move(service).value();
-      me.pid = ::getpid();
-    }
+    me.pid = ::getpid();
+    me.service.store(service.value().release(), std::memory_order_release);
   }
   const int fd = me.host.channels.open();
   if (fd >= 0) in_use = true;
@@ -328,7 +324,7 @@ void cm_descriptor_closed(int fd) {
 }
 
 void leave_cm() {
-  if (running() != nullptr) server().service.reset();
+  if (io::CmService* const service = running()) service->leave();
 }
 
 }  // namespace brdma::provider

@@ -140,9 +140,10 @@ Status RdmaCm::listen(IdNumber number, std::uint32_t backlog) {
   }
   if (id->state != IdState::kBound) return Status{EINVAL};
   if (const Status listens = host_.listen_port(kSpace, id->local); !listens.ok()) return listens;
-  if (++listening_[id->local.port] == 1) {
+  if (!listening_.contains(id->local.port)) {
     (void)agent_.listen(wire::service_id(kSpace, id->local.port), kBacklogMax);
   }
+  listening_.emplace(id->local.port, number);
   id->backlog = backlog == 0 || backlog > kBacklogMax ? kBacklogMax : backlog;
   id->state = IdState::kListening;
   return Status::success();
@@ -153,9 +154,8 @@ void RdmaCm::release_port(RdmaId& id) {
   id.has_port = false;
   host_.release_port(kSpace, id.local);
   if (id.state != IdState::kListening) return;
-  const auto listening = listening_.find(id.local.port);
-  if (--listening->second != 0) return;
-  listening_.erase(listening);
+  std::erase_if(listening_, [&](const auto& entry) { return entry.second == id.number; });
+  if (listening_.contains(id.local.port)) return;
   agent_.stop_listening(wire::service_id(kSpace, id.local.port));
 }
 

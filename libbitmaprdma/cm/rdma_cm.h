@@ -90,7 +90,7 @@ class RdmaCm {
   Agent agent_;
   IdTable ids_;
   std::unordered_map<CommId, IdNumber> by_connection_;
-  std::map<std::uint16_t, std::uint32_t> listening_;  // how many identifiers listen on a port
+  std::multimap<std::uint16_t, IdNumber> listening_;  // by port
   std::map<ChannelNumber, std::deque<RdmaEvent>> channels_;
 };
 

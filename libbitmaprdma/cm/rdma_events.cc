@@ -106,8 +106,9 @@ RdmaId* RdmaCm::id_of(CommId connection) {
 // One that listens on this very address, else on all.
 RdmaId* RdmaCm::listener_for(const SocketAddress& destination) {
   RdmaId* any = nullptr;
-  for (auto& [number, id] : ids_.all()) {
-    if (id.state != IdState::kListening || id.local.port != destination.port) continue;
+  const auto [first, last] = listening_.equal_range(destination.port);
+  for (auto entry = first; entry != last; ++entry) {
+    RdmaId& id = *ids_.find(entry->second);
     if (id.local.address == destination.address) return &id;
     const bool same_kind = id.local.address.is_v4() == destination.address.is_v4();
     if (id.local.is_any() && (same_kind || (!id.local.address.is_v4() && !id.port_options.ipv6_only))) any = &id;

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 
 #include "cm/connection.h"
 #include "cm/rdma_types.h"
@@ -52,17 +53,22 @@ class IdTable {
 
   // Null: all numbers are in use.
   RdmaId* add() {
-    IdNumber number = 0;
-    for (const auto& [used, id] : ids_) {  // the lowest free one
-      if (used != number) break;
-      ++number;
+    IdNumber number = next_;
+    if (!free_.empty()) {
+      number = *free_.begin();
+      free_.erase(free_.begin());
+    } else if (next_ < kIdsMax) {
+      ++next_;
+    } else {
+      return nullptr;
     }
-    if (number >= kIdsMax) return nullptr;
     RdmaId& id = ids_[number];
     id.number = number;
     return &id;
   }
-  void remove(IdNumber number) { ids_.erase(number); }
+  void remove(IdNumber number) {
+    if (ids_.erase(number) != 0) free_.insert(number);
+  }
   [[nodiscard]] RdmaId* find(IdNumber number) {
     const auto found = ids_.find(number);
     return found == ids_.end() ? nullptr : &found->second;
@@ -71,6 +77,8 @@ class IdTable {
 
  private:
   std::map<IdNumber, RdmaId> ids_;
+  std::set<IdNumber> free_;  // of those below next_
+  IdNumber next_ = 0;
 };
 
 }  // namespace brdma::cm

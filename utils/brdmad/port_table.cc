@@ -24,24 +24,30 @@ bool collide(const PortClaim& a, const PortClaim& b) { return a.space == b.space
 
 }  // namespace
 
+std::vector<PortTable::Entry> PortTable::entries() const {
+  std::vector<Entry> all;
+  for (const auto& [key, entry] : entries_) all.push_back(entry);
+  return all;
+}
+
 bool PortTable::free(const PortClaim& claim) const {
-  return std::none_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-    return collide(entry.claim, claim) && !(entry.claim.reuse && claim.reuse && !entry.listening);
+  return std::ranges::none_of(on_port(claim), [&](const auto& other) {
+    return overlap(other.second.claim, claim) && !(other.second.claim.reuse && claim.reuse && !other.second.listening);
   });
 }
 
-PortTable::Entry* PortTable::find(std::uint16_t owner, const PortClaim& claim) {
-  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-    return entry.owner == owner && entry.claim.space == claim.space && entry.claim.port == claim.port &&
-           entry.claim.address == claim.address;
+std::multimap<std::uint32_t, PortTable::Entry>::iterator PortTable::find(std::uint16_t owner, const PortClaim& claim) {
+  const auto [first, last] = entries_.equal_range(key(claim));
+  const auto found = std::find_if(first, last, [&](const auto& entry) {
+    return entry.second.owner == owner && entry.second.claim.address == claim.address;
   });
-  return found == entries_.end() ? nullptr : &*found;
+  return found == last ? entries_.end() : found;
 }
 
 Result<std::uint16_t, Status> PortTable::take(std::uint16_t owner, PortClaim claim, std::uint16_t first,
                                               std::uint16_t last) {
-  const auto owned = std::count_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.owner == owner; });
-  if (static_cast<std::size_t>(owned) >= kClaimsPerOwner) return Status{ENOMEM};
+  std::size_t& owned = claims_of_[owner];
+  if (owned >= kClaimsPerOwner) return Status{ENOMEM};
   if (claim.port == 0) {
     const std::uint32_t count = last - first + 1u;
     const auto start = static_cast<std::uint32_t>(random_.below(count));
@@ -53,30 +59,34 @@ Result<std::uint16_t, Status> PortTable::take(std::uint16_t owner, PortClaim cla
   } else if (!free(claim)) {
     return Status{EADDRINUSE};
   }
-  entries_.push_back({owner, claim});
+  entries_.emplace(key(claim), Entry{owner, claim});
+  ++owned;
   return claim.port;
 }
 
 Status PortTable::listen(std::uint16_t owner, const PortClaim& claim) {
-  Entry* const mine = find(owner, claim);
-  if (mine == nullptr) return Status{EINVAL};
-  for (const Entry& entry : entries_) {
-    if (&entry != mine && entry.listening && collide(entry.claim, mine->claim)) return Status{EADDRINUSE};
+  const auto mine = find(owner, claim);
+  if (mine == entries_.end()) return Status{EINVAL};
+  for (const auto& other : on_port(claim)) {
+    if (&other != &*mine && other.second.listening && overlap(other.second.claim, mine->second.claim))
+      return Status{EADDRINUSE};
   }
-  mine->listening = true;
+  mine->second.listening = true;
   return Status::success();
 }
 
 void PortTable::release(std::uint16_t owner, const PortClaim& claim) {
-  if (Entry* const entry = find(owner, claim)) {
-    remember(*entry);
-    *entry = entries_.back();
-    entries_.pop_back();
-  }
+  const auto entry = find(owner, claim);
+  if (entry == entries_.end()) return;
+  remember(entry->second);
+  entries_.erase(entry);
+  --claims_of_[owner];
 }
 
 void PortTable::release_all(std::uint16_t owner) {
-  std::erase_if(entries_, [owner](const Entry& entry) { return entry.owner == owner; });  // whoever listened has ended
+  std::erase_if(entries_,
+                [owner](const auto& entry) { return entry.second.owner == owner; });  // whoever listened is gone
+  claims_of_.erase(owner);
 }
 
 void PortTable::remember(const Entry& entry) {
@@ -87,17 +97,16 @@ void PortTable::remember(const Entry& entry) {
 
 bool PortTable::was_used(wire::PortSpace space, const IpAddress& address, std::uint16_t port) const {
   const PortClaim wanted{.space = space, .address = address, .port = port};
-  const auto matches = [&](const PortClaim& claim) { return collide(claim, wanted); };
-  return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) { return matches(entry.claim); }) ||
-         std::any_of(released_.begin(), released_.end(), matches);
+  return std::ranges::any_of(on_port(wanted), [&](const auto& entry) { return overlap(entry.second.claim, wanted); }) ||
+         std::ranges::any_of(released_, [&](const PortClaim& claim) { return collide(claim, wanted); });
 }
 
 std::optional<std::uint16_t> PortTable::listener(wire::PortSpace space, const IpAddress& address,
                                                  std::uint16_t port) const {
   const PortClaim wanted{.space = space, .address = address, .port = port};
   const Entry* best = nullptr;
-  for (const Entry& entry : entries_) {
-    if (!entry.listening || !collide(entry.claim, wanted)) continue;
+  for (const auto& [key, entry] : on_port(wanted)) {
+    if (!entry.listening || !overlap(entry.claim, wanted)) continue;
     if (best == nullptr || entry.claim.address == address) best = &entry;
   }
   if (best == nullptr) return std::nullopt;

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
+#include <ranges>
 #include <vector>
 
 #include "base/ip_address.h"
@@ -43,16 +45,24 @@ class PortTable {
     PortClaim claim;
     bool listening = false;
   };
-  [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
+  [[nodiscard]] std::vector<Entry> entries() const;
 
  private:
   [[nodiscard]] bool free(const PortClaim& claim) const;
   void remember(const Entry& entry);
-  [[nodiscard]] Entry* find(std::uint16_t owner, const PortClaim& claim);
+  [[nodiscard]] std::multimap<std::uint32_t, Entry>::iterator find(std::uint16_t owner, const PortClaim& claim);
+  [[nodiscard]] auto on_port(const PortClaim& claim) const {
+    const auto [first, last] = entries_.equal_range(key(claim));
+    return std::ranges::subrange(first, last);
+  }
 
   Random random_;
-  std::vector<Entry> entries_;
-  std::deque<PortClaim> released_;  // of those that were listened on the last few
+  static std::uint32_t key(const PortClaim& claim) {
+    return std::uint32_t{static_cast<std::uint8_t>(claim.space)} << 16 | claim.port;
+  }
+  std::multimap<std::uint32_t, Entry> entries_;     // by port space and port
+  std::map<std::uint16_t, std::size_t> claims_of_;  // how many, by owner
+  std::deque<PortClaim> released_;                  // of those that were listened on the last few
 };
 
 }  // namespace brdma::daemon

@@ -15,8 +15,6 @@ using recovery::LossCause;
 using recovery::Lost;
 using recovery::WaitUntil;
 
-// Until an FFM has been answered once, nothing is known of the time that takes.
-constexpr Duration kRepeatFirst = 500_us;
 constexpr Duration kRepeatMax = 8_ms;
 
 void bring_forward(std::optional<Instant>& deadline, Instant candidate) {
@@ -80,11 +78,8 @@ bool Responder::Impl::note_filled(const wire::Packet& packet, Instant now) {
   for (std::uint32_t i = 0; i < count && !disorder->gaps.empty(); ++i) {
     const Psn psn = packet.bth.psn + i;
     for (std::size_t g = 0; g < disorder->gaps.size() && distance(disorder->gaps[g].start, psn) <= 0; ++g) {
-      // One FFM, then its answer: a round trip. After several, which one it answers is not known.
-      if (disorder->gaps[g].feedbacks == 1 && distance(psn, disorder->gaps[g].start + disorder->gaps[g].length) < 0 &&
-          packet.bxth.retransmitted) {
-        feedback_rtt.sample(now - disorder->gaps[g].last_feedback, now);
-      }
+      const GapRecord& gap = disorder->gaps[g];
+      if (distance(psn, gap.start + gap.length) < 0 && packet.bxth.retransmitted) note_answer(gap, now);
     }
     const std::size_t records = disorder->gaps.size();
     const auto filled = disorder->gaps.fill(psn);
@@ -106,6 +101,17 @@ bool Responder::Impl::note_filled(const wire::Packet& packet, Instant now) {
     env.note(now, identity.qpn, trace::EventType::kMisjudgement, psn.value());
   }
   return closed;
+}
+
+// What an FFM asked for has come. After one FFM: a round trip. After several, which one it answers is not known, but
+// that it takes no longer than since the gap was seen; on a path longer than the first interval there would never be a
+// gap with one FFM only, nothing would be known for ever, and each FFM would be repeated.
+void Responder::Impl::note_answer(const GapRecord& gap, Instant now) {
+  if (gap.feedbacks == 1) {
+    feedback_rtt.sample(now - gap.last_feedback, now);
+  } else if (gap.feedbacks > 1 && !feedback_rtt.has_sample()) {
+    repeat_first = std::clamp(now - gap.first_seen, repeat_first, kRepeatMax);
+  }
 }
 
 void Responder::Impl::note_late(const wire::Packet& packet, Instant first_seen, Instant now) {
@@ -200,7 +206,7 @@ Duration Responder::Impl::repeat_interval(const GapRecord& gap) const {
   const int doublings = std::min<int>(gap.feedbacks - 1, 4);
   const Duration two_trips = feedback_rtt.smoothed() * 2;
   const Duration once =
-      feedback_rtt.has_sample() ? feedback_rtt.probe_timeout(recovery().resend_interval_min * 2) : kRepeatFirst;
+      feedback_rtt.has_sample() ? feedback_rtt.probe_timeout(recovery().resend_interval_min * 2) : repeat_first;
   return std::max(two_trips, std::min(once * (std::int64_t{1} << doublings), kRepeatMax));
 }
 

@@ -63,6 +63,7 @@ void Responder::Impl::reset_connection() {
   ffm_serial = 0;
   gaps_promoted = 0;
   feedback_rtt = recovery::RttEstimator{};
+  repeat_first = kRepeatFirst;
   owed.reset();
 }
 

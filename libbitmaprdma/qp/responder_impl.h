@@ -29,6 +29,7 @@
 namespace brdma::qp {
 
 inline constexpr Duration kAckDelayInDisorder = 5_us;
+inline constexpr Duration kRepeatFirst = 500_us;  // of an FFM; nothing is known of the path yet
 
 // How the in-order execution of a packet ended.
 enum class Verdict : std::uint8_t {
@@ -142,6 +143,7 @@ struct Responder::Impl {
   bool learn_late(std::uint32_t depth, Duration late, Instant now);
   void promote(bitmap::GapRecord& gap, recovery::LossCause cause, Instant now);
   [[nodiscard]] recovery::GapVerdict judge_gap(std::size_t i, Instant now) const;
+  void note_answer(const bitmap::GapRecord& gap, Instant now);
   void note_late(const wire::Packet& packet, Instant first_seen, Instant now);
   [[nodiscard]] bool beyond_one_path(Psn psn, Instant first_seen, Instant now) const;
   [[nodiscard]] Duration repeat_interval(const bitmap::GapRecord& gap) const;
@@ -246,7 +248,8 @@ struct Responder::Impl {
   Acknowledgement ack;
   std::uint32_t ffm_serial = 0;
   std::uint16_t gaps_promoted = 0;
-  recovery::RttEstimator feedback_rtt;  // from an FFM to the packet that it asked for
+  recovery::RttEstimator feedback_rtt;   // from an FFM to the packet that it asked for
+  Duration repeat_first = kRepeatFirst;  // until that has been measured
   Instant last_call;
   std::optional<Outcome> owed;  // found while sending; handed out by the next handle_timeout()
 };

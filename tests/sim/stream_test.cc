@@ -92,6 +92,18 @@ TEST(Stream, LossCostsLittleMoreThanWhatIsLost) {
   }
 }
 
+// The answer to an FFM takes longer here than the first repetition waits.
+TEST(Stream, LossOnALongPathIsRepairedOnce) {
+  for (const std::int64_t delay_us : {200, 500, 1000, 2000}) {
+    StreamConfig config = at(200);
+    config.delay = 1_us * delay_us;
+    config.loss_ppm = 10'000;
+    const StreamResult result = run_stream(config);
+    SCOPED_TRACE(text(config, result) + ", " + std::to_string(result.lost) + " lost");
+    EXPECT_LE(result.retransmitted, result.lost + result.queue_dropped + result.packets / 1000);
+  }
+}
+
 TEST(Stream, TwoShareALinkAndNeitherStarves) {
   for (const bool busy : {false, true}) {
     for (const std::uint64_t mbit : {1000u, 10'000u}) {

@@ -7,6 +7,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -148,6 +149,8 @@ def objects_are_listed(lab):
     assert lab.ask_json("h1", "resource", "show", "qp", "state", "ERR") == []
     assert only(lab.ask_json("h1", "resource", "show", "cq"))["users"] == 2
     assert only(lab.ask_json("h1", "resource", "show", "mr"))["mrlen"] >= 16384
+    memory = pair["memory"]
+    assert memory["total"] == sum(memory[part] for part in ("windows", "recovery", "transport", "queues")) > 1000, memory
     device = only(lab.ask_json("h1", "resource", "show", "dev", "brdma_eth0"))
     assert (device["qp"], device["cq"], device["mr"], device["ctx"]) == (1, 1, 1, 1), device
     receiver = lab.wait_for("losses", "h1", "statistic", "show", "qp", until=lambda rows: rows[0]["gaps_promoted"] > 0 and rows[0]["ffm_sent"] > 0)[0]
@@ -228,6 +231,8 @@ def limits_are_enforced_and_named(lab):
     assert server.returncode != 0 and "QP" in server.stdout.read()
     assert only(lab.ask_json("h1", "statistic", "show"))["qps_refused"] >= 1
     client.send_signal(signal.SIGTERM)
+    info = subprocess.run(lab.on("h1", "ibv_devinfo", "-v", "-d", "brdma_eth0"), capture_output=True, text=True, timeout=PATIENCE)
+    assert re.search(r"max_qp:\s+4$", info.stdout, re.M), info.stdout + info.stderr
     # With the limit raised the same runs.
     lab.ask("h1", "recovery", "set", "dev", "brdma_eth0", "qps_max", "8")
     lab.start("h1", "ib_write_bw", "-D", "50", "-q", "8")

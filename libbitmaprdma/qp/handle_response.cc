@@ -18,8 +18,9 @@ constexpr Duration kReissueFirst = 500_us, kReissueMax = 8_ms;
 
 }  // namespace
 
-Outcome Requester::handle_response(const wire::Packet& packet, Instant now) {
+Outcome Requester::handle_response(const wire::Packet& packet, std::uint16_t source_port, Instant now) {
   Impl& me = *impl_;
+  me.answered_from = source_port;
   if (packet.op == wire::RcOp::kAcknowledge) return me.handle_aeth(packet, now);
   const auto sequence = me.sequence_of(packet.bth.psn);
   if (!sequence) {
@@ -98,7 +99,10 @@ void Requester::Impl::measure_answer(Sequence sequence, const Message& message, 
   answers.came += message.kind == MessageKind::kRead ? message.payload_at(sequence, id.mtu()) : 0;
   if (sequence != message.first || window.entry(psn_of(sequence)).transmissions != 1) return;
   sample_rtt(now - sent, now);
-  answer_congestion.on_acknowledgement(answers.came, now - sent, answers.limited, now);
+  Duration felt = now - sent;
+  if (paths) [[unlikely]]
+    felt = note_answer(window.entry(psn_of(sequence)).path, sent, now);
+  answer_congestion.on_acknowledgement(answers.came, felt, answers.limited, now);
   answers.came = 0;
   answers.limited = false;
 }

@@ -37,7 +37,11 @@ void QueuePair::handle_caps(const wire::Caps& caps, Instant now) {
   const bool fits = (caps.capabilities & wire::kCapabilityBitmap) != 0 && caps.version_min <= kVersion &&
                     caps.version_max >= kVersion &&
                     caps.path_mtu_code == static_cast<std::uint8_t>(identity_.attributes.path_mtu);
-  if (!fits || identity_.bitmap_agreed) return;
+  if (!fits) return;
+  if (identity_.bitmap_agreed) {  // who asks again did not hear the answer
+    if (!caps.reply) responder_.change_path();
+    return;
+  }
   identity_.bitmap_agreed = true;
   identity_.peer_reads_piggybacks = (caps.capabilities & wire::kCapabilityPiggyback) != 0;
   identity_.peer_reads_operations = (caps.capabilities & wire::kCapabilityOperations) != 0;
@@ -54,6 +58,15 @@ void QueuePair::handle_caps(const wire::Caps& caps, Instant now) {
 
 std::uint32_t QueuePair::own_paths() const {
   return std::min(static_cast<std::uint32_t>(environment_.config.source_ports.size()), kPathsMax);
+}
+
+// As long as nothing is agreed, the path of the question that is open: each goes by another, for one may be silent from
+// the beginning. A peer that never answers is a standard one, and knows one path.
+std::uint8_t QueuePair::negotiation_path() const {
+  const Negotiation& negotiation = negotiation_;
+  if (identity_.bitmap_agreed || (!negotiation.ask_due && !negotiation.ask_again)) return 0;
+  const unsigned questions = negotiation.asked - (negotiation.ask_due || negotiation.asked == 0 ? 0 : 1);
+  return static_cast<std::uint8_t>(questions % own_paths());
 }
 
 bool QueuePair::poll_caps(qp::TransmitBatch& batch, Instant now) {

@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace brdma::qp {
+namespace {
+
+constexpr std::int64_t kMeanGain = 64;  // 1/64 a sample: some rounds over all paths
+
+}  // namespace
 
 std::size_t PathFloors::place_of(std::uint16_t back) {
   for (std::size_t i = 0; i < backs_known_; ++i) {
@@ -58,6 +63,14 @@ Duration PathFloors::skew() const {
   }
   skew_ = most;
   return most;
+}
+
+FeltRoundTrips::Felt FeltRoundTrips::take(const PathFloors::Sample& sample, Instant now) {
+  const Duration floor = floors_.sample(sample, now);
+  if (!mean_) mean_ = floor;
+  const Duration moved = (floor - *mean_) / kMeanGain;
+  mean_ = *mean_ + moved;
+  return {sample.round_trip - floor + *mean_, moved};
 }
 
 }  // namespace brdma::qp

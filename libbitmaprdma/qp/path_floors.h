@@ -64,4 +64,20 @@ class PathFloors {
   mutable std::optional<Duration> skew_;  // nothing: a floor has changed since
 };
 
+// What a congestion window is to hear of round trips that take different ways.
+class FeltRoundTrips {
+ public:
+  explicit FeltRoundTrips(std::size_t paths) : floors_(paths) {}
+  struct Felt {
+    Duration round_trip;  // how much longer than its floor it was, on top of the mean floor
+    Duration base_moved;  // how much longer that mean has become, which is no queueing
+  };
+  Felt take(const PathFloors::Sample& sample, Instant now);
+  [[nodiscard]] const PathFloors& floors() const { return floors_; }
+
+ private:
+  PathFloors floors_;
+  std::optional<Duration> mean_;  // of the packets that were heard of lately
+};
+
 }  // namespace brdma::qp

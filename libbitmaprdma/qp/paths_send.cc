@@ -10,20 +10,19 @@ constexpr std::uint32_t kSilentLosses = 3;  // with 5 % loss one path in 8000 ti
 constexpr Duration kProbeFirst = 4_ms, kProbeMax = 1_s;
 constexpr std::uint32_t kLossGainShift = 6;  // 1/64 a packet
 constexpr std::uint32_t kPpm = 1'000'000;
-constexpr std::int64_t kMeanFloorGain = 64;  // 1/64 an echo: some rounds over all paths
 
 }  // namespace
 
 SendPaths::SendPaths(std::uint32_t count, Spraying spraying)
-    : paths_(count), facts_(count), spray_(spraying), floors_(count) {}
+    : paths_(count), facts_(count), spray_(spraying), echoes_(count), answers_(count) {}
 
-std::uint8_t SendPaths::choose(std::optional<std::uint8_t> avoid, bool may_probe, Instant now) const {
-  if (may_probe) {
+std::uint8_t SendPaths::choose(const Batch& batch, Instant now) const {
+  if (batch.may_probe) {
     for (std::size_t i = 0; i < paths_.size(); ++i) {
       if (!paths_[i].in_use && now >= paths_[i].probe_at) return static_cast<std::uint8_t>(i);
     }
   }
-  return spray_.choose(facts_, avoid);
+  return batch.ordered ? control_path(0) : spray_.choose(facts_, batch.avoid);
 }
 
 bool SendPaths::probe_due(Instant now) const {
@@ -62,6 +61,29 @@ void SendPaths::sent(std::uint8_t number, Instant now) {
   if (!path.unheard_since) path.unheard_since = now;
 }
 
+void SendPaths::request_sent(std::uint8_t number, Instant now) {
+  Path& path = paths_[number];
+  ++path.status.sent;
+  if (!path.unheard_since) path.unheard_since = now;
+}
+
+SendPaths::Felt SendPaths::request_answered(std::uint8_t number, std::uint16_t back, Instant sent, Instant now) {
+  const Duration round_trip = now - sent;
+  if (number >= paths_.size()) return {{round_trip, {}}};
+  ++paths_[number].status.acknowledged;
+  resolved(number, false);
+  const bool returned = arrived(number, sent, round_trip, now);
+  return {answers_.take({number, back, round_trip, {}}, now), returned};
+}
+
+void SendPaths::request_lost(std::uint8_t number) {
+  number = place_of(number);
+  Path& path = paths_[number];
+  ++path.status.lost;
+  ++path.losses;
+  resolved(number, true);
+}
+
 void SendPaths::probed(std::uint8_t number, Instant now) {
   Path& path = paths_[number];
   ++path.status.probes;
@@ -80,20 +102,20 @@ void SendPaths::resolved(std::size_t path, bool lost) {
 }
 
 void SendPaths::acknowledged(const bitmap::SendEntry& entry, bool was_pending, Instant now) {
-  Path& path = paths_[entry.path];
   if (was_pending) return;  // it had been counted as lost
+  Path& path = paths_[place_of(entry.path)];
   --path.status.in_flight;
   ++path.status.acknowledged;
-  resolved(entry.path, false);
+  resolved(place_of(entry.path), false);
   if (entry.transmissions == 1) heard(path, now);  // of several it is not known which arrived
 }
 
 void SendPaths::lost(const bitmap::SendEntry& entry) {
-  Path& path = paths_[entry.path];
+  Path& path = paths_[place_of(entry.path)];
   --path.status.in_flight;
   ++path.status.lost;
   ++path.losses;
-  resolved(entry.path, true);
+  resolved(place_of(entry.path), true);
 }
 
 void SendPaths::heard(Path& path, Instant now) {
@@ -102,25 +124,25 @@ void SendPaths::heard(Path& path, Instant now) {
   if (path.status.in_flight > 0) path.unheard_since = now;
 }
 
-SendPaths::Felt SendPaths::echoed(const Echo& echo, Instant now) {
-  if (echo.path >= paths_.size()) return {.round_trip = echo.round_trip, .base_moved = {}};
-  Path& path = paths_[echo.path];
-  Felt felt;
-  felt.returned = !path.in_use;
-  path.in_use = facts_[echo.path].usable = true;
+// True: the path was set aside.
+bool SendPaths::arrived(std::uint8_t number, Instant sent, Duration round_trip, Instant now) {
+  Path& path = paths_[number];
+  const bool was_aside = !path.in_use;
+  path.in_use = facts_[number].usable = true;
   heard(path, now);
-  if (!newest_echo_ || echo.sent > *newest_echo_) {
-    newest_echo_ = echo.sent;
-    newest_echo_path_ = echo.path;
+  if (!newest_echo_ || sent > *newest_echo_) {
+    newest_echo_ = sent;
+    newest_echo_path_ = number;
   }
-  path.rtt.sample(echo.round_trip, now);
-  facts_[echo.path].round_trip = std::max(path.rtt.smoothed(), kTick);
-  const Duration floor = floors_.sample({echo.path, echo.back, echo.round_trip, echo.one_way}, now);
-  if (!mean_floor_) mean_floor_ = floor;
-  felt.base_moved = (floor - *mean_floor_) / kMeanFloorGain;
-  mean_floor_ = *mean_floor_ + felt.base_moved;
-  felt.round_trip = echo.round_trip - floor + *mean_floor_;
-  return felt;
+  path.rtt.sample(round_trip, now);
+  facts_[number].round_trip = std::max(path.rtt.smoothed(), kTick);
+  return was_aside;
+}
+
+SendPaths::Felt SendPaths::echoed(const Echo& echo, Instant now) {
+  if (echo.path >= paths_.size()) return {{echo.round_trip, {}}};
+  const bool returned = arrived(echo.path, echo.sent, echo.round_trip, now);
+  return {echoes_.take({echo.path, echo.back, echo.round_trip, echo.one_way}, now), returned};
 }
 
 void SendPaths::forget_silence() {
@@ -158,7 +180,7 @@ PathStatus SendPaths::status(std::size_t number) const {
   status.in_use = path.in_use;
   status.loss_ppm = facts_[number].loss_ppm;
   status.round_trip = path.rtt.smoothed();
-  status.round_trip_min = floors_.shortest(number).value_or(Duration{});
+  status.round_trip_min = echoes_.floors().shortest(number).value_or(Duration{});
   return status;
 }
 

@@ -35,9 +35,9 @@ namespace brdma::qp {
 struct PathStatus {
   std::uint16_t source_port = 0;
   bool in_use = true;                                              // false: set aside, silent
-  std::uint64_t sent = 0, acknowledged = 0, lost = 0, probes = 0;  // packets of data
-  std::uint32_t in_flight = 0;
-  std::uint32_t loss_ppm = 0;  // of late
+  std::uint64_t sent = 0, acknowledged = 0, lost = 0, probes = 0;  // packets of data, requests for answers
+  std::uint32_t in_flight = 0;                                     // of data
+  std::uint32_t loss_ppm = 0;                                      // of late
   Duration round_trip, round_trip_min;
 };
 
@@ -46,8 +46,15 @@ class SendPaths {
   // 2 <= count <= kPathsMax.
   SendPaths(std::uint32_t count, Spraying spraying);
 
-  // The path of the next batch: one that is to be probed (see is_probe) where `may_probe`, else the policy's.
-  [[nodiscard]] std::uint8_t choose(std::optional<std::uint8_t> avoid, bool may_probe, Instant now) const;
+  // The path of the next batch: one that is to be probed (see is_probe) where that may be, else the policy's; for
+  // requests of answers always the same: they are executed in order, so spraying would only make them wait for each
+  // other, and their answers go by one path anyway.
+  struct Batch {
+    std::optional<std::uint8_t> avoid{};
+    bool ordered = false;
+    bool may_probe = false;
+  };
+  [[nodiscard]] std::uint8_t choose(const Batch& batch, Instant now) const;
   [[nodiscard]] bool is_probe(std::uint8_t path) const { return !paths_[path].in_use; }
   [[nodiscard]] bool probe_due(Instant now) const;
   // For answers and control packets, whose order counts: the same path while `unheard` stays the same.
@@ -56,15 +63,22 @@ class SendPaths {
 
   // A packet of `psns` PSNs leaves for the first time: what its header says of those before it.
   wire::BeforeOnPath before(std::uint8_t path, Psn psn, std::uint32_t psns);
-  // A packet of data leaves, first time or not. (Requests of answers are not counted: they are heard of otherwise.)
+  struct Felt : FeltRoundTrips::Felt {  // what the congestion window is to hear
+    bool returned = false;              // the path was set aside and is in use again
+  };
+  // A packet of data leaves, first time or not.
   void sent(std::uint8_t path, Instant now);
+  // A request for answers leaves, is answered (one that was sent once), is taken for lost.
+  void request_sent(std::uint8_t path, Instant now);
+  Felt request_answered(std::uint8_t path, std::uint16_t back, Instant sent, Instant now);
+  void request_lost(std::uint8_t path);
   void probed(std::uint8_t path, Instant now);
   void batch_left(std::uint8_t path);
 
   // The entry, as it was last sent, was acknowledged / is taken for lost / counts as under way again.
   void acknowledged(const bitmap::SendEntry& entry, bool was_pending, Instant now);
   void lost(const bitmap::SendEntry& entry);
-  void reopened(const bitmap::SendEntry& entry) { ++paths_[entry.path].status.in_flight; }
+  void reopened(const bitmap::SendEntry& entry) { ++paths_[place_of(entry.path)].status.in_flight; }
   // A packet was echoed.
   struct Echo {
     std::uint8_t path = 0;
@@ -73,11 +87,6 @@ class SendPaths {
     Duration round_trip;
     Duration one_way;  // by both clocks: qp/path_floors.h
   };
-  struct Felt {
-    Duration round_trip;    // what the congestion window is to hear
-    Duration base_moved;    // how much longer the paths' mean has become, which is no queueing
-    bool returned = false;  // the path was set aside and is in use again
-  };
   Felt echoed(const Echo& echo, Instant now);
   // Nothing came from anywhere for a while: no path is worse than another.
   void forget_silence();
@@ -85,7 +94,7 @@ class SendPaths {
   std::optional<std::uint8_t> set_aside_silent(Duration silence, Instant now);
   void forget_flight();
 
-  [[nodiscard]] Duration skew() const { return floors_.skew(); }
+  [[nodiscard]] Duration skew() const { return echoes_.floors().skew(); }
   [[nodiscard]] std::size_t count() const { return paths_.size(); }
   [[nodiscard]] PathStatus status(std::size_t path) const;
   [[nodiscard]] std::size_t allocated_bytes() const {
@@ -93,6 +102,9 @@ class SendPaths {
   }
 
  private:
+  // Before there was agreement packets may have left on paths that the peer does not tell apart: they count as the
+  // first's.
+  [[nodiscard]] std::uint8_t place_of(std::uint8_t path) const { return path < paths_.size() ? path : std::uint8_t{0}; }
   struct Path {
     bool in_use = true;
     bool begun = false;  // last and run mean something
@@ -107,13 +119,13 @@ class SendPaths {
     wire::IcrcFlow flow;
   };
   static void heard(Path& path, Instant now);
+  bool arrived(std::uint8_t path, Instant sent, Duration round_trip, Instant now);
   void resolved(std::size_t path, bool lost);
 
   std::vector<Path> paths_;
   std::vector<recovery::PathFacts> facts_;  // by path, for the policy
   recovery::Spray spray_;
-  PathFloors floors_;
-  std::optional<Duration> mean_floor_;  // of the packets that were echoed of late
+  FeltRoundTrips echoes_, answers_;     // they wait in queues of different directions
   std::optional<Instant> newest_echo_;  // when the newest packet that was heard of had been sent
   std::uint8_t newest_echo_path_ = 0;
 };

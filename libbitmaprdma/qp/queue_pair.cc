@@ -91,7 +91,7 @@ Outcome QueuePair::route(const wire::Packet& packet, Instant now) {
     environment_.drop(DropReason::kStaleResponse);
     return {};
   }
-  return requester_.handle_response(packet, now);
+  return requester_.handle_response(packet, received_flow.source_port(), now);
 }
 
 Outcome QueuePair::route_control(const wire::Packet& packet, Instant now) {
@@ -182,8 +182,10 @@ void QueuePair::begin_batch(qp::TransmitBatch& batch, Instant now) {
                                     .path = 0,
                                     .traffic_class = identity_.attributes.traffic_class,
                                     .hop_limit = identity_.attributes.hop_limit};
-  if (identity_.sending_paths == 1) [[likely]]
+  if (identity_.sending_paths == 1) [[likely]] {
+    to.path = negotiation_path();
     return batch.begin(to, sent_flow_);
+  }
   const bool requests = requester_.has_output(now);
   ordered_ = !requests || (ordered_next_ && responder_.has_ordered_output());
   ordered_next_ = !ordered_;

@@ -101,6 +101,7 @@ class QueuePair {
   qp::Identity identity_;
   qp::Requester requester_;
   qp::Responder responder_;
+  [[nodiscard]] std::uint8_t negotiation_path() const;
   Negotiation negotiation_;
   wire::IcrcFlow sent_flow_;
   std::uint32_t async_events_ = 0;  // bit n: enum ibv_event_type n was raised

@@ -191,7 +191,8 @@ void Responder::Impl::note_duplicate(const wire::Packet& packet, Instant now) {
 // A request from before the base: answered again where the answer may have been lost, never done again.
 void Responder::Impl::handle_duplicate(const wire::Packet& packet, Instant now) {
   note_duplicate(packet, now);
-  note_unheard();
+  // Who asks for the rest of a READ's answers has heard those before.
+  if (!packet.bitmap || packet.bxth.packet_index == 0) note_unheard();
   if (packet.op == wire::RcOp::kReadRequest) return replay_read(packet, now);
   if (wire::is_atomic(packet.op)) return replay_atomic(packet, now);
   acknowledge_copy(now);

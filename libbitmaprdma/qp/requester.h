@@ -30,9 +30,10 @@ class Requester {
   Status post_send(const SendRequest& request, Instant now);  // EINVAL, ENOMEM
   void start(Psn first);                                      // RTR -> RTS
   void reset();
-  void flush(Instant now);                                           // to ERR: all completes as kFlushed, in order
-  Outcome handle_response(const wire::Packet& packet, Instant now);  // ACK/NAK, READ responses, atomic acknowledgements
+  void flush(Instant now);  // to ERR: all completes as kFlushed, in order
   // `source_port`: the UDP port that it came from, so the path that it took.
+  // ACK/NAK, READ responses, atomic acknowledgements.
+  Outcome handle_response(const wire::Packet& packet, std::uint16_t source_port, Instant now);
   Outcome handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t source_port, Instant now);
   Outcome handle_ffm(const wire::Ffm& ffm, Instant now);
   Outcome handle_timeout(Instant now);

@@ -167,6 +167,7 @@ struct Requester::Impl {
   [[nodiscard]] static bool is_named(const wire::BitmapAck& ack, std::uint8_t number);
   void take_operations(const wire::BitmapAck& ack, Instant now);
   [[nodiscard]] bool next_is_large();
+  [[nodiscard]] bool next_is_answered();
 
   // --- build_packet.cc ---
   void build_data(wire::Packet& packet, const Message& message, Sequence sequence, bool again, Instant now) const;
@@ -179,11 +180,14 @@ struct Requester::Impl {
   SendPaths& all_paths();
   // The packet is about to be added to the batch: which path it takes, and what went before it there.
   void label(wire::Packet& packet, const TransmitBatch& batch, std::uint32_t psns, bool again, Instant now);
-  [[nodiscard]] std::optional<std::uint8_t> path_to_avoid() const;
   [[nodiscard]] std::optional<Sequence> copyable() const;
   bool poll_path_probe(TransmitBatch& batch, Instant now);
   Duration note_echo(const wire::BitmapAck& ack, std::uint16_t source_port, Instant sent, Duration round_trip,
                      Instant now);
+  Duration note_answer(std::uint8_t path, Instant sent, Instant now);
+  std::uint16_t answered_from = 0;  // the UDP port of the peer that the answer came from
+  void note_lost(Sequence sequence, const Message& message);
+  void note_heard(std::uint8_t path, bool returned, Instant now);
   void resend_of_path(std::uint8_t path, Instant now);
   [[nodiscard]] Duration apart_on_paths() const;
   [[nodiscard]] Duration round_trip_expected() const;

@@ -16,7 +16,8 @@ bool Requester::Impl::request_resend(Sequence sequence, const Message& message, 
   if (!window.request_retransmission(psn)) return false;
   if (!message.answered()) flight.pipe -= message.payload_at(sequence, id.mtu());
   if (before == EntryState::kRetransmittedUnacked) --resent_under_way;
-  if (paths && !message.answered()) paths->lost(window.entry(psn));
+  if (paths) [[unlikely]]
+    note_lost(sequence, message);
   env.count(cause);
   trace_entry(sequence, before, EntryState::kRetransmitPending, now);
   return true;

@@ -163,6 +163,7 @@ bool Responder::only_deferrable(Instant now) const {
          now < impl_->acknowledgement_deadline();
 }
 bool Responder::has_ordered_output() const { return !impl_->resources.empty() || impl_->feedback_due; }
+void Responder::change_path() { ++impl_->unheard.changes; }
 std::uint32_t Responder::unheard() const { return impl_->unheard.changes; }
 void Responder::acknowledge_now() {
   if (impl_->ack.pending) impl_->ack.forced = true;

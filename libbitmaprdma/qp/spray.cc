@@ -8,6 +8,12 @@ namespace brdma::qp {
 
 using bitmap::EntryState;
 
+namespace {
+
+constexpr std::uint32_t kProbeAnswersMax = 16;
+
+}  // namespace
+
 SendPaths& Requester::Impl::all_paths() {
   if (paths) return *paths;
   paths = std::make_unique<SendPaths>(id.sending_paths, id.recovery->spraying);
@@ -20,15 +26,20 @@ SendPaths& Requester::Impl::all_paths() {
   return *paths;
 }
 
-// What is sent again goes by another path than the one that lost it, where there is another.
-std::optional<std::uint8_t> Requester::Impl::path_to_avoid() const {
-  if (window.pending() == 0) return std::nullopt;
-  return window.entry(window.next_pending(window.base())).path;
-}
-
+// What is sent again goes by another path than the one that lost it, where there is another. But a request that
+// arrived, and is sent for answers that did not, goes where requests for answers go.
 std::uint8_t Requester::next_path(Instant now) {
   Impl& me = *impl_;
-  return me.all_paths().choose(me.path_to_avoid(), me.copyable().has_value(), now);
+  SendPaths::Batch batch{.may_probe = me.copyable().has_value()};
+  if (me.window.pending() == 0) {
+    batch.ordered = me.next_is_answered();
+  } else {
+    const Psn next = me.window.next_pending(me.window.base());
+    const auto sequence = me.sequence_of(next);
+    batch.ordered = sequence && me.message_of(*sequence).request_received && me.message_of(*sequence).answered();
+    batch.avoid = me.window.entry(next).path;
+  }
+  return me.all_paths().choose(batch, now);
 }
 
 std::uint8_t Requester::control_path(std::uint32_t unheard) {
@@ -51,15 +62,23 @@ void Requester::Impl::label(wire::Packet& packet, const TransmitBatch& batch, st
   packet.bxth.path = path;
   const bool answered = packet.op == wire::RcOp::kReadRequest || wire::is_atomic(packet.op);
   if (!again) packet.bxth.before = paths->before(path, packet.bth.psn, psns);
-  if (!answered) paths->sent(path, now);
+  if (answered) {
+    paths->request_sent(path, now);
+  } else {
+    paths->sent(path, now);
+  }
 }
 
-// The newest packet under way that has a payload of its own: its copy is a duplicate, which a receiver answers.
+// Of what a copy may be sent on a path that is set aside: something that the receiver acknowledges as a duplicate.
+// The newest packet; but no request for many answers, which would all come twice. In its place the newest that is known
+// to be executed: of a READ, its last answer is asked for again.
 std::optional<Sequence> Requester::Impl::copyable() const {
   if (window.in_window() == 0 || !id.bitmap_agreed || broken_wqe) return std::nullopt;
   const Sequence newest = next_sequence() - 1;
-  if (messages[messages.find(newest)].answered()) return std::nullopt;
-  return newest;
+  const Message& message = messages[messages.find(newest)];
+  if (!message.answered() || message.packets <= kProbeAnswersMax) return newest;
+  if (cumulative > base) return cumulative - 1;
+  return std::nullopt;
 }
 
 // A copy on a path that is set aside. Nothing depends on its arrival but that the path is heard of.
@@ -67,13 +86,19 @@ bool Requester::Impl::poll_path_probe(TransmitBatch& batch, Instant now) {
   const auto sequence = copyable();
   if (!sequence) return false;  // nothing under way any more: the next that is
   const Message& message = message_of(*sequence);
-  const std::uint32_t payload = message.payload_at(*sequence, id.mtu());
   PayloadCursor cursor(env.memory, id.pd, 0);
-  cursor.seek(queue, message.wqe, static_cast<std::uint32_t>(*sequence - message.first) * id.mtu());
-  paths->probed(batch.path(), now);
-  if (!cursor.take(payload)) return false;  // found out by whoever sends it in earnest
   wire::Packet packet;
-  build_data(packet, message, *sequence, true, now);
+  std::uint32_t payload = 0;
+  paths->probed(batch.path(), now);
+  if (message.answered()) {
+    const bool executed = *sequence < cumulative;
+    build_request(packet, message, executed ? *sequence : message.first, executed ? 1 : message.packets, true, now);
+  } else {
+    payload = message.payload_at(*sequence, id.mtu());
+    cursor.seek(queue, message.wqe, static_cast<std::uint32_t>(*sequence - message.first) * id.mtu());
+    if (!cursor.take(payload)) return false;  // found out by whoever sends it in earnest
+    build_data(packet, message, *sequence, true, now);
+  }
   const std::size_t bytes = TransmitBatch::packet_bytes(packet, payload);
   if (!batch.fits(bytes, cursor.slices().size(), packet.bitmap)) return false;
   packet.bxth.path = batch.path();
@@ -97,16 +122,29 @@ Duration Requester::Impl::note_echo(const wire::BitmapAck& ack, std::uint16_t so
                                    .one_way = Duration::from_ns(std::clamp(one_way, -kApartMax, kApartMax))},
                                   now);
   congestion.shift_base(felt.base_moved);
-  if (felt.returned) {
+  note_heard(ack.path, felt.returned, now);
+  return felt.round_trip;
+}
+
+// The first answer to a request that was sent once: its path is heard, as by an echo.
+Duration Requester::Impl::note_answer(std::uint8_t path, Instant sent, Instant now) {
+  const auto felt = paths->request_answered(path, answered_from, sent, now);
+  answer_congestion.shift_base(felt.base_moved);
+  note_heard(path, felt.returned, now);
+  return felt.round_trip;
+}
+
+// A packet on `path` has arrived. Does that show another to be silent?
+void Requester::Impl::note_heard(std::uint8_t path, bool returned, Instant now) {
+  if (returned) {
     env.count(Counter::kPathReturned);
-    env.trace(now, id.qpn, trace::PathUp{ack.path});
+    env.trace(now, id.qpn, trace::PathUp{path});
   }
   if (const auto silent = paths->set_aside_silent(probe_timeout(), now)) {
     env.count(Counter::kPathSilent);
     env.trace(now, id.qpn, trace::PathDown{*silent});
     resend_of_path(*silent, now);
   }
-  return felt.round_trip;
 }
 
 // How much later a packet has to leave than another on another path to arrive later for certain: by the difference of
@@ -118,6 +156,14 @@ Duration Requester::Impl::apart_on_paths() const {
 
 // Of any path.
 Duration Requester::Impl::round_trip_expected() const { return rtt.smoothed() + (paths ? paths->skew() : Duration{}); }
+
+// Of a request for answers the request counts, and once: where it arrived, answers are missing that went the peer's
+// ways.
+void Requester::Impl::note_lost(Sequence sequence, const Message& message) {
+  const bitmap::SendEntry& entry = window.entry(psn_of(sequence));
+  if (!message.answered()) return paths->lost(entry);
+  if (!message.request_received && sequence == std::max(message.first, base)) paths->request_lost(entry.path);
+}
 
 // What is under way on a path that has fallen silent goes by another.
 void Requester::Impl::resend_of_path(std::uint8_t path, Instant now) {

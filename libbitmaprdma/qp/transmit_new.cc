@@ -92,6 +92,14 @@ bool Requester::Impl::ready_to_send_new() {
   }
 }
 
+// Is what would leave next a request for answers?
+bool Requester::Impl::next_is_answered() {
+  if (!all_begun_is_sent()) return messages.back().answered();
+  if (queue.next() == queue.tail()) return false;
+  const MessageKind kind = kind_of(queue[queue.next()].opcode);
+  return kind == MessageKind::kRead || kind == MessageKind::kAtomic;
+}
+
 // What READs may have on its way to us: the socket's share, and what the path carries. Plain RoCE knows neither, but
 // the first keeps the socket from being drowned.
 PeerCredit Requester::Impl::answer_limit() const {

@@ -86,5 +86,145 @@ TEST(Paths, GoodputAndSpuriousCopiesHoldOverLossAndSkew) {
   }
 }
 
+StreamConfig with_silent_path(std::size_t path, bool reads) {
+  StreamConfig config = four_paths(20_us);
+  config.path_loss_ppm[path] = 1'000'000;
+  config.reads = reads;
+  return config;
+}
+
+// All that went there is sent by others, and after a few copies a second nothing more is lost to it. Path 0 is the one
+// that acknowledgements and answers take as long as they are heard.
+TEST(Paths, ASilentPathIsSetAside) {
+  for (const bool reads : {false, true}) {
+    for (const std::size_t silent : {std::size_t{0}, std::size_t{2}}) {
+      if (reads && silent != 0) continue;  // requests for answers keep to one path
+      const StreamResult result = run_stream(with_silent_path(silent, reads));
+      SCOPED_TRACE("path " + std::to_string(silent) + (reads ? ", READs, " : ", WRITEs, ") + text(result));
+      EXPECT_EQ(result.paths_silent, 1u);
+      EXPECT_EQ(result.paths_returned, 0u);
+      ASSERT_EQ(result.paths.size(), 4u);
+      EXPECT_FALSE(result.paths[silent].in_use);
+      EXPECT_LT(result.paths[silent].sent, 200u);
+      EXPECT_EQ(result.paths[silent].acknowledged, 0u);
+      EXPECT_GE(result.paths[silent].probes, 1u);
+      EXPECT_LT(result.timeouts, 5u);
+      EXPECT_GT(result.share, 0.95);
+    }
+  }
+}
+
+// The path that everything takes before there is agreement is silent from the beginning.
+TEST(Paths, AgreementIsFoundOnAnotherPath) {
+  for (const bool reads : {false, true}) {
+    StreamConfig config = with_silent_path(0, reads);
+    config.path_loss_begins_at_once = true;
+    const StreamResult result = run_stream(config);
+    SCOPED_TRACE((reads ? "READs, " : "WRITEs, ") + text(result));
+    ASSERT_EQ(result.paths.size(), 4u);
+    EXPECT_FALSE(result.paths[0].in_use);
+    EXPECT_GT(result.share, 0.95);
+  }
+}
+
+// What left before that was on paths that the peer does not tell apart.
+TEST(Paths, AgreementOnFewerPathsThanWereTried) {
+  StreamConfig config = with_silent_path(0, false);
+  config.paths = 8;
+  config.path_bitmaps = 2;
+  config.path_loss_ppm = {1'000'000, 1'000'000, 1'000'000, 0, 1'000'000, 1'000'000, 1'000'000};
+  config.path_loss_begins_at_once = true;
+  config.path_loss_ends = 5_ms;
+  const StreamResult result = run_stream(config);
+  SCOPED_TRACE(text(result));
+  ASSERT_EQ(result.paths.size(), 2u);
+  EXPECT_GT(result.share, 0.7);  // both were silent for the first 5 ms
+}
+
+TEST(Paths, ASilentPathThatIsHeardAgainIsTakenBack) {
+  for (const bool reads : {false, true}) {
+    StreamConfig config = with_silent_path(reads ? 0 : 2, reads);
+    config.path_loss_ends = 30_ms;
+    config.measured = 200_ms;
+    const StreamResult result = run_stream(config);
+    SCOPED_TRACE((reads ? "READs, " : "WRITEs, ") + text(result));
+    EXPECT_EQ(result.paths_silent, 1u);
+    EXPECT_EQ(result.paths_returned, 1u);
+    for (const qp::PathStatus& path : result.paths) EXPECT_TRUE(path.in_use);
+    EXPECT_GT(result.paths[reads ? 0 : 2].acknowledged, reads ? 1000 : result.packets / 16);
+  }
+}
+
+TEST(Paths, ReadsAreNotSlowedByTheDifferenceOfPaths) {
+  StreamConfig config = four_paths(100_us);
+  config.reads = true;
+  const StreamResult lossless = run_stream(config);
+  EXPECT_EQ(lossless.retransmitted, 0u);
+  EXPECT_GT(lossless.share, 0.97);
+  config.loss_ppm = 10'000;
+  const StreamResult result = run_stream(config);
+  SCOPED_TRACE(text(result));
+  EXPECT_GT(result.share, 0.9 * lossless.share);
+}
+
+// tests spec 1: multipath. A peer that tells no paths apart: one path, the global bitmap alone.
+TEST(Paths, WithoutPathBitmapsThereIsOnePath) {
+  StreamConfig config = four_paths(100_us);
+  config.path_bitmaps = 1;
+  config.loss_ppm = 10'000;
+  const StreamResult result = run_stream(config);
+  SCOPED_TRACE(text(result));
+  EXPECT_EQ(result.paths.size(), 1u);
+  EXPECT_GT(result.promoted, 0u);
+  EXPECT_EQ(result.promoted_by_path, 0u);
+  EXPECT_GT(result.share, 0.95);
+}
+
+// Fewer than the sender has: it sends on as many as are told apart.
+TEST(Paths, NoMorePathsAreTakenThanThePeerTellsApart) {
+  StreamConfig config = four_paths(100_us);
+  config.path_bitmaps = 3;
+  EXPECT_EQ(run_stream(config).paths.size(), 3u);
+}
+
+// Packets of one path overtake each other as well. What that makes of packets is learnt, path by path.
+TEST(Paths, ReorderingWithinPathsIsLearnt) {
+  StreamConfig config = four_paths(50_us);
+  config.reorder_ppm = 10'000;
+  config.reorder_depth = 4;
+  const StreamResult result = run_stream(config);
+  SCOPED_TRACE(text(result));
+  EXPECT_GT(result.packets, 30'000u);
+  EXPECT_LT(result.misjudged, 40u);  // of 350 that were held back
+  EXPECT_GT(result.share, 0.95);
+  config.adaptive = false;
+  EXPECT_GT(run_stream(config).misjudged, 200u);
+}
+
+double sent_share(const StreamResult& result, std::size_t path) {
+  std::uint64_t all = 0;
+  for (const qp::PathStatus& status : result.paths) all += status.sent;
+  return static_cast<double>(result.paths[path].sent) / static_cast<double>(all);
+}
+
+TEST(Paths, PoliciesShareThePathsAsTheySay) {
+  StreamConfig config = four_paths(300_us);
+  config.path_loss_ppm[1] = 50'000;
+  const StreamResult round_robin = run_stream(config);
+  config.spraying = Spraying::kLeastRtt;
+  const StreamResult least_rtt = run_stream(config);
+  config.spraying = Spraying::kWeighted;
+  const StreamResult weighted = run_stream(config);
+  for (std::size_t path = 0; path < 4; ++path) EXPECT_NEAR(sent_share(round_robin, path), 0.25, 0.05) << path;
+  SCOPED_TRACE(text(least_rtt));
+  EXPECT_GT(sent_share(least_rtt, 0), 0.9);
+  SCOPED_TRACE(text(weighted));
+  // Round trips of some 200, 300, 400, 500 us, and 5 % lost on the second: 0.43, 0.11, 0.22, 0.17 parts of 0.93.
+  EXPECT_GT(sent_share(weighted, 0), 0.3);
+  EXPECT_LT(sent_share(weighted, 1), 0.2);
+  EXPECT_GT(sent_share(weighted, 2), sent_share(weighted, 1));
+  EXPECT_GT(sent_share(weighted, 2), sent_share(weighted, 3));
+}
+
 }  // namespace
 }  // namespace brdma::test

@@ -33,6 +33,7 @@ class Streams {
       host.engine.recovery.adaptive = config.adaptive;
       host.engine.seed = config.seed + side;
       host.engine.recovery.spraying = config.spraying;
+      host.engine.recovery.path_bitmaps = config.path_bitmaps;
       for (std::uint16_t path = 1; path < config.paths; ++path) {
         host.engine.source_ports.push_back(static_cast<std::uint16_t>(0xC000 + path));
       }
@@ -43,20 +44,20 @@ class Streams {
       host.stalls = side == 0 ? config.sender_stalls : config.receiver_stalls;
       hosts_[side] = &world_.add_host(host);
     }
-    fabric::LinkConfig link;
-    link.delay = config.delay;
-    link.rate = Bandwidth::from_bps(config.rate_bps);
-    link.queue_bytes = config.queue_bytes;
-    link.paths = config.paths;
-    link.skew = config.skew;
-    world_.join(*hosts_[0], *hosts_[1], link, link);
+    link_.delay = config.delay;
+    link_.rate = Bandwidth::from_bps(config.rate_bps);
+    link_.queue_bytes = config.queue_bytes;
+    link_.paths = config.paths;
+    link_.skew = config.skew;
+    if (config.path_loss_begins_at_once) link_.path_loss_ppm = config.path_loss_ppm;
+    world_.join(*hosts_[0], *hosts_[1], link_, link_);
     for (std::uint32_t i = 0; i < config.flows; ++i) add_flow(i);
     BRDMA_CHECK(world_.run_until([&] { return agreed(); }, 100_ms));
-    link.impairments.loss_ppm = config.loss_ppm;
-    link.impairments.reorder_ppm = config.reorder_ppm;
-    link.impairments.reorder_depth = config.reorder_depth;
-    link.path_loss_ppm = config.path_loss_ppm;
-    world_.configure_links(link);
+    link_.impairments.loss_ppm = config.loss_ppm;
+    link_.impairments.reorder_ppm = config.reorder_ppm;
+    link_.impairments.reorder_depth = config.reorder_depth;
+    link_.path_loss_ppm = config.path_loss_ppm;
+    world_.configure_links(link_);
     if (config.loss_history) world_.add_observer(history_.emplace(*hosts_[0], *hosts_[1], Psn{1000}));
     if (!config.flight_log) return;
     log_.emplace(*hosts_[0], *hosts_[1], Psn{1000}, config.mode == RecoveryMode::kGoBackN);
@@ -67,7 +68,12 @@ class Streams {
     run_for(config_.warm_up);
     std::vector<std::uint64_t> before;
     for (const auto& flow : flows_) before.push_back(flow->completed);
-    run_for(config_.measured);
+    if (config_.path_loss_ends > Duration{}) {
+      run_for(config_.path_loss_ends);
+      link_.path_loss_ppm = {};
+      world_.configure_links(link_);
+    }
+    run_for(config_.measured - config_.path_loss_ends);
     StreamResult result;
     const double possible = static_cast<double>(config_.rate_bps) * static_cast<double>(config_.measured.ns()) / 8e9;
     for (std::size_t i = 0; i < flows_.size(); ++i) {
@@ -164,6 +170,7 @@ class Streams {
 
   StreamConfig config_;
   sim::World world_;
+  fabric::LinkConfig link_;  // each way
   sim::Host* hosts_[2] = {};
   std::vector<std::unique_ptr<Flow>> flows_;
   std::uint32_t most_in_flight_ = 0;

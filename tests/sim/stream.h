@@ -28,6 +28,9 @@ struct StreamConfig {
   std::uint32_t paths = 1;
   Duration skew{};
   std::array<std::uint32_t, fabric::kLinkPathsMax> path_loss_ppm{};
+  bool path_loss_begins_at_once = false;   // before the queue pairs have agreed on anything
+  Duration path_loss_ends{};               // so long after the warm-up; 0: never
+  std::uint32_t path_bitmaps = kPathsMax;  // recovery.path_bitmaps
   Spraying spraying = Spraying::kRoundRobin;
   sim::Stalls sender_stalls{}, receiver_stalls{};
   std::uint32_t flows = 1;

@@ -66,6 +66,23 @@ Json memory_json(const qp::MemoryUse& use) {
           {"total", use.total()}};
 }
 
+Json paths_json(const std::vector<qp::PathStatus>& paths) {
+  Json list = Json::array();
+  for (const qp::PathStatus& path : paths) {
+    list.push_back({{"port", path.source_port},
+                    {"in_use", path.in_use},
+                    {"sent", path.sent},
+                    {"acknowledged", path.acknowledged},
+                    {"lost", path.lost},
+                    {"probes", path.probes},
+                    {"in_flight", path.in_flight},
+                    {"loss_ppm", path.loss_ppm},
+                    {"rtt_us", microseconds(path.round_trip)},
+                    {"rtt_min_us", microseconds(path.round_trip_min)}});
+  }
+  return list;
+}
+
 }  // namespace
 
 Json recovery_json(const RecoveryConfig& config) {
@@ -122,6 +139,7 @@ Json queue_pair_statistics_json(const QueuePairReport& report) {
   for (std::size_t i = 0; i < kQpCounterCount; ++i) {
     object[std::string(kQpCounterNames[i])] = report.statistics.counters[i];
   }
+  if (!report.paths.empty()) object["paths"] = paths_json(report.paths);
   return object;
 }
 

@@ -127,6 +127,8 @@ std::optional<QueuePairReport> Engine::report(std::uint32_t qpn) const {
   report.recovery = *identity.recovery;
   report.own_recovery = identity.recovery != &impl_->config.recovery;
   report.statistics = qp->statistics();
+  const std::size_t paths = qp->requester().path_count();
+  for (std::size_t i = 0; paths > 1 && i < paths; ++i) report.paths.push_back(qp->requester().path_status(i));
   return report;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "base/config.h"
 #include "base/ip_address.h"
@@ -11,6 +12,7 @@
 #include "base/units.h"
 #include "bitmaprdma/types.h"
 #include "qp/memory_use.h"
+#include "qp/path_status.h"
 #include "recovery/gap_judge.h"
 #include "trace/qp_counters.h"
 
@@ -49,6 +51,7 @@ struct QueuePairReport {
   RecoveryConfig recovery;      // what is set for it
   bool own_recovery = false;    // differs from the device's
   QpStatistics statistics;
+  std::vector<qp::PathStatus> paths;  // that it sends on; empty: one, of which nothing is kept
 };
 
 struct CompletionQueueReport {

@@ -24,22 +24,13 @@
 #include "base/vector_bytes.h"
 #include "bitmap/send_window.h"
 #include "qp/path_floors.h"
+#include "qp/path_status.h"
 #include "recovery/path_spray.h"
 #include "recovery/rtt_estimator.h"
 #include "wire/headers.h"
 #include "wire/icrc.h"
 
 namespace brdma::qp {
-
-// How one path of one queue pair stands, for whoever asks.
-struct PathStatus {
-  std::uint16_t source_port = 0;
-  bool in_use = true;                                              // false: set aside, silent
-  std::uint64_t sent = 0, acknowledged = 0, lost = 0, probes = 0;  // packets of data, requests for answers
-  std::uint32_t in_flight = 0;                                     // of data
-  std::uint32_t loss_ppm = 0;                                      // of late
-  Duration round_trip, round_trip_min;
-};
 
 class SendPaths {
  public:

@@ -139,10 +139,12 @@ void Requester::Impl::note_heard(std::uint8_t path, bool returned, Instant now) 
   if (returned) {
     env.count(Counter::kPathReturned);
     env.trace(now, id.qpn, trace::PathUp{path});
+    env.note(now, id.qpn, trace::EventType::kPathUp, path, env.config.source_ports[path]);
   }
   if (const auto silent = paths->set_aside_silent(probe_timeout(), now)) {
     env.count(Counter::kPathSilent);
     env.trace(now, id.qpn, trace::PathDown{*silent});
+    env.note(now, id.qpn, trace::EventType::kPathDown, *silent, env.config.source_ports[*silent]);
     resend_of_path(*silent, now);
   }
 }

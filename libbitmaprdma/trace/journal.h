@@ -32,6 +32,8 @@ namespace brdma::trace {
   X(kRetryExceeded, retry_exceeded, "psn", "", "", false)        \
   X(kRnrRetryExceeded, rnr_retry_exceeded, "psn", "", "", false) \
   X(kLimitReached, limit_reached, "limit", "value", "", false)   \
+  X(kPathDown, path_down, "path", "port", "", true)              \
+  X(kPathUp, path_up, "path", "port", "", true)                  \
   X(kSettingsChanged, settings_changed, "qp", "", "", false)
 
 enum class EventType : std::uint32_t {

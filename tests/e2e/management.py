@@ -204,6 +204,19 @@ def events_are_told(lab):
     assert counters["events_recorded"] > 0 and counters["events_overwritten"] >= 0, counters
 
 
+def paths_are_told(lab):
+    lab.traffic()
+    rows = lab.wait_for("a silent path", "h2", "statistic", "show", "qp", until=lambda rows: rows and any(not path["in_use"] for path in rows[0].get("paths", [])))
+    paths = only(rows)["paths"]
+    assert len(paths) == 4 and len({path["port"] for path in paths}) == 4, paths
+    silent = only([path for path in paths if not path["in_use"]])
+    used = [path for path in paths if path["in_use"]]
+    assert silent["acknowledged"] == 0, silent
+    assert all(path["acknowledged"] > 0 and path["rtt_us"] >= path["rtt_min_us"] > 0 for path in used), used
+    down = lab.wait_for("the event", "h2", "event", "path_down", until=lambda rows: len(rows) > 0)
+    assert down[0]["port"] == silent["port"] and paths[down[0]["path"]] == silent, (down, paths)
+
+
 def alarms_are_raised_and_cleared(lab):
     lab.traffic()
     lab.ask("h2", "alarm", "set", "stall_seconds", "9999999", code=2)
@@ -258,6 +271,7 @@ CASES = {
     mistakes_are_told: [],
     capabilities_are_told: [],
     events_are_told: ["--loss", "1%", "--seed", "23"],
+    paths_are_told: ["--paths", "4", "--skew", "20us", "--path-loss", "0,0,100%", "--seed", "25"],
     alarms_are_raised_and_cleared: ["--loss", "8%", "--seed", "24"],
     limits_are_enforced_and_named: [],
     objects_are_listed: ["--loss", "1%", "--reorder", "2%,4", "--seed", "22"],

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "memory/copy.h"
 #include "qp/responder_impl.h"
 
 namespace brdma::qp {
@@ -72,7 +73,7 @@ std::optional<DropReason> Responder::Impl::place_write_early(const wire::Packet&
 void Responder::Impl::copy_uncovered(Psn psn, std::byte* to, ConstBytes payload) const {
   const std::size_t size = payload.size();
   const auto run = disorder == nullptr ? EarlyPackets::Run{0, size} : disorder->early.uncovered(psn, to, size);
-  std::memcpy(to + run.offset, payload.data() + run.offset, run.size);
+  copy_end_last(to + run.offset, payload.subspan(run.offset, run.size));
 }
 
 std::optional<DropReason> Responder::Impl::check_held(const wire::Packet& packet) const {

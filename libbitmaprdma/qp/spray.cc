@@ -27,7 +27,8 @@ SendPaths& Requester::Impl::all_paths() {
 }
 
 // What is sent again goes by another path than the one that lost it, where there is another. But a request that
-// arrived, and is sent for answers that did not, goes where requests for answers go.
+// arrived, and is sent for answers that did not, goes where requests for answers go: unless that has not helped for a
+// whole timeout. Then that path may be the silent one, of which a request that once came by another way says nothing.
 std::uint8_t Requester::next_path(Instant now) {
   Impl& me = *impl_;
   SendPaths::Batch batch{.may_probe = me.copyable().has_value()};
@@ -36,7 +37,8 @@ std::uint8_t Requester::next_path(Instant now) {
   } else {
     const Psn next = me.window.next_pending(me.window.base());
     const auto sequence = me.sequence_of(next);
-    batch.ordered = sequence && me.message_of(*sequence).request_received && me.message_of(*sequence).answered();
+    batch.ordered = sequence && me.message_of(*sequence).request_received && me.message_of(*sequence).answered() &&
+                    me.patience.timeouts == 0;
     batch.avoid = me.window.entry(next).path;
   }
   return me.all_paths().choose(batch, now);

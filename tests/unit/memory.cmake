@@ -1,1 +1,2 @@
 brdma_unit_test(memory_table_test LINK brdma_memory)
+brdma_unit_test(memory_copy_test LINK brdma_memory)

@@ -20,9 +20,9 @@ SERVER = "10.77.0.1"
 SERVER6 = "fd77::1"
 # Name, server, client, whether the server ends by itself.
 CASES = [
-    ("rping", ["rping", "-s", "-C", "20", "-V"], ["rping", "-c", "-a", SERVER, "-C", "20", "-V"], True),
-    ("rping over IPv6", ["rping", "-s", "-a", "::", "-C", "5"], ["rping", "-c", "-a", SERVER6, "-C", "5", "-V"], True),
-    ("rping, large", ["rping", "-s", "-C", "50", "-S", "65000"], ["rping", "-c", "-a", SERVER, "-C", "50", "-S", "65000", "-V"], True),
+    ("rping", ["rping", "-s", "-C", "20", "-V"], ["rping", "-c", "-a", SERVER, "-C", "20", "-V", "-v"], True),
+    ("rping over IPv6", ["rping", "-s", "-a", "::", "-C", "5"], ["rping", "-c", "-a", SERVER6, "-C", "5", "-V", "-v"], True),
+    ("rping, large", ["rping", "-s", "-C", "50", "-S", "65000"], ["rping", "-c", "-a", SERVER, "-C", "50", "-S", "65000", "-V", "-v"], True),
     ("ucmatose", ["ucmatose", "-c", "10", "-C", "10"], ["ucmatose", "-s", SERVER, "-c", "10", "-C", "10"], True),
     ("ucmatose, moved to another channel", ["ucmatose", "-m", "-c", "5"], ["ucmatose", "-m", "-s", SERVER, "-c", "5"], True),
     ("rdma_client", ["rdma_server"], ["rdma_client", "-s", SERVER], True),
@@ -36,12 +36,19 @@ CASES = [
 ]
 
 
+def ended_in_its_own_race(client, done):
+    """rping's client closes its event channel while its event thread may be about to ask for the next event. Then that thread
+    is told EBADF, as by the kernel, and ends the program with 255, after all its work is done."""
+    pings = int(client[client.index("-C") + 1]) if client[0] == "rping" else 0
+    return pings > 0 and done.returncode == 255 and done.stdout.count("ping data: ") == pings and done.stderr.strip() == "rdma_get_cm_event: Bad file descriptor"
+
+
 def run_pair(lab, server, client, ends):
     """Both ends; a problem or None."""
     serving = lab.start("h1", *server)
     lab.wait_for("a listener", "h1", "resource", "show", "cm_id", until=lambda rows: any(row["state"] == "LISTEN" for row in rows) or serving.poll() is not None)
     done = subprocess.run(lab.on("h2", *client), capture_output=True, text=True, timeout=PATIENCE)
-    if done.returncode != 0:
+    if done.returncode != 0 and not ended_in_its_own_race(client, done):
         return f"client: exit code {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
     if not ends:
         serving.terminate()
@@ -64,8 +71,9 @@ def killed_client(lab):
     assert client.stdout.readline() != "", "no ping"
     client.kill()
     client.wait(timeout=PATIENCE)
-    done = subprocess.run(lab.on("h2", "rping", "-c", "-a", SERVER, "-C", "5", "-V"), capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 0, done.stdout + done.stderr
+    again = ["rping", "-c", "-a", SERVER, "-C", "5", "-V", "-v"]
+    done = subprocess.run(lab.on("h2", *again), capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0 or ended_in_its_own_race(again, done), done.stdout + done.stderr
     assert serving.poll() is None, "the server ended"
     lab.wait_for("ports given back", "h2", "resource", "show", "cm_id", until=lambda rows: not rows)
 

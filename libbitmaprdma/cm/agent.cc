@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "cm/agent_impl.h"
-
 namespace brdma::cm {
 namespace {
 

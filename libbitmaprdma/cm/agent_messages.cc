@@ -2,7 +2,6 @@
 #include <cerrno>
 
 #include "cm/agent.h"
-#include "cm/agent_impl.h"
 
 namespace brdma::cm {
 namespace {
@@ -22,6 +21,11 @@ struct Agent::Received {
   std::uint64_t transaction;
   Instant now;
 };
+
+template <class Message>
+void Agent::tell(const Connection& connection, Event::Kind kind, const Message& message) {
+  if (connection.owned) events_.push_back({kind, connection.id, connection.endpoints, message});
+}
 
 void Agent::handle(const Endpoints& endpoints, const wire::CmMad& mad, Instant now) {
   const Received from{endpoints, mad.transaction, now};

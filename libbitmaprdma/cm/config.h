@@ -31,7 +31,6 @@ struct Counters {
   std::uint64_t timeouts = 0;       // peers given up
   std::uint64_t half_open = 0;      // of those: REPs of ours that nobody confirmed
   std::uint64_t backlog_full = 0;   // requests refused because the listener had too many
-  std::uint64_t bad_mads = 0;       // no message of a connection manager
   std::uint64_t unknown = 0;        // about a connection that we don't know
   std::uint64_t wrong_address = 0;  // not from, or not to, whom the message or the connection names
   std::uint64_t unexpected = 0;     // known connection, but not in its state

@@ -116,6 +116,7 @@ RdmaId* RdmaCm::listener_for(const SocketAddress& destination) {
   return any;
 }
 
+// Whoever passes MADs on has parsed them, and counted those that are none.
 void RdmaCm::handle_mad(const Endpoints& endpoints, wire::MadBytes bytes, Instant now) {
   if (const auto mad = wire::parse_cm(bytes)) agent_.handle(endpoints, *mad, now);
   take_events(now);

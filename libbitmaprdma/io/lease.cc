@@ -128,14 +128,17 @@ LeaseRequest make_request(const DeviceInfo& device) {
   return request;
 }
 
+ContextError does_not_stay() {
+  return {ETIMEDOUT, "brdmad was started but does not stay: run it with --foreground to see why"};
+}
+
 // Worth another round: nobody listens, or the daemon was just ending.
 bool daemon_gone(int error) { return error == ECONNREFUSED || error == ECONNRESET || error == EPIPE; }
 
 Result<Answer, ContextError> ask_once(const DeviceInfo& device, FileDescriptor& connection, Deadline deadline) {
-  auto connected = connect_to_daemon(deadline);
+  auto connected = connect_or_start_daemon(deadline);
   if (!connected) return connected.reason();
   connection = std::move(connected).value();
-  if (ContextError refused = check_owner(connection.get()); refused.error != 0) return refused;
   const LeaseRequest request = make_request(device);
   if (const Status sent = send_all(connection.get(), &request, sizeof request, deadline); !sent.ok()) {
     return ContextError{sent.error(), "brdmad closed the connection"};
@@ -150,23 +153,13 @@ Result<Answer, ContextError> ask_once(const DeviceInfo& device, FileDescriptor& 
   return answer;
 }
 
-// Asks, and starts the daemon as often as nobody answers.
+// Asks again where the daemon was just ending.
 Result<Answer, ContextError> ask(const DeviceInfo& device, FileDescriptor& connection) {
   const Deadline deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(kLeaseTimeoutMs);
-  std::string program;
-  for (int starts = 0;; ++starts) {
+  for (int attempts = 0;; ++attempts) {
     auto answer = ask_once(device, connection, deadline);
     if (answer || !daemon_gone(answer.reason().error)) return answer;
-    if (starts == kStartsMax || milliseconds_left(deadline) == 0) {
-      return ContextError{ETIMEDOUT, "brdmad was started but does not stay: run it with --foreground to see why"};
-    }
-    if (program.empty()) {
-      auto found = find_daemon(control::load_settings().settings.daemon_path);
-      if (!found) return found.reason();
-      program = std::move(found).value();
-    }
-    abandon_orphans();
-    if (ContextError failed = start_daemon(program, deadline); failed.error != 0) return failed;
+    if (attempts == kStartsMax || milliseconds_left(deadline) == 0) return does_not_stay();
   }
 }
 
@@ -179,9 +172,8 @@ Result<FileDescriptor, ContextError> connect_or_start_daemon(Deadline deadline) 
       if (ContextError refused = check_owner(connection.value().get()); refused.error != 0) return refused;
       return connection;
     }
-    if (!daemon_gone(connection.reason().error) || starts == kStartsMax || milliseconds_left(deadline) == 0) {
-      return connection.reason();
-    }
+    if (!daemon_gone(connection.reason().error)) return connection.reason();
+    if (starts == kStartsMax || milliseconds_left(deadline) == 0) return does_not_stay();
     const auto program = find_daemon(control::load_settings().settings.daemon_path);
     if (!program) return program.reason();
     abandon_orphans();

@@ -1,15 +1,14 @@
 #include "queries.h"
 
-#include <arpa/inet.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/datagram.h"
+#include "control/report.h"
 #include "control/statistics.h"
 #include "io/daemon_connection.h"
 
@@ -49,13 +48,6 @@ Json leases(const QueryContext& context) {
   return {{"leases", std::move(list)}};
 }
 
-std::string address_text(const IpAddress& address) {
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  const std::size_t v4_at = address.is_v4() ? 12 : 0;
-  ::inet_ntop(address.is_v4() ? AF_INET : AF_INET6, address.bytes.data() + v4_at, text.data(), text.size());
-  return text.data();
-}
-
 // RDMA-CM's identifiers that have a port. Names as rdma(8) has them.
 Json cm_ids(const QueryContext& context) {
   Json list = Json::array();
@@ -65,7 +57,7 @@ Json cm_ids(const QueryContext& context) {
                     {"state", entry.listening ? "LISTEN" : "BOUND"},
                     {"pid", process.pid},
                     {"comm", process.program},
-                    {"src-addr", address_text(entry.claim.address)},
+                    {"src-addr", control::address_text(entry.claim.address)},
                     {"src-port", entry.claim.port}});
   }
   return {{"cm_ids", std::move(list)}};

@@ -8,11 +8,13 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <type_traits>
 
 #include "abi/abi.h"
 #include "device/engine.h"
 #include "open_device.h"
+#include "work_builder.h"
 
 namespace brdma::provider {
 
@@ -44,14 +46,15 @@ struct CompletionQueueObject {
 struct QueuePairObject {
   union {
     ibv_qp qp;
+    ibv_qp_ex qp_ex;  // where it has a builder
     std::byte reserve[abi::kObjectReserve];
   } core{.reserve = {}};
   Context* context = nullptr;
   QueuePair* engine = nullptr;
+  std::unique_ptr<WorkBuilder> builder;    // of ibv_wr_* functions
   std::uint32_t async_events_written = 0;  // as above
   bool signal_all = false;
-  // Checked before a list of that length is read.
-  std::uint32_t send_sge_max = 0, receive_sge_max = 0;
+  QpCapabilities granted;  // its limits are checked before a list of that length is read
 };
 
 static_assert(std::is_standard_layout_v<ProtectionDomainObject> && std::is_standard_layout_v<MemoryRegionObject>);

@@ -32,7 +32,7 @@ std::span<const Sge> sges_of(const ibv_sge* list, int count) {
 int translate(const QueuePairObject& qp, const ibv_send_wr& in, SendRequest& out) {
   if ((in.send_flags & ~kFlagsKnown) != 0) return EINVAL;
   // Inline data is copied at once: the limit there is on its bytes.
-  const std::uint32_t sges_max = (in.send_flags & IBV_SEND_INLINE) != 0 ? qp::kSgesMax : qp.send_sge_max;
+  const std::uint32_t sges_max = (in.send_flags & IBV_SEND_INLINE) != 0 ? qp::kSgesMax : qp.granted.send_sge_max;
   if (in.num_sge < 0 || static_cast<std::uint32_t>(in.num_sge) > sges_max) return EINVAL;
   if (static_cast<unsigned>(in.opcode) > IBV_WR_SEND_WITH_INV) return EINVAL;
   out = SendRequest{};
@@ -54,7 +54,7 @@ int translate(const QueuePairObject& qp, const ibv_send_wr& in, SendRequest& out
 }
 
 int translate(const QueuePairObject& qp, const ibv_recv_wr& in, ReceiveRequest& out) {
-  if (in.num_sge < 0 || static_cast<std::uint32_t>(in.num_sge) > qp.receive_sge_max) return EINVAL;
+  if (in.num_sge < 0 || static_cast<std::uint32_t>(in.num_sge) > qp.granted.receive_sge_max) return EINVAL;
   out = {.wr_id = in.wr_id, .sges = sges_of(in.sg_list, in.num_sge)};
   return 0;
 }

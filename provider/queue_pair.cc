@@ -47,13 +47,12 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* wanted) {
   auto created = session.engine().create_qp(request);
   if (!created) return fail<ibv_qp>(created.reason().error());
   qp->engine = created.value();
+  qp->granted = request.capabilities;
   wanted->cap = {.max_send_wr = request.capabilities.send_wr_max,
                  .max_recv_wr = request.capabilities.receive_wr_max,
                  .max_send_sge = request.capabilities.send_sge_max,
                  .max_recv_sge = request.capabilities.receive_sge_max,
                  .max_inline_data = request.capabilities.inline_bytes_max};
-  qp->send_sge_max = wanted->cap.max_send_sge;
-  qp->receive_sge_max = wanted->cap.max_recv_sge;
   ibv_qp& core = qp->core.qp;
   core.context = pd->context;
   core.qp_context = wanted->qp_context;

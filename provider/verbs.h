@@ -46,6 +46,9 @@ int destroy_qp(ibv_qp* qp);
 int modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask);
 int query_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask, ibv_qp_init_attr* init_attributes);
 
+// queue_pair_ex.cc
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes);
+
 // post.cc
 int post_send(ibv_qp* qp, ibv_send_wr* requests, ibv_send_wr** bad_request);
 int post_recv(ibv_qp* qp, ibv_recv_wr* requests, ibv_recv_wr** bad_request);

@@ -123,6 +123,8 @@ class Engine {
 
   // --- data path ---
   Status post_send(QueuePair* qp, const SendRequest& request, Instant now);  // EINVAL, ENOMEM (queue full)
+  // Would post_send take all of them, one after the other? If not: why not. Nothing changes.
+  [[nodiscard]] Status check_send(const QueuePair* qp, std::span<const SendRequest> requests) const;
   Status post_receive(QueuePair* qp, const ReceiveRequest& request, Instant now);
   std::size_t poll_cq(CompletionQueue* cq, std::span<Completion> out);
   // Arms the CQ: the next completion (or the next solicited one) makes one notification.

@@ -123,6 +123,10 @@ Status Engine::modify_qp(QueuePair* qp, const QpAttributes& attributes, std::uin
 QpAttributes Engine::query_qp(const QueuePair* qp) const { return qp->identity().attributes; }
 QpCapabilities Engine::qp_capabilities(const QueuePair* qp) const { return qp->identity().capabilities; }
 
+Status Engine::check_send(const QueuePair* qp, std::span<const SendRequest> requests) const {
+  return qp->check_send(requests);
+}
+
 Status Engine::post_send(QueuePair* qp, const SendRequest& request, Instant now) {
   const Status status = qp->post_send(request, now);
   if (status.ok()) impl_->touched(qp);

@@ -199,6 +199,11 @@ Status Context::post_send(QueuePair* qp, std::span<const SendRequest> requests, 
   return impl_->shard.post_send(qp, requests, posted);
 }
 
+Status Context::post_send_all(QueuePair* qp, std::span<const SendRequest> requests) {
+  const Call call{impl_->shard};
+  return impl_->shard.post_send_all(qp, requests);
+}
+
 Status Context::post_receive(QueuePair* qp, std::span<const ReceiveRequest> requests, std::size_t& posted) {
   const Call call{impl_->shard};
   return impl_->shard.post_receive(qp, requests, posted);

@@ -100,6 +100,14 @@ Status Shard::post_send(QueuePair* qp, std::span<const SendRequest> requests, st
   return status;
 }
 
+Status Shard::post_send_all(QueuePair* qp, std::span<const SendRequest> requests) {
+  if (requests.size() > 1) {
+    if (const Status status = engine_.check_send(qp, requests); !status.ok()) return status;
+  }
+  std::size_t posted = 0;
+  return post_send(qp, requests, posted);
+}
+
 // A program that keeps many work requests under way posts them one by one, between polls. A send for each would cost a
 // system call a message, and two where a message is a little longer than a batch. So its posts wait for each other
 // until they fill some batches, or until it polls and finds nothing. Only while enough is on its way for that poll to

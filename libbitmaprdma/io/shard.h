@@ -57,6 +57,7 @@ class Shard {
   // --- the application's calls ---
   std::size_t poll_cq(CompletionQueue* cq, std::span<Completion> out);
   Status post_send(QueuePair* qp, std::span<const SendRequest> requests, std::size_t& posted);
+  Status post_send_all(QueuePair* qp, std::span<const SendRequest> requests);  // or none
   Status post_receive(QueuePair* qp, std::span<const ReceiveRequest> requests, std::size_t& posted);
   void request_notify(CompletionQueue* cq, bool solicited_only);
   // Around other engine calls (they may take away queue pairs and memory that a pending batch points to): before()

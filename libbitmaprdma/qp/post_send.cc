@@ -29,6 +29,14 @@ Status Requester::post_send(const SendRequest& request, Instant /*now*/) {
   return Status::success();
 }
 
+Status Requester::check_send(std::span<const SendRequest> requests) const {
+  std::uint32_t length = 0;
+  for (const SendRequest& request : requests) {
+    if (const Status status = impl_->check(request, length); !status.ok()) return status;
+  }
+  return requests.size() > impl_->queue.room() ? Status{ENOMEM} : Status::success();
+}
+
 Status Requester::Impl::check(const SendRequest& request, std::uint32_t& length) const {
   constexpr std::uint32_t kFlags = kSendFence | kSendSignaled | kSendSolicited | kSendInline;
   if (!known(request.opcode) || (request.flags & ~kFlags) != 0) return Status{EINVAL};

@@ -28,10 +28,14 @@ QueuePair::~QueuePair() {
   if (environment_.counting == &statistics_) environment_.counting = nullptr;
 }
 
+Status QueuePair::check_send(std::span<const SendRequest> requests) const {
+  if (!takes_sends()) return Status{EINVAL};
+  return requester_.check_send(requests);
+}
+
 Status QueuePair::post_send(const SendRequest& request, Instant now) {
   count_here();
-  const QpState state = identity_.state;
-  if (state == QpState::kReset || state == QpState::kInit || state == QpState::kRtr) return Status{EINVAL};
+  if (!takes_sends()) return Status{EINVAL};
   const Status status = requester_.post_send(request, now);
   if (status.ok() && !identity_.can_send()) requester_.flush(now);
   return status;

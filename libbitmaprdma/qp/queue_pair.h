@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "base/datagram.h"
 #include "bitmaprdma/types.h"
@@ -39,9 +40,10 @@ class QueuePair {
   [[nodiscard]] const QpStatistics& statistics() const { return statistics_; }
   [[nodiscard]] qp::MemoryUse memory() const;                                      // qp/memory_use.cc
   Status modify(const QpAttributes& attributes, std::uint32_t mask, Instant now);  // qp/modify.cc: IBTA table 92
-  Status post_send(const SendRequest& request, Instant now);        // EINVAL (also: state), ENOMEM (queue full)
-  Status post_receive(const ReceiveRequest& request, Instant now);  // likewise
-  void handle_packet(const wire::Packet& packet, Instant now);      // peer and ICRC checked by the engine
+  Status post_send(const SendRequest& request, Instant now);  // EINVAL (also: state), ENOMEM (queue full)
+  [[nodiscard]] Status check_send(std::span<const SendRequest> requests) const;  // what post_send of them would answer
+  Status post_receive(const ReceiveRequest& request, Instant now);               // likewise
+  void handle_packet(const wire::Packet& packet, Instant now);                   // peer and ICRC checked by the engine
   void handle_timeout(Instant now);
   [[nodiscard]] std::optional<Instant> next_timeout() const;
   bool poll_transmit(qp::TransmitBatch& batch, Instant now);
@@ -82,6 +84,8 @@ class QueuePair {
   void take_piggyback(const wire::Packet& packet, Instant now);
   qp::Outcome route(const wire::Packet& packet, Instant now);
   qp::Outcome route_control(const wire::Packet& packet, Instant now);
+  // In SQE and ERR they are flushed.
+  [[nodiscard]] bool takes_sends() const { return identity_.state >= QpState::kRts; }
   // In ERR only what the responder still owes leaves: the NAK that tells the peer why.
   [[nodiscard]] bool may_transmit() const { return identity_.can_receive() || identity_.state == QpState::kErr; }
   void carry_out(const qp::Outcome& outcome, Instant now);

@@ -10,6 +10,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "bitmaprdma/types.h"
 #include "qp/environment.h"
@@ -27,8 +28,9 @@ class Requester {
   Requester(const Environment& environment, Identity& identity);
   ~Requester();
 
-  Status post_send(const SendRequest& request, Instant now);  // EINVAL, ENOMEM
-  void start(Psn first);                                      // RTR -> RTS
+  Status post_send(const SendRequest& request, Instant now);                     // EINVAL, ENOMEM
+  [[nodiscard]] Status check_send(std::span<const SendRequest> requests) const;  // of all of them, changing nothing
+  void start(Psn first);                                                         // RTR -> RTS
   void reset();
   void flush(Instant now);  // to ERR: all completes as kFlushed, in order
   // `source_port`: the UDP port that it came from, so the path that it took.

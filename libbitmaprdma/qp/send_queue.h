@@ -39,7 +39,8 @@ class SendQueue {
   [[nodiscard]] std::uint64_t next() const { return next_; }
   [[nodiscard]] std::uint64_t tail() const { return tail_; }
   [[nodiscard]] bool empty() const { return head_ == tail_; }
-  [[nodiscard]] bool full() const { return tail_ - head_ >= entries_max_; }
+  [[nodiscard]] std::uint64_t room() const { return entries_max_ - (tail_ - head_); }
+  [[nodiscard]] bool full() const { return room() == 0; }
 
   [[nodiscard]] const SendWqe& operator[](std::uint64_t number) const { return wqes_[number & mask_]; }
   [[nodiscard]] std::span<const Sge> sges(std::uint64_t number) const {

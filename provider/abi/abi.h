@@ -57,6 +57,11 @@ static_assert(sizeof(VerbsMr) == 56 && offsetof(VerbsMr, type) == 48);
 
 // --- struct verbs_qp: union of ibv_qp and ibv_qp_ex, then comp_mask (u32, place probed), then an XRC domain. ---
 inline constexpr std::uint32_t kVerbsQpEx = 2;  // comp_mask: the object is an ibv_qp_ex
+// Functions that ibv_qp_ex got later, where verbs_qp's comp_mask stood before: written only where that stands behind.
+inline constexpr std::size_t kQpExAtomicWrite = 344;  // from release 44 on
+inline constexpr std::size_t kQpExFlush = 352;        // from release 45 on
+static_assert(offsetof(ibv_qp_ex, wr_id) == 168 && offsetof(ibv_qp_ex, wr_flags) == 176);
+static_assert(offsetof(ibv_qp_ex, wr_atomic_cmp_swp) == 184 && offsetof(ibv_qp_ex, wr_abort) == 336);
 // Room that we leave for the library's part of an object before our own: the largest known is verbs_qp with 376 bytes.
 inline constexpr std::size_t kObjectReserve = 512;
 

@@ -201,20 +201,6 @@ TEST(QueuePair, WhatIsNotThereYetIsRefused) {
   errno = 0;
   EXPECT_EQ(ibv_create_ah(side.pd.get(), &path), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
-  // The ibv_wr_* functions; programs then post in the old way.
-  ibv_qp_init_attr_ex extended{};
-  extended.send_cq = extended.recv_cq = side.cq.get();
-  extended.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
-  extended.qp_type = IBV_QPT_RC;
-  extended.pd = side.pd.get();
-  extended.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-  extended.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE;
-  errno = 0;
-  EXPECT_EQ(ibv_create_qp_ex(side.context.get(), &extended), nullptr);
-  EXPECT_EQ(errno, EOPNOTSUPP);
-  extended.comp_mask = IBV_QP_INIT_ATTR_PD;
-  const Owned<ibv_qp> plain(ibv_create_qp_ex(side.context.get(), &extended));
-  EXPECT_NE(plain, nullptr);
 }
 
 TEST(QueuePair, TooMuchIsRefused) {

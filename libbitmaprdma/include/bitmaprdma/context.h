@@ -78,6 +78,7 @@ class Context {
   std::size_t poll_cq(CompletionQueue* cq, std::span<Completion> out);
   // Posts from `requests` in order until one fails; `posted` says how many were taken.
   Status post_send(QueuePair* qp, std::span<const SendRequest> requests, std::size_t& posted);
+  Status post_send_all(QueuePair* qp, std::span<const SendRequest> requests);  // all of them, or none
   Status post_receive(QueuePair* qp, std::span<const ReceiveRequest> requests, std::size_t& posted);
   void request_notify(CompletionQueue* cq, bool solicited_only);
 

@@ -1,0 +1,48 @@
+// Queue pairs of the extended verb: the same ones, with ibv_wr_* functions where they are asked for.
+#include <cerrno>
+
+#include "objects.h"
+#include "verbs.h"
+#include "wr_functions.h"
+
+namespace brdma::provider::verbs {
+namespace {
+
+// 0, or why this cannot be made. libibverbs knows bits of features that we have not: XRC domains, creation flags, TSO
+// headers, receive tables and hashing.
+int check(const ibv_context* context, const ibv_qp_init_attr_ex& wanted) {
+  constexpr std::uint32_t kKnown =
+      IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  if ((wanted.comp_mask & ~kKnown) != 0) return EOPNOTSUPP;
+  if ((wanted.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && wanted.create_flags != 0) return EOPNOTSUPP;
+  if ((wanted.comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || wanted.pd == nullptr || wanted.pd->context != context)
+    return EINVAL;
+  const bool extended = (wanted.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+  if (extended && (wanted.send_ops_flags & ~wr_operations(static_cast<QpType>(wanted.qp_type))) != 0) return EOPNOTSUPP;
+  return 0;
+}
+
+}  // namespace
+
+extern "C" {
+
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* wanted) {
+  if (const int error = check(context, *wanted); error != 0) return fail<ibv_qp>(error);
+  ibv_qp_init_attr plain{.qp_context = wanted->qp_context,
+                         .send_cq = wanted->send_cq,
+                         .recv_cq = wanted->recv_cq,
+                         .srq = wanted->srq,
+                         .cap = wanted->cap,
+                         .qp_type = wanted->qp_type,
+                         .sq_sig_all = wanted->sq_sig_all};
+  ibv_qp* qp = create_qp(wanted->pd, &plain);
+  if (qp == nullptr) return nullptr;
+  wanted->cap = plain.cap;
+  if ((wanted->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0)
+    add_wr_functions(object_of(qp), device_of(context).layout(), wanted->send_ops_flags);
+  return qp;
+}
+
+}  // extern "C"
+
+}  // namespace brdma::provider::verbs

@@ -1,0 +1,93 @@
+#include "work_builder.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "qp/limits.h"
+
+namespace brdma::provider {
+namespace {
+
+constexpr unsigned kFlagsKnown = kSendFence | kSendSignaled | kSendSolicited;
+
+}  // namespace
+
+WorkBuilder::WorkBuilder(const QpCapabilities& capabilities, std::uint64_t operations)
+    : capabilities_(capabilities), operations_(operations) {}
+
+void WorkBuilder::start() {
+  mutex_.lock();
+  requests_.clear();
+  sge_counts_.clear();
+  sges_.clear();
+  inline_.clear();
+  error_ = 0;
+  data_set_ = true;
+}
+
+void WorkBuilder::finish() { mutex_.unlock(); }
+
+void WorkBuilder::refuse(int error) {
+  if (error_ == 0) error_ = error;
+}
+
+SendRequest& WorkBuilder::begin(std::uint64_t operation, WorkOpcode opcode, std::uint64_t wr_id, unsigned flags) {
+  // Whether a request is inline is said by how its data is set, not by a flag.
+  flags &= ~kSendInline;
+  if ((operations_ & operation) == 0 || (flags & ~kFlagsKnown) != 0) refuse(EINVAL);
+  if (requests_.size() >= capabilities_.send_wr_max) refuse(ENOMEM);
+  data_set_ = false;
+  if (error_ != 0) return nowhere_ = SendRequest{};
+  SendRequest& request = requests_.emplace_back();
+  sge_counts_.push_back(0);
+  request.wr_id = wr_id;
+  request.opcode = opcode;
+  request.flags = flags;
+  return request;
+}
+
+// Once for each request.
+bool WorkBuilder::data_allowed() {
+  if (data_set_) refuse(EINVAL);
+  data_set_ = true;
+  return error_ == 0;
+}
+
+void WorkBuilder::set_sges(std::span<const Sge> sges) {
+  if (sges.size() > capabilities_.send_sge_max) refuse(EINVAL);
+  if (!data_allowed()) return;
+  sges_.insert(sges_.end(), sges.begin(), sges.end());
+  sge_counts_.back() = static_cast<std::uint16_t>(sges.size());
+}
+
+void WorkBuilder::set_inline(std::span<const ibv_data_buf> pieces) {
+  std::size_t bytes = 0;
+  for (const ibv_data_buf& piece : pieces) bytes += std::min<std::size_t>(piece.length, qp::kMessageBytesMax);
+  if (bytes > capabilities_.inline_bytes_max) refuse(EINVAL);
+  if (!data_allowed()) return;
+  requests_.back().flags |= kSendInline;  // the engine refuses it for what has nothing to send
+  for (const ibv_data_buf& piece : pieces) {
+    const auto* from = static_cast<const std::byte*>(piece.addr);
+    inline_.insert(inline_.end(), from, from + piece.length);
+  }
+  sges_.push_back({.address = 0, .length = static_cast<std::uint32_t>(bytes), .lkey = 0});
+  sge_counts_.back() = 1;
+}
+
+// While requests were added, what they point to could move. It lies in their order.
+std::span<const SendRequest> WorkBuilder::take() {
+  Sge* sge = sges_.data();
+  const std::byte* copied = inline_.data();
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    SendRequest& request = requests_[i];
+    request.sges = {sge, sge_counts_[i]};
+    if ((request.flags & kSendInline) != 0) {
+      sge->address = reinterpret_cast<std::uintptr_t>(copied);
+      copied += sge->length;
+    }
+    sge += sge_counts_[i];
+  }
+  return requests_;
+}
+
+}  // namespace brdma::provider

@@ -31,7 +31,8 @@ void Requester::Impl::advance(Instant now) {
   if (operations.size() > 0) env.count(Counter::kOperationsDone, operations.retire_before(base));
   if (repairs != nullptr) [[unlikely]] {
     repairs->answer_gaps.drop_before(window.base());
-    if (repairs->done()) end_repairs();
+    repairs->overtaking.elapse(now);
+    if (repairs->done() && resent_under_way == 0) end_repairs();
   }
   while (!messages.empty() && messages.front().end() <= base) {
     const Message message = messages.front();

@@ -11,6 +11,7 @@
 #include "base/warm_pool.h"
 #include "bitmap/gap_table.h"
 #include "qp/hold.h"
+#include "recovery/overtaking.h"
 
 namespace brdma::qp {
 
@@ -51,12 +52,14 @@ struct Disorder {
   [[nodiscard]] std::size_t allocated_bytes() const { return gaps.allocated_bytes() + early.allocated_bytes(); }
 };
 
-// Of a requester: gaps among the responses of READs and atomics, retransmissions that wait for others to leave with.
+// Of a requester: gaps among the responses of READs and atomics, retransmissions that wait for others to leave with or
+// are under way, and how far packets of late overtook each other.
 struct Repairs {
   bitmap::GapTable answer_gaps;
   std::optional<Instant> held_until;
+  recovery::Overtaking overtaking;  // lost retransmissions
 
-  [[nodiscard]] bool done() const { return answer_gaps.empty() && !held_until; }
+  [[nodiscard]] bool done() const { return answer_gaps.empty() && !held_until && overtaking.at_rest(); }
   [[nodiscard]] std::size_t allocated_bytes() const { return answer_gaps.allocated_bytes(); }
 };
 

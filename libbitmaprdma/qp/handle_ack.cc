@@ -59,12 +59,22 @@ bool Requester::Impl::acknowledge(Sequence sequence, const Message& message, Ins
     flight.bytes -= payload;
     if (before != EntryState::kRetransmitPending) flight.pipe -= payload;
     if (sequence < arrived_end && window.entry(psn).transmissions == 1) [[unlikely]]
-      overtaking.came_late(window.sent_at(psn, now), id.recovery->age_max);
+      note_overtaken(psn, now);
     if (message.segment_packets != 0) operations.arrived(operation_of(message, sequence));
     if (paths) paths->acknowledged(window.entry(psn), before == EntryState::kRetransmitPending, now);
   }
   trace_entry(sequence, before, EntryState::kAcked, now);
   return true;
+}
+
+// `late` was sent once and has arrived; it was missing when the newest packet that has arrived was there already.
+void Requester::Impl::note_overtaken(Psn late, Instant now) {
+  if (paths || selective) return;  // they have their own ways
+  const Instant sent = window.sent_at(late, now), newest = window.sent_at(psn_of(arrived_end - 1), now);
+  if (newest <= sent) return;
+  recovery::Overtaking& overtaking = repairing().overtaking;
+  overtaking.heard(newest);
+  overtaking.came_late(sent, id.recovery->age_max);
 }
 
 void Requester::Impl::request_is_received(Message& message) {
@@ -239,7 +249,9 @@ void Requester::Impl::acknowledge_bits(const wire::BitmapAck& ack, Sequence from
   std::optional<EchoedPacket> echo;
   if (ack.echo_valid) echo = {wire::instant_of(ack.ts_echo, now), ack.path};
   if (selective) return;
-  if (echo) overtaking.heard(std::min(echo->sent, now));
+  // Nothing is judged by it before something was sent again, or came late.
+  if (echo && !paths && (repairs != nullptr || resent_under_way != 0)) [[unlikely]]
+    repairing().overtaking.heard(std::min(echo->sent, now));
   heed_judgement(from, std::min(from + ack.judged, end), now);
   resend_old_holes(from, end, echo, now);
 }
@@ -283,7 +295,9 @@ void Requester::Impl::acknowledge_ranges(const wire::BitmapAck& ack, Sequence fr
 bool Requester::Impl::lost_again(const bitmap::SendEntry& entry, Instant sent, const std::optional<EchoedPacket>& echo,
                                  Instant now) const {
   if (entry.transmissions < 2) return false;
-  if (!paths) return now - sent >= id.recovery->resend_interval_min && overtaking.passed(sent);
+  if (!paths) {
+    return repairs != nullptr && now - sent >= id.recovery->resend_interval_min && repairs->overtaking.passed(sent);
+  }
   const Duration apart = echo && entry.path == echo->path ? Duration{} : apart_on_paths();
   return echo && echo->sent > sent + id.recovery->age_max + apart;
 }

@@ -32,7 +32,6 @@ MemoryUse Requester::memory() const {
   Tally tally{sizeof me};
   tally.take(&MemoryUse::windows, me.window, me.window.use().bytes);
   tally.take(&MemoryUse::recovery, me.feedback_order);
-  tally.take(&MemoryUse::recovery, me.overtaking);
   tally.take(&MemoryUse::recovery, me.resent_under_way);
   tally.take(&MemoryUse::recovery, me.repairs);
   if (me.repairs != nullptr) tally.add(&MemoryUse::recovery, sizeof(Repairs) + me.repairs->allocated_bytes());

@@ -122,7 +122,6 @@ void Requester::Impl::begin_from(Psn first) {
   if (patience.stalled) env.count(Counter::kStallsEnded);
   patience = Patience{};
   feedback_order = recovery::FeedbackOrder{};
-  overtaking = recovery::Overtaking{};
   credit_stalled = congestion_limited = completions_lost = false;
   bridged = 0;
 }
@@ -152,6 +151,7 @@ void Requester::Impl::end_repairs() {
   if (repairs == nullptr) return;
   repairs->answer_gaps.clear();
   repairs->held_until.reset();
+  repairs->overtaking = recovery::Overtaking{};
   env.repairs.give(std::exchange(repairs, nullptr));
 }
 

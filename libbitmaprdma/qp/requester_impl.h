@@ -17,7 +17,6 @@
 #include "qp/payload_cursor.h"
 #include "qp/requester.h"
 #include "qp/send_queue.h"
-#include "recovery/overtaking.h"
 #include "recovery/retransmit_request.h"
 #include "recovery/rtt_estimator.h"
 #include "recovery/selective_judge.h"
@@ -82,7 +81,7 @@ struct Requester::Impl {
   MessageTable messages;
   bitmap::SendWindow window;
   registry::OperationTable operations;  // segments of large commands under way
-  Repairs* repairs = nullptr;           // while there are gaps among the answers, or retransmissions that wait
+  Repairs* repairs = nullptr;           // while something is missing or was late (disorder.h)
   recovery::RttEstimator rtt;
   congestion::DelayWindow congestion;         // bytes of requests under way
   congestion::DelayWindow answer_congestion;  // bytes of answers asked for
@@ -101,7 +100,6 @@ struct Requester::Impl {
   unsigned rnr_count = 0;
   std::optional<Trial> trial;
   recovery::FeedbackOrder feedback_order;
-  recovery::Overtaking overtaking;     // lost retransmissions
   std::uint32_t resent_under_way = 0;  // entries in kRetransmittedUnacked: sent again, not acknowledged yet
   std::unique_ptr<Selective> selective;
   std::uint32_t packets_since_ack_request = 0;
@@ -225,6 +223,7 @@ struct Requester::Impl {
   // --- handle_ack.cc ---
   Outcome handle_aeth(const wire::Packet& packet, Instant now);
   bool acknowledge(Sequence sequence, const Message& message, Instant now);
+  void note_overtaken(Psn late, Instant now);
   void request_is_received(Message& message);
   void acknowledge_requests_before(Sequence boundary, Instant now);
   void acknowledge_bits(const wire::BitmapAck& ack, Sequence from, Instant now);

@@ -18,12 +18,15 @@ class Overtaking {
  public:
   // The packet that left at `echo` has arrived.
   void heard(Instant echo) {
-    const auto epoch = static_cast<std::uint32_t>(echo.ns() >> kHalfLifeLog2);
-    if (static_cast<std::int32_t>(epoch - epoch_) > 0) {
-      late_ns_ >>= std::min(epoch - epoch_, 31u);
-      epoch_ = epoch;
-    }
+    elapse(echo);
     newest_ = std::max(newest_, echo);
+  }
+  // Time passes also while nothing comes late.
+  void elapse(Instant now) {
+    const auto epoch = static_cast<std::uint32_t>(now.ns() >> kHalfLifeLog2);
+    if (static_cast<std::int32_t>(epoch - epoch_) <= 0) return;
+    late_ns_ >>= std::min(epoch - epoch_, 31u);
+    epoch_ = epoch;
   }
   // A packet sent once, at `sent`, has arrived; it was missing when the last heard() was.
   void came_late(Instant sent, Duration ceiling) {
@@ -33,6 +36,7 @@ class Overtaking {
   }
   // A packet that left at `sent` and is missing: has it been overtaken by more than packets are?
   [[nodiscard]] bool passed(Instant sent) const { return newest_ > sent + kGrain + tolerance(); }
+  [[nodiscard]] bool at_rest() const { return late_ns_ == 0; }  // nothing is learnt that would be lost with it
   [[nodiscard]] Duration tolerance() const { return Duration::from_ns(late_ns_); }
 
   // The send window keeps times in units of 64 ns, rounded down; what left in one batch left at once.
@@ -43,7 +47,7 @@ class Overtaking {
 
   Instant newest_;
   std::uint32_t late_ns_ = 0;
-  std::uint32_t epoch_ = 0;  // of newest_, in half-lives
+  std::uint32_t epoch_ = 0;  // up to which it was halved, in half-lives
 };
 
 }  // namespace brdma::recovery

@@ -41,7 +41,7 @@ void operator delete[](void* block, std::size_t) noexcept { give(block); }
 namespace brdma::test {
 namespace {
 
-constexpr std::size_t kRecoveryMax = 82;  // all that bitmap recovery adds, windows apart
+constexpr std::size_t kRecoveryMax = 66;  // all that bitmap recovery adds, windows apart
 constexpr std::size_t kConnectedMax = 2048;
 
 qp::MemoryUse memory_of(const TwoEngines& pair, int i) { return pair.side[i].qp->memory(); }

@@ -46,8 +46,10 @@ TEST(Overtaking, ForgetsByHalves) {
   EXPECT_EQ(order.tolerance(), 20_us);
   order.heard(kStart + Duration::from_ns(5 << 27));
   EXPECT_EQ(order.tolerance(), Duration::from_ns(1250));
-  order.heard(kStart + 100_s);
+  EXPECT_FALSE(order.at_rest());
+  order.elapse(kStart + 100_s);
   EXPECT_EQ(order.tolerance(), kNone);
+  EXPECT_TRUE(order.at_rest());
 }
 
 }  // namespace

@@ -160,6 +160,27 @@ TEST_F(ByHand, ARetransmissionMayBeAsLateAsOthersWere) {
   EXPECT_THAT(sent(), ElementsAre(1001));
 }
 
+// What a queue pair knows of overtaking takes memory only for as long as it knows something.
+TEST_F(ByHand, WhatWasLearntOfOvertakingIsKeptUntilItIsForgotten) {
+  const auto bytes = [&] { return pair.side[0].qp->memory().recovery; };
+  const std::size_t at_rest = bytes();
+  send(3);
+  pair.run_for(40_us);
+  send(1, 2);
+  ack({.base = 1001, .arrived = {1003}, .echo = pair.now});
+  EXPECT_EQ(bytes(), at_rest) << "nothing came late, nothing was sent again";
+  ack({.base = 1004});
+  EXPECT_GT(bytes(), at_rest);
+  pair.run_for(100_ms);
+  send(1, 3);
+  ack({.base = 1005});
+  EXPECT_GT(bytes(), at_rest);
+  pair.run_for(3_s);
+  send(1, 4);
+  ack({.base = 1006});
+  EXPECT_EQ(bytes(), at_rest);
+}
+
 TEST_F(ByHand, NaksBecomeTheStatusOfTheirWorkRequest) {
   const std::pair<std::uint8_t, CompletionStatus> cases[] = {
       {wire::kSyndromeNakInvalidRequest, CompletionStatus::kRemoteInvalidRequest},

@@ -28,7 +28,7 @@ Result<IdNumber, Status> RdmaCm::create(ChannelNumber channel, std::uint64_t use
   if (id == nullptr) return Status{ENOMEM};
   id->channel = channel;
   id->user = user;
-  id->send_psn = Psn{static_cast<std::uint32_t>(random_.next())};
+  id->receive_psn = Psn{static_cast<std::uint32_t>(random_.next())};
   return id->number;
 }
 
@@ -178,7 +178,7 @@ Status RdmaCm::connect(IdNumber number, const ConnectParameters& parameters, con
   req.responder_resources = parameters.responder_resources;
   req.initiator_depth = parameters.initiator_depth;
   req.flow_control = parameters.flow_control != 0;
-  req.first_psn = id->send_psn;
+  req.first_psn = id->receive_psn;
   req.retry_count = parameters.retry_count;
   req.rnr_retry_count = parameters.rnr_retry_count;
   req.path_mtu_code = mtu_code(id->path_mtu);
@@ -206,7 +206,7 @@ Status RdmaCm::accept(IdNumber number, std::uint64_t user, const ConnectParamete
   wire::CmRep rep;
   rep.ca_guid = id->device->guid;
   rep.qpn = parameters.qpn;
-  rep.first_psn = id->send_psn;
+  rep.first_psn = id->receive_psn;
   rep.responder_resources = parameters.responder_resources;
   rep.initiator_depth = parameters.initiator_depth;
   rep.flow_control = parameters.flow_control != 0;

@@ -148,8 +148,8 @@ void RdmaCm::on_request(const Event& event, Instant now) {
   child->device = device;
   child->connection = event.id;
   child->listener = listener_number;
-  child->send_psn = Psn{static_cast<std::uint32_t>(random_.next())};
-  child->receive_psn = req.first_psn;
+  child->receive_psn = Psn{static_cast<std::uint32_t>(random_.next())};
+  child->send_psn = req.first_psn;
   child->remote_qpn = req.qpn;
   child->path_mtu = std::min(device->mtu, static_cast<PathMtu>(req.path_mtu_code));
   child->retry_count = req.retry_count;
@@ -167,7 +167,7 @@ void RdmaCm::on_request(const Event& event, Instant now) {
 
 void RdmaCm::on_reply(RdmaId& id, const wire::CmRep& rep) {
   id.remote_qpn = rep.qpn;
-  id.receive_psn = rep.first_psn;
+  id.send_psn = rep.first_psn;
   id.responder_resources = rep.initiator_depth;
   id.initiator_depth = rep.responder_resources;
   id.rnr_retry_count = rep.rnr_retry_count;

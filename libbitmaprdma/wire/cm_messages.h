@@ -76,7 +76,7 @@ struct CmReq {
   std::uint8_t remote_response_timeout = 0, local_response_timeout = 0;  // 5 bits: 4.096 us * 2^n
   std::uint8_t transport = 0;                                            // 0 RC, 1 UC, 2 RD, 3 see `extended`
   bool flow_control = false;
-  Psn first_psn;
+  Psn first_psn;  // with which whoever gets this shall begin to send (IBTA 12.6.7: of the sender's receive queue)
   std::uint8_t retry_count = 0, rnr_retry_count = 0;
   std::uint16_t pkey = kDefaultPkey;
   std::uint8_t path_mtu_code = 0;  // 1..5: 256..4096
@@ -118,7 +118,7 @@ struct CmRep {
   std::uint32_t local_comm_id = 0, remote_comm_id = 0;
   std::uint32_t qkey = 0;
   std::uint32_t qpn = 0;
-  Psn first_psn;
+  Psn first_psn;  // as in CmReq
   std::uint8_t responder_resources = 0, initiator_depth = 0;
   std::uint8_t target_ack_delay = 0;  // 5 bits
   std::uint8_t failover = 0;          // 2 bits: 0 accepted, 1 not supported, 2 rejected

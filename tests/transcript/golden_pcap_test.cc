@@ -9,7 +9,9 @@
 #include <string>
 
 #include "support/pcap_file.h"
+#include "wire/cm_messages.h"
 #include "wire/icrc.h"
+#include "wire/mad.h"
 #include "wire/packet.h"
 
 namespace brdma {
@@ -155,6 +157,26 @@ TEST_P(GoldenPcap, BthDecodesForEveryTransport) {
     ++seen;
   }
   EXPECT_EQ(seen, GetParam().packets);
+}
+
+// Each side of a connection names the PSN that the *other* one begins with.
+TEST(GoldenPcapFiles, RequestsBeginWhereTheOtherSideHasSaid) {
+  const auto packets = test::read_roce_packets(std::string{BRDMA_GOLDEN_DIR} + "/pcap/rping.pcap");
+  std::map<std::uint32_t, Psn> told;   // to whom, by the queue pair that requests go to
+  std::map<std::uint32_t, Psn> first;  // the first request to a queue pair
+  for (const auto& captured : packets) {
+    if (const auto mad = wire::parse_gsi_packet(captured.udp_payload)) {
+      const auto cm = wire::parse_cm(*mad);
+      ASSERT_TRUE(cm.has_value());
+      if (const auto* req = std::get_if<wire::CmReq>(&cm->message)) told.emplace(req->qpn, req->first_psn);
+      if (const auto* rep = std::get_if<wire::CmRep>(&cm->message)) told.emplace(rep->qpn, rep->first_psn);
+      continue;
+    }
+    const wire::Bth bth = wire::parse_bth(wire::Field<wire::kBthSize>{captured.udp_payload.data(), wire::kBthSize});
+    if (bth.opcode <= 0x0C) first.emplace(bth.dest_qpn, bth.psn);  // requests, not answers
+  }
+  EXPECT_EQ(told.size(), 2u);
+  EXPECT_EQ(first, told);
 }
 
 INSTANTIATE_TEST_SUITE_P(KernelPeer, GoldenPcap, testing::ValuesIn(kCaptures),

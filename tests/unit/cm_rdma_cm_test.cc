@@ -61,13 +61,20 @@ class RdmaCms : public testing::Test {
       any = false;
       while (a_.poll_send(out)) {
         any = true;
+        note(out.mad);
         b_.handle_mad({out.endpoints.remote, out.endpoints.local}, out.mad, now_);
       }
       while (b_.poll_send(out)) {
         any = true;
+        note(out.mad);
         a_.handle_mad({out.endpoints.remote, out.endpoints.local}, out.mad, now_);
       }
     }
+  }
+  void note(wire::MadBytes mad) {
+    const auto cm = wire::parse_cm(mad);
+    if (const auto* req = cm ? std::get_if<wire::CmReq>(&cm->message) : nullptr) request_ = *req;
+    if (const auto* rep = cm ? std::get_if<wire::CmRep>(&cm->message) : nullptr) reply_ = *rep;
   }
   // The next event of a side, which must be of this kind.
   RdmaEvent fetch(RdmaCm& side, Kind kind, ChannelNumber channel = kChannel) {
@@ -109,6 +116,8 @@ class RdmaCms : public testing::Test {
   }
 
   Instant now_ = Instant::from_ns(1'000'000'000);
+  wire::CmReq request_;  // the last ones that were carried
+  wire::CmRep reply_;
   Machine machine_a_{kAddressA, 0xA}, machine_b_{kAddressB, 0xB};
   RdmaCm a_{config(0xA), machine_a_}, b_{config(0xB), machine_b_};
 };
@@ -149,6 +158,8 @@ TEST_F(RdmaCms, FromBindToDestroy) {
   EXPECT_EQ(a_.queue_pair_setting(active, QpState::kInit).value().mask, 0x39u);
   EXPECT_EQ(a_rtr.attributes.destination_qpn, 0x222u);
   EXPECT_EQ(b_rtr.attributes.destination_qpn, 0x111u);
+  EXPECT_EQ(a_rtr.attributes.receive_psn, request_.first_psn) << "the one who asks says where the other begins";
+  EXPECT_EQ(b_rtr.attributes.receive_psn, reply_.first_psn);
   EXPECT_EQ(a_rtr.attributes.receive_psn, b_rts.attributes.send_psn);
   EXPECT_EQ(b_rtr.attributes.receive_psn, a_rts.attributes.send_psn);
   EXPECT_EQ(a_rtr.attributes.path_mtu, PathMtu::k4096);

@@ -3,8 +3,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "address_handle.h"
 #include "objects.h"
-#include "port.h"
 #include "verbs.h"
 
 namespace brdma::provider::verbs {
@@ -25,25 +25,15 @@ constexpr std::uint32_t kQpnMask = 0xFFFFFF;
 // Migration to another path and rates are features that we do not have; a program that asks is told.
 constexpr int kUnsupported = IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_RATE_LIMIT;
 
-// RoCE has no other addresses than GIDs; a LID stands for one (port.h).
 Status fill_path(const DeviceInfo& device, const ibv_ah_attr& path, QpAttributes& out) {
-  if (path.port_num != 1) return Status(EINVAL);
-  if (path.is_global == 0) {
-    const auto by_lid = path_to_lid(device, path.dlid);
-    if (!by_lid) return Status(EINVAL);
-    out.local_address = by_lid->local;
-    out.peer_address = by_lid->peer;
-    out.sgid_index = by_lid->sgid_index;
-    return Status::success();
-  }
-  if (path.grh.sgid_index >= device.gids.size()) return Status(EINVAL);
-  out.local_address = device.gids[path.grh.sgid_index].address;
-  std::memcpy(out.peer_address.bytes.data(), path.grh.dgid.raw, out.peer_address.bytes.size());
-  if (out.peer_address.is_zero() || out.peer_address.is_v4() != out.local_address.is_v4()) return Status(EINVAL);
-  out.sgid_index = path.grh.sgid_index;
-  out.traffic_class = path.grh.traffic_class;
-  out.hop_limit = path.grh.hop_limit;
-  out.flow_label = path.grh.flow_label;
+  const auto address = path_of(device, path);
+  if (!address) return address.reason();
+  out.local_address = address.value().local;
+  out.peer_address = address.value().peer;
+  out.sgid_index = address.value().sgid_index;
+  out.traffic_class = address.value().traffic_class;
+  out.hop_limit = address.value().hop_limit;
+  out.flow_label = address.value().flow_label;
   return Status::success();
 }
 

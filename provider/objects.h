@@ -28,6 +28,11 @@ struct MemoryRegionObject {
   MemoryRegion* engine = nullptr;
 };
 
+struct AddressHandleObject {
+  ibv_ah core{};
+  AddressHandle address;
+};
+
 struct CompletionQueueObject {
   union {
     ibv_cq cq;
@@ -58,10 +63,12 @@ struct QueuePairObject {
 };
 
 static_assert(std::is_standard_layout_v<ProtectionDomainObject> && std::is_standard_layout_v<MemoryRegionObject>);
+static_assert(std::is_standard_layout_v<AddressHandleObject>);
 static_assert(std::is_standard_layout_v<CompletionQueueObject> && std::is_standard_layout_v<QueuePairObject>);
 
 inline ProtectionDomainObject& object_of(ibv_pd* pd) { return *reinterpret_cast<ProtectionDomainObject*>(pd); }
 inline MemoryRegionObject& object_of(abi::VerbsMr* mr) { return *reinterpret_cast<MemoryRegionObject*>(mr); }
+inline AddressHandleObject& object_of(ibv_ah* ah) { return *reinterpret_cast<AddressHandleObject*>(ah); }
 inline CompletionQueueObject& object_of(ibv_cq* cq) { return *reinterpret_cast<CompletionQueueObject*>(cq); }
 inline QueuePairObject& object_of(ibv_qp* qp) { return *reinterpret_cast<QueuePairObject*>(qp); }
 

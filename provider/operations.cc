@@ -2,15 +2,17 @@
 
 namespace brdma::provider {
 
-// What is not here (UD address handles, shared receive queues, memory windows, XRC, flows, extended completion queues)
-// keeps libibverbs' own answer: EOPNOTSUPP.
+// What is not here (shared receive queues, memory windows, XRC, flows, extended completion queues) keeps libibverbs'
+// own answer: EOPNOTSUPP.
 void fill_operations(abi::OpTable& ops) {
   ops.set("alloc_pd", &verbs::alloc_pd);
+  ops.set("create_ah", &verbs::create_ah);
   ops.set("create_cq", &verbs::create_cq);
   ops.set("create_qp", &verbs::create_qp);
   ops.set("create_qp_ex", &verbs::create_qp_ex);
   ops.set("dealloc_pd", &verbs::dealloc_pd);
   ops.set("dereg_mr", &verbs::dereg_mr);
+  ops.set("destroy_ah", &verbs::destroy_ah);
   ops.set("destroy_cq", &verbs::destroy_cq);
   ops.set("destroy_qp", &verbs::destroy_qp);
   ops.set("free_context", &verbs::free_context);

@@ -41,7 +41,12 @@ int translate(const QueuePairObject& qp, const ibv_send_wr& in, SendRequest& out
   out.opcode = static_cast<WorkOpcode>(in.opcode);
   out.flags = in.send_flags;
   out.immediate_be = in.imm_data;  // one union with invalidate_rkey
-  if (in.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || in.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+  if (qp.core.qp.qp_type == IBV_QPT_UD) {
+    if (in.wr.ud.ah == nullptr) return EINVAL;
+    out.address = &object_of(in.wr.ud.ah).address;
+    out.remote_qpn = in.wr.ud.remote_qpn;
+    out.remote_qkey = in.wr.ud.remote_qkey;
+  } else if (in.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || in.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
     out.remote_address = in.wr.atomic.remote_addr;
     out.rkey = in.wr.atomic.rkey;
     out.compare_or_add = in.wr.atomic.compare_add;

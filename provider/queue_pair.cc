@@ -10,12 +10,15 @@ namespace {
 
 // 0, or why this cannot be made.
 int check(const ibv_pd* pd, const ibv_qp_init_attr& wanted) {
-  if (wanted.qp_type != IBV_QPT_RC) return EOPNOTSUPP;
+  if (wanted.qp_type != IBV_QPT_RC && wanted.qp_type != IBV_QPT_UC && wanted.qp_type != IBV_QPT_UD) return EOPNOTSUPP;
   if (wanted.srq != nullptr) return EOPNOTSUPP;
   if (wanted.send_cq == nullptr || wanted.recv_cq == nullptr) return EINVAL;
   if (wanted.send_cq->context != pd->context || wanted.recv_cq->context != pd->context) return EINVAL;
   return 0;
 }
+
+static_assert(static_cast<int>(QpType::kRc) == IBV_QPT_RC && static_cast<int>(QpType::kUc) == IBV_QPT_UC);
+static_assert(static_cast<int>(QpType::kUd) == IBV_QPT_UD);
 
 QpCapabilities capabilities_of(const ibv_qp_cap& cap) {
   return {.send_wr_max = cap.max_send_wr,
@@ -36,13 +39,15 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* wanted) {
   auto qp = std::make_unique<QueuePairObject>();
   qp->context = &device.engine_context();
   qp->signal_all = wanted->sq_sig_all != 0;
+  const PathMtu active_mtu = device.info().active_mtu;
   Context::Session session(*qp->context);
-  QpCreate request{.type = QpType::kRc,
+  QpCreate request{.type = static_cast<QpType>(wanted->qp_type),
                    .pd = object_of(pd).engine,
                    .send_cq = object_of(wanted->send_cq).engine,
                    .receive_cq = object_of(wanted->recv_cq).engine,
                    .capabilities = capabilities_of(wanted->cap),
                    .signal_all = qp->signal_all,
+                   .path_mtu = active_mtu,
                    .user = qp.get()};
   auto created = session.engine().create_qp(request);
   if (!created) return fail<ibv_qp>(created.reason().error());

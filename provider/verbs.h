@@ -33,6 +33,10 @@ int dealloc_pd(ibv_pd* pd);
 ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, int access);
 int dereg_mr(abi::VerbsMr* mr);
 
+// address_handle.cc
+ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attributes);
+int destroy_ah(ibv_ah* ah);
+
 // completion_queue.cc
 ibv_cq* create_cq(ibv_context* context, int entries, ibv_comp_channel* channel, int vector);
 int destroy_cq(ibv_cq* cq);

@@ -74,6 +74,14 @@ void WorkBuilder::set_inline(std::span<const ibv_data_buf> pieces) {
   sge_counts_.back() = 1;
 }
 
+void WorkBuilder::set_destination(const AddressHandle& address, std::uint32_t qpn, std::uint32_t qkey) {
+  if (requests_.empty()) refuse(EINVAL);
+  if (error_ != 0) return;
+  requests_.back().address = &address;
+  requests_.back().remote_qpn = qpn;
+  requests_.back().remote_qkey = qkey;
+}
+
 // While requests were added, what they point to could move. It lies in their order.
 std::span<const SendRequest> WorkBuilder::take() {
   Sge* sge = sges_.data();

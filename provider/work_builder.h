@@ -31,7 +31,8 @@ class WorkBuilder {
   // Of the request begun last.
   void set_sges(std::span<const Sge> sges);
   void set_inline(std::span<const ibv_data_buf> pieces);
-  void refuse(int error);  // keeps the first
+  void set_destination(const AddressHandle& address, std::uint32_t qpn, std::uint32_t qkey);  // UD
+  void refuse(int error);                                                                     // keeps the first
   [[nodiscard]] int error() const { return error_; }
   // All of them, complete. Stays until start().
   [[nodiscard]] std::span<const SendRequest> take();

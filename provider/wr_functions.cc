@@ -95,8 +95,11 @@ void wr_local_inv(ibv_qp_ex* qp, std::uint32_t) { refuse(qp); }
 void wr_send_tso(ibv_qp_ex* qp, void*, std::uint16_t, std::uint16_t) { refuse(qp); }
 void wr_atomic_write(ibv_qp_ex* qp, std::uint32_t, std::uint64_t, const void*) { refuse(qp); }
 void wr_flush(ibv_qp_ex* qp, std::uint32_t, std::uint64_t, std::size_t, std::uint8_t, std::uint8_t) { refuse(qp); }
-void wr_set_ud_addr(ibv_qp_ex* qp, ibv_ah*, std::uint32_t, std::uint32_t) { refuse(qp); }
 void wr_set_xrc_srqn(ibv_qp_ex* qp, std::uint32_t) { refuse(qp); }
+
+void wr_set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, std::uint32_t remote_qpn, std::uint32_t remote_qkey) {
+  builder(qp).set_destination(object_of(ah).address, remote_qpn, remote_qkey);
+}
 
 void wr_set_sge(ibv_qp_ex* qp, std::uint32_t lkey, std::uint64_t address, std::uint32_t length) {
   const Sge sge{.address = address, .length = length, .lkey = lkey};
@@ -127,7 +130,10 @@ void set_later(QueuePairObject& qp, const abi::Layout& layout, std::size_t offse
 
 }  // namespace
 
-std::uint64_t wr_operations(QpType type) { return type == QpType::kRc ? kSends | kWrites | kAnswered : 0; }
+std::uint64_t wr_operations(QpType type) {
+  if (type == QpType::kUd) return kSends;
+  return type == QpType::kUc ? kSends | kWrites : kSends | kWrites | kAnswered;
+}
 
 void add_wr_functions(QueuePairObject& qp, const abi::Layout& layout, std::uint64_t operations) {
   qp.builder = std::make_unique<WorkBuilder>(qp.granted, operations);

@@ -51,8 +51,9 @@ struct QpCreate {
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* receive_cq = nullptr;
   QpCapabilities capabilities;
-  bool signal_all = false;  // sq_sig_all
-  void* user = nullptr;     // handed back in notifications
+  bool signal_all = false;            // sq_sig_all
+  PathMtu path_mtu = PathMtu::k1024;  // UD: its longest message; the others are told when they are connected
+  void* user = nullptr;               // handed back in notifications
 };
 
 // Tells the driver to wake somebody; made during handle_... and post_....
@@ -132,7 +133,8 @@ class Engine {
 
   void handle_datagram(const Datagram& datagram, Instant now);
   void handle_timeout(Instant now);
-  // Next batch to send. False: nothing to send now. `buffer` and the application's memory back the slices.
+  // Next batch to send. False: nothing to send now. `buffer` and the application's memory back the slices, until the
+  // next call: by then the batch has been sent, and work requests of UC and UD complete.
   bool poll_transmit(TransmitBuffer& buffer, Transmit& out, Instant now);
   [[nodiscard]] std::optional<Instant> next_timeout() const;
   [[nodiscard]] std::optional<Notification> poll_notification();

@@ -31,6 +31,7 @@ struct Engine::Impl {
   std::vector<QueuePair*> stale_timers;      // touched since their deadline was asked last
   Ring<Notification> notifications;
   wire::IdentificationSolver identifications;
+  QueuePair* given_out = nullptr;            // UC, UD: it made the last batch, which may not have been sent yet
   Instant now;                               // of the newest call
   std::list<RecoveryConfig> own_recoveries;  // of queue pairs whose settings differ from config.recovery
 
@@ -39,6 +40,7 @@ struct Engine::Impl {
   [[nodiscard]] bool admits_queue_pair();  // manage.cc
   void note_changes(QueuePair* qp);        // deadline and events only
   void refresh_timers();
+  void hand_over();
   void collect_notices();
   [[nodiscard]] bool icrc_holds(const Datagram& datagram, const wire::Packet& packet, wire::IcrcFlow& flow);
   void drop(const Datagram& datagram, DropReason reason);

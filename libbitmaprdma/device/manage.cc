@@ -37,6 +37,42 @@ BitmapReport bitmap_report(std::uint32_t window, const bitmap::WindowUse& use, c
           .bytes = use.bytes};
 }
 
+void report_reliable(const QueuePair& qp, QueuePairReport& report) {
+  const auto sender = qp.requester().snapshot();
+  const auto receiver = qp.responder().snapshot();
+  const RecoveryConfig& recovery = *qp.identity().recovery;
+  report.send_base = sender.base;
+  report.send_next = sender.next;
+  report.unacked = sender.unacked;
+  report.pending = sender.pending;
+  report.flight_packets = sender.flight_packets;
+  report.flight_bytes = sender.flight_bytes;
+  report.congestion_bytes = sender.congestion_bytes;
+  report.work_requests = sender.work_requests;
+  report.srtt = sender.srtt;
+  report.waits_for_receiver = sender.waits_for_receiver;
+  report.receive_next = receiver.next;
+  report.receive_highest = receiver.highest;
+  report.gaps = receiver.gaps;
+  report.early_packets = receiver.early_packets;
+  report.held_bytes = receiver.held_bytes;
+  report.receives = receiver.receives;
+  report.limits = receiver.limits;
+  report.send_bitmap = bitmap_report(sender.window, sender.bitmap, recovery);
+  report.receive_bitmap = bitmap_report(receiver.window, receiver.bitmap, recovery);
+  report.state_bytes = receiver.state_bytes + sender.bitmap.bytes;
+  const std::size_t paths = qp.requester().path_count();
+  for (std::size_t i = 0; paths > 1 && i < paths; ++i) report.paths.push_back(qp.requester().path_status(i));
+}
+
+void report_unreliable(const qp::Unreliable& qp, QueuePairReport& report) {
+  report.send_base = report.send_next = qp.sender.next_psn();
+  report.work_requests = qp.sender.work_requests();
+  report.receive_next = qp.receiver.next_psn();
+  report.receive_highest = report.receive_next - 1;
+  report.receives = qp.receiver.receives();
+}
+
 }  // namespace
 
 // The limits that an operator set. A refusal is an event, because an errno cannot say which limit it was.
@@ -90,8 +126,6 @@ std::optional<QueuePairReport> Engine::report(std::uint32_t qpn) const {
   const QueuePair* const qp = impl_->queue_pairs.find(qpn);
   if (qp == nullptr) return std::nullopt;
   const qp::Identity& identity = qp->identity();
-  const auto sender = qp->requester().snapshot();
-  const auto receiver = qp->responder().snapshot();
   QueuePairReport report;
   report.qpn = identity.qpn;
   report.peer_qpn = identity.attributes.destination_qpn;
@@ -103,38 +137,22 @@ std::optional<QueuePairReport> Engine::report(std::uint32_t qpn) const {
   report.pd = identity.pd->number;
   report.bitmap_agreed = identity.bitmap_agreed;
   report.peer_window = identity.peer_window;
-  report.send_base = sender.base;
-  report.send_next = sender.next;
-  report.unacked = sender.unacked;
-  report.pending = sender.pending;
-  report.flight_packets = sender.flight_packets;
-  report.flight_bytes = sender.flight_bytes;
-  report.congestion_bytes = sender.congestion_bytes;
-  report.work_requests = sender.work_requests;
-  report.srtt = sender.srtt;
-  report.waits_for_receiver = sender.waits_for_receiver;
-  report.receive_next = receiver.next;
-  report.receive_highest = receiver.highest;
-  report.gaps = receiver.gaps;
-  report.early_packets = receiver.early_packets;
-  report.held_bytes = receiver.held_bytes;
-  report.receives = receiver.receives;
-  report.limits = receiver.limits;
-  report.send_bitmap = bitmap_report(sender.window, sender.bitmap, *identity.recovery);
-  report.receive_bitmap = bitmap_report(receiver.window, receiver.bitmap, *identity.recovery);
-  report.state_bytes = receiver.state_bytes + sender.bitmap.bytes;
+  if (qp->unreliable() != nullptr) {
+    report_unreliable(*qp->unreliable(), report);
+  } else {
+    report_reliable(*qp, report);
+  }
   report.memory = qp->memory();
   report.recovery = *identity.recovery;
   report.own_recovery = identity.recovery != &impl_->config.recovery;
   report.statistics = qp->statistics();
-  const std::size_t paths = qp->requester().path_count();
-  for (std::size_t i = 0; paths > 1 && i < paths; ++i) report.paths.push_back(qp->requester().path_status(i));
   return report;
 }
 
 std::vector<qp::OpenGap> Engine::open_gaps(std::uint32_t qpn, Instant now) const {
   const QueuePair* const qp = impl_->queue_pairs.find(qpn);
-  return qp == nullptr ? std::vector<qp::OpenGap>{} : qp->responder().open_gaps(now);
+  if (qp == nullptr || qp->unreliable() != nullptr) return {};
+  return qp->responder().open_gaps(now);
 }
 
 std::vector<qp::Duplicate> Engine::duplicates() const {
@@ -149,9 +167,10 @@ RecoveryStatus Engine::recovery_status() const {
   const qp::Environment& shared = impl_->environment;
   status.pool_bytes = shared.segments.free_bytes() + shared.disorders.free_bytes() + shared.repairs.free_bytes();
   impl_->queue_pairs.for_each([&](const QueuePair* qp) {
+    ++status.queue_pairs;
+    if (qp->unreliable() != nullptr) return;
     const auto sender = qp->requester().snapshot();
     const auto receiver = qp->responder().snapshot();
-    ++status.queue_pairs;
     if (sender.bitmap.segmented || receiver.bitmap.segmented) ++status.segmented;
     status.segments += sender.bitmap.segments + receiver.bitmap.segments;
     status.gaps += receiver.gaps;

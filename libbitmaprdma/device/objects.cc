@@ -60,7 +60,6 @@ Status Engine::resize_cq(CompletionQueue* cq, std::uint32_t entries) {
 std::uint32_t Engine::cq_capacity(const CompletionQueue* cq) const { return cq->capacity(); }
 
 Result<QueuePair*, Status> Engine::create_qp(QpCreate& request) {
-  if (request.type != QpType::kRc) return Status{EOPNOTSUPP};
   if (request.pd == nullptr || request.send_cq == nullptr || request.receive_cq == nullptr) return Status{EINVAL};
   if (!within_limits(request.capabilities)) return Status{EINVAL};
   if (!impl_->admits_queue_pair()) return Status{ENOMEM};
@@ -72,6 +71,7 @@ Result<QueuePair*, Status> Engine::create_qp(QpCreate& request) {
   identity.qpn = *qpn;
   identity.type = request.type;
   identity.capabilities = request.capabilities;
+  identity.attributes.path_mtu = request.path_mtu;
   identity.signal_all = request.signal_all;
   identity.user = request.user;
   identity.pd = request.pd;
@@ -88,6 +88,7 @@ Status Engine::destroy_qp(QueuePair* qp) {
   Impl& me = *impl_;
   const qp::Identity identity = qp->identity();
   me.ready.remove(qp);
+  if (me.given_out == qp) me.given_out = nullptr;
   me.timers.set(qp, std::nullopt);
   std::erase(me.stale_timers, qp);
   me.queue_pairs.remove(qp);

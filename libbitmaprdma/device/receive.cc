@@ -15,12 +15,13 @@ void Engine::handle_datagram(const Datagram& datagram, Instant now) {
   if (qp == nullptr) return me.drop(datagram, DropReason::kUnknownQp);
   const qp::Identity& identity = qp->identity();
   if (!identity.can_receive()) return me.drop(datagram, DropReason::kQpState);
-  if (datagram.source != identity.attributes.peer_address ||
-      datagram.destination != identity.attributes.local_address) {
+  if (!qp::speaks(identity.type, packet.bth.opcode)) return me.drop(datagram, DropReason::kUnknownOpcode);
+  if (identity.type != QpType::kUd && (datagram.source != identity.attributes.peer_address ||
+                                       datagram.destination != identity.attributes.local_address)) {
     return me.drop(datagram, DropReason::kWrongPeer);
   }
   if (!me.icrc_holds(datagram, packet, qp->received_flow)) return me.drop(datagram, DropReason::kBadIcrc);
-  qp->handle_packet(packet, now);
+  qp->handle_packet(packet, datagram, now);
   me.touched(qp);
 }
 

@@ -25,7 +25,7 @@ QueuePair* Timers::take_due(Instant now) {
 
 void Timers::put(std::size_t at, const Entry& entry) {
   heap_[at] = entry;
-  entry.qp->timer_slot = at;
+  entry.qp->timer_slot = static_cast<std::uint32_t>(at);
 }
 
 // Place `at` is free for `entry`: up while it is before its parent, else down while a child is before it.

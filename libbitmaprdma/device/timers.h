@@ -31,7 +31,7 @@ class Timers {
       return deadline != other.deadline ? deadline < other.deadline : order < other.order;
     }
   };
-  static constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
+  static constexpr std::uint32_t kNowhere = static_cast<std::uint32_t>(-1);
   void put(std::size_t at, const Entry& entry);
   void sift(std::size_t at, const Entry& entry);
   void erase(std::size_t at);

@@ -1,5 +1,7 @@
 // The way out: queue pairs in turn, one a batch (a GSO message has one destination, and a receiving socket is chosen by
 // its first segment). Those in the midst of a large command come after the others (registry/command_queues.h).
+#include <utility>
+
 #include "device/engine_impl.h"
 
 namespace brdma {
@@ -7,6 +9,8 @@ namespace brdma {
 bool Engine::poll_transmit(TransmitBuffer& buffer, Transmit& out, Instant now) {
   Impl& me = *impl_;
   me.now = now;
+  if (me.given_out != nullptr) [[unlikely]]
+    me.hand_over();
   while (QueuePair* const qp = me.ready.front()) {
     qp::TransmitBatch batch(buffer, me.config);
     const bool large = qp->ready_queue == registry::ReadyQueue::kLarge;
@@ -17,6 +21,8 @@ bool Engine::poll_transmit(TransmitBuffer& buffer, Transmit& out, Instant now) {
     if (added && qp->has_output(now)) me.ready.push_back(qp, qp->next_is_large());
     me.note_changes(qp);
     if (!batch.finish(out)) continue;
+    if (qp->unreliable() != nullptr) [[unlikely]]
+      me.given_out = qp;
     me.environment.count(Counter::kSentPackets, out.segments);
     me.environment.count(Counter::kSentBytes, out.bytes);
     return true;
@@ -24,7 +30,16 @@ bool Engine::poll_transmit(TransmitBuffer& buffer, Transmit& out, Instant now) {
   return false;
 }
 
-std::uint32_t Engine::packets_in_flight(const QueuePair* qp) const { return qp->requester().packets_in_flight(); }
+// Who asks for the next batch has sent the last one, and does not read its memory any more.
+void Engine::Impl::hand_over() {
+  QueuePair* const qp = std::exchange(given_out, nullptr);
+  qp->handed_over(now);
+  note_changes(qp);
+}
+
+std::uint32_t Engine::packets_in_flight(const QueuePair* qp) const {
+  return qp->unreliable() != nullptr ? 0 : qp->requester().packets_in_flight();
+}
 
 bool Engine::only_deferrable_output() const {
   const Impl& me = *impl_;

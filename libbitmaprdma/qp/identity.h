@@ -17,8 +17,9 @@ inline constexpr int kEventQpFatal = 1, kEventQpRequestError = 2, kEventQpAccess
 
 // What a part asks its queue pair to do; parts never change the state themselves.
 struct Outcome {
-  bool to_error = false;  // move to kErr and flush both queues
-  int async_event = -1;   // enum ibv_event_type to raise, -1 = none
+  bool to_error = false;    // move to kErr and flush both queues
+  int async_event = -1;     // enum ibv_event_type to raise, -1 = none
+  bool sends_fail = false;  // UC, UD: move to kSqe and flush the send queue
 };
 
 // Credit stated by the peer: what may be in flight towards it.

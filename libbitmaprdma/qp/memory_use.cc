@@ -69,6 +69,7 @@ MemoryUse Responder::memory() const {
 
 qp::MemoryUse QueuePair::memory() const {
   qp::MemoryUse use{.transport = sizeof *this};
+  if (unreliable_) return use += unreliable_->memory();
   use += requester_.memory();
   use += responder_.memory();
   return use;

@@ -1,6 +1,7 @@
 // The queue pair's state machine (IBTA 10.3.1) and what each move takes (table 92 of the verbs chapter): attributes
 // that must come with it and those that may. Anything else is the caller's mistake: EINVAL, and nothing has changed.
 #include <cerrno>
+#include <span>
 
 #include "qp/limits.h"
 #include "qp/queue_pair.h"
@@ -18,8 +19,9 @@ struct Move {
 
 constexpr std::uint32_t kWhileSending = kQpAttrCurrentState | kQpAttrAccess | kQpAttrMinRnrTimer | kQpAttrPathMigState;
 
-// Every move of an RC queue pair but those to RESET and ERR, which are always allowed and take nothing.
-constexpr Move kMoves[] = {
+// Every move but those to RESET and ERR, which are always allowed and take nothing; those to SQE are the queue pair's
+// own.
+constexpr Move kRcMoves[] = {
     {QpState::kReset, QpState::kInit, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccess, 0},
     {QpState::kInit, QpState::kInit, 0, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccess},
     {QpState::kInit, QpState::kRtr,
@@ -35,9 +37,42 @@ constexpr Move kMoves[] = {
          kQpAttrMaxDestRdAtomic | kQpAttrAccess | kQpAttrPkeyIndex | kQpAttrMinRnrTimer | kQpAttrPathMigState},
 };
 
-bool move_allowed(QpState from, QpState to, std::uint32_t given) {
+constexpr std::uint32_t kUcWhileSending = kQpAttrCurrentState | kQpAttrAccess | kQpAttrPathMigState;
+
+constexpr Move kUcMoves[] = {
+    {QpState::kReset, QpState::kInit, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccess, 0},
+    {QpState::kInit, QpState::kInit, 0, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccess},
+    {QpState::kInit, QpState::kRtr, kQpAttrAv | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn,
+     kQpAttrAccess | kQpAttrPkeyIndex},
+    {QpState::kRtr, QpState::kRts, kQpAttrSqPsn, kUcWhileSending},
+    {QpState::kRts, QpState::kRts, 0, kUcWhileSending},
+    {QpState::kRts, QpState::kSqd, 0, kQpAttrSqdNotify},
+    {QpState::kSqd, QpState::kRts, 0, kUcWhileSending},
+    {QpState::kSqd, QpState::kSqd, 0, kQpAttrAv | kQpAttrAccess | kQpAttrPkeyIndex | kQpAttrPathMigState},
+    {QpState::kSqe, QpState::kRts, 0, kQpAttrCurrentState | kQpAttrAccess},
+};
+
+constexpr Move kUdMoves[] = {
+    {QpState::kReset, QpState::kInit, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrQkey, 0},
+    {QpState::kInit, QpState::kInit, 0, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrQkey},
+    {QpState::kInit, QpState::kRtr, 0, kQpAttrPkeyIndex | kQpAttrQkey},
+    {QpState::kRtr, QpState::kRts, kQpAttrSqPsn, kQpAttrCurrentState | kQpAttrQkey},
+    {QpState::kRts, QpState::kRts, 0, kQpAttrCurrentState | kQpAttrQkey},
+    {QpState::kRts, QpState::kSqd, 0, kQpAttrSqdNotify},
+    {QpState::kSqd, QpState::kRts, 0, kQpAttrCurrentState | kQpAttrQkey},
+    {QpState::kSqd, QpState::kSqd, 0, kQpAttrPkeyIndex | kQpAttrQkey},
+    {QpState::kSqe, QpState::kRts, 0, kQpAttrCurrentState | kQpAttrQkey},
+};
+
+std::span<const Move> moves_of(QpType type) {
+  if (type == QpType::kUc) return kUcMoves;
+  if (type == QpType::kUd) return kUdMoves;
+  return kRcMoves;
+}
+
+bool move_allowed(QpType type, QpState from, QpState to, std::uint32_t given) {
   if (to == QpState::kReset || to == QpState::kErr) return given == 0;
-  for (const Move& move : kMoves) {
+  for (const Move& move : moves_of(type)) {
     if (move.from != from || move.to != to) continue;
     return (given & move.required) == move.required && (given & ~(move.required | move.optional)) == 0;
   }
@@ -72,7 +107,7 @@ Status QueuePair::modify(const QpAttributes& attributes, std::uint32_t mask, Ins
   const QpState from = identity_.state;
   const QpState to = (mask & kQpAttrState) != 0 ? attributes.state : from;
   if ((mask & kQpAttrCurrentState) != 0 && attributes.current_state != from) return Status{EINVAL};
-  if (!move_allowed(from, to, mask & ~kQpAttrState)) return Status{EINVAL};
+  if (!move_allowed(identity_.type, from, to, mask & ~kQpAttrState)) return Status{EINVAL};
   if (!values_valid(attributes, mask)) return Status{EINVAL};
   apply(attributes, mask);
   if (to != from || to == QpState::kReset) enter(to, mask, now);
@@ -93,6 +128,7 @@ void QueuePair::apply(const QpAttributes& from, std::uint32_t mask) {
     to.hop_limit = from.hop_limit;
     to.flow_label = from.flow_label;
   }
+  if (given(kQpAttrQkey)) to.qkey = from.qkey;
   if (given(kQpAttrPathMtu)) to.path_mtu = from.path_mtu;
   if (given(kQpAttrDestQpn)) to.destination_qpn = from.destination_qpn;
   if (given(kQpAttrRqPsn)) to.receive_psn = from.receive_psn;
@@ -116,11 +152,10 @@ void QueuePair::enter(QpState state, std::uint32_t mask, Instant now) {
       enter_reset();
       return;
     case QpState::kRtr:
-      responder_.start(identity_.attributes.receive_psn);
-      begin_negotiation();
+      start_receiving();
       break;
     case QpState::kRts:
-      if (from == QpState::kRtr) requester_.start(identity_.attributes.send_psn);
+      if (from == QpState::kRtr) start_sending();
       break;
     case QpState::kSqd:
       drain_wanted_ = (mask & kQpAttrSqdNotify) != 0;
@@ -130,6 +165,18 @@ void QueuePair::enter(QpState state, std::uint32_t mask, Instant now) {
   }
   set_state(state, now);
   note_drained();
+}
+
+void QueuePair::start_receiving() {
+  const Psn first = identity_.attributes.receive_psn;
+  if (unreliable_) return unreliable_->receiver.start(first);
+  responder_.start(first);
+  begin_negotiation();
+}
+
+void QueuePair::start_sending() {
+  const Psn first = identity_.attributes.send_psn;
+  unreliable_ ? unreliable_->sender.start(first) : requester_.start(first);
 }
 
 void QueuePair::set_state(QpState state, Instant now) {
@@ -151,14 +198,24 @@ void QueuePair::enter_error(Instant now) {
   if (identity_.state == QpState::kErr) return;
   set_state(QpState::kErr, now);
   negotiation_ = Negotiation{};
-  requester_.flush(now);
-  responder_.flush(now);
+  fail_sends(now);
+  fail_receives(now);
+}
+
+// UC and UD: a work request failed here. What is received is not concerned.
+void QueuePair::enter_send_error(Instant now) {
+  set_state(QpState::kSqe, now);
+  fail_sends(now);
 }
 
 void QueuePair::enter_reset() {
   negotiation_ = Negotiation{};
-  requester_.reset();
-  responder_.reset();
+  if (unreliable_) {
+    unreliable_->reset();
+  } else {
+    requester_.reset();
+    responder_.reset();
+  }
   identity_.send_cq->purge(identity_.qpn);
   identity_.receive_cq->purge(identity_.qpn);
   identity_.bitmap_agreed = identity_.peer_reads_piggybacks = false;
@@ -172,7 +229,8 @@ void QueuePair::enter_reset() {
 void QueuePair::raise(int async_event) { async_events_ |= 1u << async_event; }
 
 void QueuePair::note_drained() {
-  if (!drain_wanted_ || identity_.state != QpState::kSqd || !requester_.idle()) return;
+  if (!drain_wanted_ || identity_.state != QpState::kSqd) return;
+  if (unreliable_ ? !unreliable_->sender.idle() : !requester_.idle()) return;
   drain_wanted_ = false;
   raise(qp::kEventSqDrained);
 }

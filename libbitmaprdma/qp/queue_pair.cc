@@ -21,7 +21,9 @@ QueuePair::QueuePair(const qp::Environment& environment, const qp::Identity& ide
     : environment_(environment),
       identity_(with_recovery(identity, environment)),
       requester_(environment, identity_),
-      responder_(environment, identity_) {}
+      responder_(environment, identity_) {
+  if (identity_.type != QpType::kRc) unreliable_ = std::make_unique<qp::Unreliable>(environment, identity_);
+}
 
 QueuePair::~QueuePair() {
   if (identity_.can_receive()) --environment_.active_qps;
@@ -30,27 +32,44 @@ QueuePair::~QueuePair() {
 
 Status QueuePair::check_send(std::span<const SendRequest> requests) const {
   if (!takes_sends()) return Status{EINVAL};
-  return requester_.check_send(requests);
+  return unreliable_ ? unreliable_->sender.check_all(requests) : requester_.check_send(requests);
 }
 
 Status QueuePair::post_send(const SendRequest& request, Instant now) {
   count_here();
   if (!takes_sends()) return Status{EINVAL};
-  const Status status = requester_.post_send(request, now);
-  if (status.ok() && !identity_.can_send()) requester_.flush(now);
+  const Status status = unreliable_ ? unreliable_->sender.post(request) : requester_.post_send(request, now);
+  if (status.ok() && !identity_.can_send()) fail_sends(now);
   return status;
 }
 
 Status QueuePair::post_receive(const ReceiveRequest& request, Instant now) {
   count_here();
   if (identity_.state == QpState::kReset) return Status{EINVAL};
-  const Status status = responder_.post_receive(request);
-  if (status.ok() && identity_.state == QpState::kErr) responder_.flush(now);
+  const Status status = unreliable_ ? unreliable_->receiver.post(request) : responder_.post_receive(request);
+  if (status.ok() && identity_.state == QpState::kErr) fail_receives(now);
   return status;
 }
 
-void QueuePair::handle_packet(const wire::Packet& packet, Instant now) {
+void QueuePair::fail_sends(Instant now) { unreliable_ ? unreliable_->sender.flush(now) : requester_.flush(now); }
+void QueuePair::fail_receives(Instant now) { unreliable_ ? unreliable_->receiver.flush(now) : responder_.flush(now); }
+
+void QueuePair::handle_packet(const wire::Packet& packet, const Datagram& datagram, Instant now) {
   count_here();
+  const std::uint64_t dropped = environment_.dropped;
+  if (unreliable_) [[unlikely]] {
+    carry_out(unreliable_->receiver.handle(packet, datagram, now), now);
+  } else {
+    handle_reliable(packet, now);
+  }
+  if (environment_.dropped == dropped) {
+    environment_.count(Counter::kAcceptedPackets);
+  } else {
+    statistics_.add(QpCounter::kDropped);
+  }
+}
+
+void QueuePair::handle_reliable(const wire::Packet& packet, Instant now) {
   const std::uint64_t dropped = environment_.dropped;
   if (environment_.sink != nullptr) {
     environment_.trace(
@@ -59,11 +78,6 @@ void QueuePair::handle_packet(const wire::Packet& packet, Instant now) {
   }
   if (packet.bitmap && packet.bxth.piggyback) take_piggyback(packet, now);
   if (environment_.dropped == dropped) carry_out(route(packet, now), now);
-  if (environment_.dropped == dropped) {
-    environment_.count(Counter::kAcceptedPackets);
-  } else {
-    statistics_.add(QpCounter::kDropped);
-  }
 }
 
 // The acknowledgement that came inside a data packet, before the packet itself. One that tells nothing new (packets
@@ -132,7 +146,7 @@ Outcome QueuePair::route_control(const wire::Packet& packet, Instant now) {
 }
 
 void QueuePair::handle_timeout(Instant now) {
-  if (!identity_.can_receive()) return;
+  if (!identity_.can_receive() || unreliable_) return;
   count_here();
   if (negotiation_.ask_again && now >= *negotiation_.ask_again) {
     negotiation_.ask_again.reset();
@@ -143,7 +157,7 @@ void QueuePair::handle_timeout(Instant now) {
 }
 
 std::optional<Instant> QueuePair::next_timeout() const {
-  if (!identity_.can_receive()) return std::nullopt;
+  if (!identity_.can_receive() || unreliable_) return std::nullopt;
   std::optional<Instant> first = responder_.next_timeout();
   for (const auto& other : {requester_.next_timeout(), negotiation_.ask_again}) {
     if (other && (!first || *other < *first)) first = other;
@@ -156,6 +170,11 @@ std::optional<Instant> QueuePair::next_timeout() const {
 bool QueuePair::poll_transmit(qp::TransmitBatch& batch, Instant now) {
   if (!may_transmit()) return false;
   count_here();
+  if (unreliable_) [[unlikely]] {
+    const bool sent = unreliable_->sender.poll(batch, now);
+    carry_out(unreliable_->sender.take_outcome(), now);
+    return sent;
+  }
   if (!batch.begun()) begin_batch(batch, now);
   if (identity_.state == QpState::kErr) return responder_.poll_responses(batch, now);
   bool added = false;
@@ -218,23 +237,31 @@ bool QueuePair::poll_control(qp::TransmitBatch& batch, Instant now) {
 
 void QueuePair::set_recovery(const RecoveryConfig* recovery, Instant now) {
   identity_.recovery = recovery;
-  if (!identity_.can_receive()) return;
+  if (!identity_.can_receive() || unreliable_) return;
   count_here();
   responder_.recovery_changed(now);
 }
 
 void QueuePair::take_leave() {
-  if (identity_.can_receive()) responder_.take_leave();
+  if (identity_.can_receive() && !unreliable_) responder_.take_leave();
+}
+
+void QueuePair::handed_over(Instant now) {
+  count_here();
+  unreliable_->sender.handed_over(now);
+  carry_out(unreliable_->sender.take_outcome(), now);
 }
 
 bool QueuePair::has_output(Instant now) const {
+  if (unreliable_) [[unlikely]]
+    return unreliable_->sender.has_output();
   if (identity_.state == QpState::kErr) return responder_.has_output(now);
   return identity_.can_receive() &&
          (negotiation_.ask_due || negotiation_.answer_due || responder_.has_output(now) || requester_.has_output(now));
 }
 
 bool QueuePair::only_deferrable(Instant now) const {
-  return !negotiation_.ask_due && !negotiation_.answer_due && responder_.only_deferrable(now) &&
+  return !unreliable_ && !negotiation_.ask_due && !negotiation_.answer_due && responder_.only_deferrable(now) &&
          !requester_.has_output(now);
 }
 
@@ -247,6 +274,8 @@ int QueuePair::take_async_event() {
 
 void QueuePair::carry_out(const Outcome& outcome, Instant now) {
   if (outcome.async_event >= 0) raise(outcome.async_event);
+  if (outcome.sends_fail && identity_.can_send()) [[unlikely]]
+    enter_send_error(now);
   if (outcome.to_error) enter_error(now);
   note_drained();
 }

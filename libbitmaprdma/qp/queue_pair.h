@@ -1,5 +1,6 @@
-// qp/queue_pair.h - one RC queue pair: identity, requester, responder, the negotiation of bitmap mode (CAPS), and the
-// state machine. Routes packets to its parts and carries out their Outcomes; decides nothing about recovery.
+// qp/queue_pair.h - one queue pair: identity and state machine; of RC requester, responder and the negotiation of
+// bitmap mode (CAPS), of UC and UD their two halves (qp/unreliable.h). Routes packets to its parts and carries out
+// their Outcomes; decides nothing about recovery.
 #pragma once
 
 #include <memory>
@@ -13,6 +14,7 @@
 #include "qp/requester.h"
 #include "qp/responder.h"
 #include "qp/transmit_batch.h"
+#include "qp/unreliable.h"
 #include "registry/command_queues.h"
 #include "wire/control.h"
 #include "wire/packet.h"
@@ -35,26 +37,31 @@ class QueuePair {
   QueuePair& operator=(const QueuePair&) = delete;
 
   [[nodiscard]] const qp::Identity& identity() const { return identity_; }
+  // Of RC only ...
   [[nodiscard]] const qp::Requester& requester() const { return requester_; }
   [[nodiscard]] const qp::Responder& responder() const { return responder_; }
+  // ... which has none of these.
+  [[nodiscard]] const qp::Unreliable* unreliable() const { return unreliable_.get(); }
   [[nodiscard]] const QpStatistics& statistics() const { return statistics_; }
   [[nodiscard]] qp::MemoryUse memory() const;                                      // qp/memory_use.cc
   Status modify(const QpAttributes& attributes, std::uint32_t mask, Instant now);  // qp/modify.cc: IBTA table 92
   Status post_send(const SendRequest& request, Instant now);  // EINVAL (also: state), ENOMEM (queue full)
   [[nodiscard]] Status check_send(std::span<const SendRequest> requests) const;  // what post_send of them would answer
   Status post_receive(const ReceiveRequest& request, Instant now);               // likewise
-  void handle_packet(const wire::Packet& packet, Instant now);                   // peer and ICRC checked by the engine
+  // Peer and ICRC checked by the engine. `datagram`: what it came in.
+  void handle_packet(const wire::Packet& packet, const Datagram& datagram, Instant now);
   void handle_timeout(Instant now);
   [[nodiscard]] std::optional<Instant> next_timeout() const;
   bool poll_transmit(qp::TransmitBatch& batch, Instant now);
-  void take_leave();  // Engine::take_leave
+  void handed_over(Instant now);  // UC, UD: the last batch has been sent
+  void take_leave();              // Engine::take_leave
   // Other recovery settings from now on; `recovery` outlives the queue pair, or the next call of this.
   void set_recovery(const RecoveryConfig* recovery, Instant now);
   [[nodiscard]] bool has_output(Instant now) const;
   [[nodiscard]] bool only_deferrable(Instant now) const;
   // What our requester would send next belongs to a large command: others have the first turn.
   [[nodiscard]] bool next_is_large() const {
-    return environment_.config.transfer.threshold_bytes != 0 && requester_.next_is_large();
+    return environment_.config.transfer.threshold_bytes != 0 && !unreliable_ && requester_.next_is_large();
   }
   // enum ibv_event_type values raised since the last call, one at a time, -1 = none.
   [[nodiscard]] int take_async_event();
@@ -65,7 +72,7 @@ class QueuePair {
   QueuePair* ready_previous = nullptr;
   registry::ReadyQueue ready_queue = registry::ReadyQueue::kNone;
   bool timer_is_stale = false;  // listed among those whose deadline is to be asked again
-  std::size_t timer_slot = static_cast<std::size_t>(-1);
+  std::uint32_t timer_slot = static_cast<std::uint32_t>(-1);
   wire::IcrcFlow received_flow;  // of the packets that came last
 
  private:
@@ -74,7 +81,10 @@ class QueuePair {
   void apply(const QpAttributes& attributes, std::uint32_t mask);
   void enter(QpState state, std::uint32_t mask, Instant now);
   void enter_error(Instant now);
+  void enter_send_error(Instant now);
   void enter_reset();
+  void start_receiving();
+  void start_sending();
   void raise(int async_event);
   void note_drained();
 
@@ -92,6 +102,9 @@ class QueuePair {
   bool poll_control(qp::TransmitBatch& batch, Instant now);
   bool poll_data(qp::TransmitBatch& batch, Instant now);
   void begin_batch(qp::TransmitBatch& batch, Instant now);
+  void handle_reliable(const wire::Packet& packet, Instant now);
+  void fail_sends(Instant now);
+  void fail_receives(Instant now);
 
   // --- negotiate.cc ---
   void begin_negotiation();
@@ -105,6 +118,7 @@ class QueuePair {
   qp::Identity identity_;
   qp::Requester requester_;
   qp::Responder responder_;
+  std::unique_ptr<qp::Unreliable> unreliable_;
   [[nodiscard]] std::uint8_t negotiation_path() const;
   Negotiation negotiation_;
   wire::IcrcFlow sent_flow_;

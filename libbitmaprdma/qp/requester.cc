@@ -8,9 +8,9 @@
 namespace brdma::qp {
 
 Requester::Requester(const Environment& environment, Identity& identity)
-    : impl_(std::make_unique<Impl>(environment, identity)) {}
+    : impl_(identity.type == QpType::kRc ? std::make_unique<Impl>(environment, identity) : nullptr) {}
 Requester::~Requester() {
-  if (impl_->patience.stalled) impl_->env.count(Counter::kStallsEnded);
+  if (impl_ != nullptr && impl_->patience.stalled) impl_->env.count(Counter::kStallsEnded);
 }
 
 void Requester::start(Psn first) { impl_->begin_from(first); }

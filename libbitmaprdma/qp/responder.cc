@@ -133,7 +133,7 @@ std::size_t Responder::Impl::records_bytes() const {
 }
 
 Responder::Responder(const Environment& environment, Identity& identity)
-    : impl_(std::make_unique<Impl>(environment, identity)) {}
+    : impl_(identity.type == QpType::kRc ? std::make_unique<Impl>(environment, identity) : nullptr) {}
 Responder::~Responder() = default;
 
 Status Responder::post_receive(const ReceiveRequest& request) { return impl_->post_receive(request); }

@@ -33,6 +33,7 @@ namespace brdma {
   X(kRemoteAccessErrors, resp_remote_access_errors)                                                                 \
   X(kRemoteInvalidRequests, resp_remote_invalid_requests)                                                           \
   X(kFlushedCompletions, req_cqe_flush_error)                                                                       \
+  X(kUcMessagesDropped, uc_messages_dropped)                                                                        \
   X(kSends, rdma_sends)                                                                                             \
   X(kReceives, rdma_recvs)                                                                                          \
   X(kWriteRequests, rx_write_requests)                                                                              \

@@ -30,6 +30,9 @@ namespace brdma {
   X(kReceiverNotReady, drop_receiver_not_ready) /* no receive posted: answered with RNR NAK */          \
   X(kAfterError, drop_after_error)              /* follows a packet that was answered by a NAK */       \
   X(kStaleResponse, drop_stale_response)        /* answers nothing that is outstanding */               \
+  X(kBadQkey, drop_bad_qkey)                    /* UD: Q_Key is not the queue pair's */                 \
+  X(kNoReceive, drop_no_receive)                /* UD, UC: no receive posted */                         \
+  X(kBrokenMessage, drop_broken_message)        /* UC: part of a message that lacks a packet */         \
   X(kBadControl, drop_bad_control)              /* CAPS, BACK or FFM with impossible contents */        \
   X(kFault, drop_fault)                         /* our memory could not be read or written */
 

@@ -17,7 +17,7 @@ namespace brdma::wire {
 
 inline constexpr std::size_t kBthSize = 12, kBxthSize = 24, kPiggybackSize = 40, kRethSize = 16, kAethSize = 4,
                              kAtomicEthSize = 28, kAtomicAckSize = 8, kImmediateSize = 4, kInvalidateSize = 4,
-                             kIcrcSize = 4;
+                             kDethSize = 8, kIcrcSize = 4;
 inline constexpr std::size_t kIpv4Size = 20, kIpv6Size = 40, kUdpSize = 8;
 inline constexpr std::uint16_t kDefaultPkey = 0xFFFF;
 
@@ -196,6 +196,20 @@ inline void emit_piggyback(const Piggyback& ack, std::byte* out) {
   store_be64(out + 24, ack.tr);
   store_be32(out + 32, ack.ack_delay_ns);
   store_be32(out + 36, ack.echo_valid ? 1 : 0);
+}
+
+// Datagram extended transport header (IBTA 9.3.2).  0 Q_Key | 4 reserved | 5 source QPN
+struct Deth {
+  std::uint32_t qkey = 0;
+  std::uint32_t source_qpn = 0;  // 24 bits
+};
+
+[[nodiscard]] inline Deth parse_deth(Field<kDethSize> bytes) {
+  return Deth{.qkey = load_be32(bytes.data()), .source_qpn = load_be24(bytes.data() + 5)};
+}
+inline void emit_deth(const Deth& deth, std::byte* out) {
+  store_be32(out, deth.qkey);
+  store_be32(out + 4, deth.source_qpn & 0xFF'FFFF);
 }
 
 // RDMA extended transport header (IBTA 9.3.3).  0 virtual address | 8 R_Key | 12 DMA length

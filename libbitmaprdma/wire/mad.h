@@ -16,27 +16,13 @@
 
 namespace brdma::wire {
 
-inline constexpr std::size_t kDethSize = 8, kMadSize = 256, kMadHeaderSize = 24,
-                             kMadDataSize = kMadSize - kMadHeaderSize;
+inline constexpr std::size_t kMadSize = 256, kMadHeaderSize = 24, kMadDataSize = kMadSize - kMadHeaderSize;
 inline constexpr std::size_t kGsiPacketSize = kBthSize + kDethSize + kMadSize + kIcrcSize;
 inline constexpr std::uint8_t kUdSendOnly = 0x64;
 inline constexpr std::uint32_t kGsiQpn = 1, kGsiQkey = 0x8001'0000;  // the general services interface (IBTA 3.5.3.2)
 
 using MadBytes = std::span<const std::byte, kMadSize>;
 using MadBuffer = std::span<std::byte, kMadSize>;
-
-// Datagram extended transport header (IBTA 9.3.2).  0 Q_Key | 4 reserved | 5 source QPN
-struct Deth {
-  std::uint32_t qkey = 0;
-  std::uint32_t source_qpn = 0;  // 24 bits
-};
-[[nodiscard]] inline Deth parse_deth(Field<kDethSize> bytes) {
-  return Deth{.qkey = load_be32(bytes.data()), .source_qpn = load_be24(bytes.data() + 5)};
-}
-inline void emit_deth(const Deth& deth, std::byte* out) {
-  store_be32(out, deth.qkey);
-  store_be32(out + 4, deth.source_qpn & 0xFF'FFFF);
-}
 
 struct MadHeader {
   std::uint8_t management_class = 0;

@@ -10,7 +10,8 @@
 
 namespace brdma::wire {
 
-// Low five bits of an RC opcode; bits 7..5 name the transport (000 RC, 001 UC, 011 UD, 110 bitmap mode of RC).
+// Low five bits of an opcode; bits 7..5 name the transport (000 RC, 001 UC, 011 UD, 110 bitmap mode of RC). UC has the
+// SENDs and WRITEs up to 0x0B, UD the two SENDs Only.
 enum class RcOp : std::uint8_t {
   kSendFirst = 0x00,
   kSendMiddle = 0x01,
@@ -48,8 +49,8 @@ inline constexpr std::uint8_t kTransportMask = 0xE0, kTransportRc = 0x00, kTrans
 
 // What a packet of one opcode looks like. The parts stand on the wire in the order of these bits.
 struct OpcodeShape {
-  static constexpr std::uint16_t kKnown = 1, kBxth = 2, kReth = 4, kAtomicEth = 8, kAeth = 16, kAtomicAck = 32,
-                                 kImmediate = 64, kInvalidate = 128, kPayload = 256, kControl = 512;
+  static constexpr std::uint16_t kKnown = 1, kBxth = 2, kDeth = 4, kReth = 8, kAtomicEth = 16, kAeth = 32,
+                                 kAtomicAck = 64, kImmediate = 128, kInvalidate = 256, kPayload = 512, kControl = 1024;
   std::uint16_t parts = 0;
   std::uint8_t headers_size = 0;  // BTH included
 
@@ -108,6 +109,15 @@ namespace internal {
   return static_cast<std::uint16_t>(parts | S::kBxth | (write ? S::kReth : 0) | (response ? S::kAeth : 0));
 }
 
+[[nodiscard]] constexpr std::uint16_t unreliable_parts(RcOp op) {
+  return op <= RcOp::kWriteOnlyImm ? rc_parts(op) : std::uint16_t{0};
+}
+
+[[nodiscard]] constexpr std::uint16_t datagram_parts(RcOp op) {
+  if (op != RcOp::kSendOnly && op != RcOp::kSendOnlyImm) return 0;
+  return static_cast<std::uint16_t>(rc_parts(op) | OpcodeShape::kDeth);
+}
+
 [[nodiscard]] constexpr OpcodeShape shape_of(std::uint8_t opcode) {
   using S = OpcodeShape;
   std::uint16_t parts = 0;
@@ -116,6 +126,12 @@ namespace internal {
     case kTransportRc:
       parts = rc_parts(op);
       break;
+    case kTransportUc:
+      parts = unreliable_parts(op);
+      break;
+    case kTransportUd:
+      parts = datagram_parts(op);
+      break;
     case kTransportBitmap:
       parts = bitmap_parts(op);
       break;
@@ -123,13 +139,13 @@ namespace internal {
       if (opcode <= static_cast<std::uint8_t>(Control::kFfm)) parts = S::kKnown | S::kControl;
       break;
     default:
-      break;  // UC and UD go here when their queue pairs exist; RD, XRC and CNP (0x81) stay unknown
+      break;  // RD, XRC, CNP (0x81)
   }
   const auto size = [parts](std::uint16_t part, std::size_t bytes) { return (parts & part) != 0 ? bytes : 0; };
-  const std::size_t headers = kBthSize + size(S::kBxth, kBxthSize) + size(S::kReth, kRethSize) +
-                              size(S::kAtomicEth, kAtomicEthSize) + size(S::kAeth, kAethSize) +
-                              size(S::kAtomicAck, kAtomicAckSize) + size(S::kImmediate, kImmediateSize) +
-                              size(S::kInvalidate, kInvalidateSize);
+  const std::size_t headers = kBthSize + size(S::kBxth, kBxthSize) + size(S::kDeth, kDethSize) +
+                              size(S::kReth, kRethSize) + size(S::kAtomicEth, kAtomicEthSize) +
+                              size(S::kAeth, kAethSize) + size(S::kAtomicAck, kAtomicAckSize) +
+                              size(S::kImmediate, kImmediateSize) + size(S::kInvalidate, kInvalidateSize);
   return OpcodeShape{parts, static_cast<std::uint8_t>(headers)};
 }
 

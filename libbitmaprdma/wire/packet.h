@@ -4,7 +4,7 @@
 //   kTruncated      shorter than BTH + ICRC, or than the headers of its opcode; a control packet without a first word;
 //                   after the version: shorter than with the acknowledgement that BXTH announces
 //   kBadVersion     BTH's version is not 0; BXTH's or a control packet's is not ours
-//   kUnknownOpcode  not RC, bitmap mode or a control packet that we know (UC and UD too, in this version)
+//   kUnknownOpcode  not RC, UC, UD, bitmap mode or a control packet that we know
 //   kBadPkey        the low 15 bits of the P_Key are not the default partition's
 //   kBadControl     an acknowledgement behind BXTH whose syndrome is no acknowledgement
 //   kBadLength      not a multiple of four bytes, more pad than payload, payload or pad where the opcode has none
@@ -29,9 +29,10 @@ struct Packet {
   Bth bth;
   bool bitmap = false;   // opcode 0xC0..0xDF: bxth is there
   bool control = false;  // opcode 0xE0..: payload is the control packet's body, to be parsed by wire/control.h
-  RcOp op{};             // RC and bitmap packets: low five bits
+  RcOp op{};             // all but control packets: low five bits
   Bxth bxth;
   Piggyback piggyback;  // where bxth.piggyback says so
+  Deth deth;            // UD
   Reth reth;            // READ request; WRITE first/only; bitmap mode: every WRITE packet
   Aeth aeth;            // acknowledgements, READ responses (standard: not the middle ones)
   AtomicEth atomic;

@@ -82,6 +82,18 @@ def pingpong(impaired):
     ]
 
 
+def unreliable(impaired):
+    """UC and UD. With losses only what does not wait for each message: a ping-pong over UC or UD stands still at the first that is lost, on any device."""
+    if impaired:
+        return [["ib_write_bw", "-c", "UC", "-n", "2000"], ["ib_write_bw", "-c", "UC", "-s", "8", "-n", "5000"]]
+    cases = [["ibv_ud_pingpong"], ["ibv_uc_pingpong"]]
+    for tool in ("ibv_ud_pingpong", "ibv_uc_pingpong"):
+        cases += [[tool, "-g", "1"], [tool, "-g", "0", "-e", "-n", "200"], [tool, "-g", "1", "-s", "1", "-r", "10", "-n", "500"]]
+    for transport in ("UC", "UD"):
+        cases += [["ib_send_lat", "-c", transport], ["ib_send_lat", "-c", transport, "-e", "-n", "200"], ["ib_send_lat", "-c", transport, "-s", "512"]]
+    return cases + [["ib_write_lat", "-c", "UC"], ["ib_write_bw", "-c", "UC"], ["ib_write_bw", "-c", "UC", "-s", "8"]]
+
+
 def integrity(own, impaired):
     rounds = "16" if impaired else "24"
     polling = [[own, "-s", str(seed), "-n", rounds] for seed in (1, 2, 3, 4)]
@@ -96,6 +108,8 @@ def cases_of(group, network, build, short):
         return [["ibv_devices"], ["ibv_devinfo", "-v"]]
     if group == "pingpong":
         return [["ibv_rc_pingpong", "-g", "1"], ["ibv_rc_pingpong", "-g", "1", "-e", "-n", "200"]] if short else pingpong(impaired)
+    if group == "unreliable":
+        return unreliable(impaired)[:2] if short else unreliable(impaired)
     if group == "atomic":
         return [["ib_atomic_bw"], ["ib_atomic_lat"]] if short else atomic(impaired)
     if group == "integrity":

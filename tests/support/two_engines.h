@@ -35,6 +35,7 @@ namespace brdma::test {
 struct PairOptions {
   RecoveryMode mode[2] = {RecoveryMode::kBitmap, RecoveryMode::kBitmap};
   PathMtu mtu = PathMtu::k1024;
+  QpType type = QpType::kRc;
   Duration one_way_delay = 5_us;
   std::uint32_t segments_max = 16;
   std::uint32_t first_psn[2] = {1000, 5000};  // of what side i sends
@@ -87,6 +88,7 @@ class TwoEngines {
   };
   struct Side {
     IpAddress address;
+    AddressHandle peer;
     EngineConfig config;
     Statistics statistics;
     Recorder trace;
@@ -108,6 +110,7 @@ class TwoEngines {
 
   explicit TwoEngines(PairOptions given = {}) : options(std::move(given)) {
     for (int i = 0; i < 2; ++i) make_side(i);
+    for (int i = 0; i < 2; ++i) side[i].peer = {.local = side[i].address, .peer = side[1 - i].address};
     if (!options.connect) return;
     for (int i = 0; i < 2; ++i) connect(i);
     if (options.settle) {
@@ -133,6 +136,7 @@ class TwoEngines {
     a.min_rnr_timer = options.min_rnr_timer;
     a.max_rd_atomic = options.max_rd_atomic;
     a.max_dest_rd_atomic = options.max_rd_atomic;
+    a.qkey = kQkey;
     return a;
   }
   static constexpr std::uint32_t kToInit = kQpAttrState | kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccess;
@@ -145,10 +149,20 @@ class TwoEngines {
     a.state = state;
     return side[i].engine->modify_qp(side[i].qp, a, mask, now);
   }
+  static constexpr std::uint32_t kQkey = 0x1111'0000;
   void connect(int i) {
+    if (options.type != QpType::kRc) return connect_unreliable(i);
     ASSERT_TRUE(modify(i, QpState::kInit, kToInit).ok());
     ASSERT_TRUE(modify(i, QpState::kRtr, kToRtr).ok());
     ASSERT_TRUE(modify(i, QpState::kRts, kToRts).ok());
+  }
+  void connect_unreliable(int i) {
+    const bool uc = options.type == QpType::kUc;
+    const std::uint32_t init = kQpAttrState | kQpAttrPkeyIndex | kQpAttrPort | (uc ? kQpAttrAccess : kQpAttrQkey);
+    const std::uint32_t rtr = uc ? kQpAttrAv | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn : 0;
+    ASSERT_TRUE(modify(i, QpState::kInit, init).ok());
+    ASSERT_TRUE(modify(i, QpState::kRtr, kQpAttrState | rtr).ok());
+    ASSERT_TRUE(modify(i, QpState::kRts, kQpAttrState | kQpAttrSqPsn).ok());
   }
   [[nodiscard]] QpState state(int i) const { return side[i].engine->query_qp(side[i].qp).state; }
 
@@ -164,6 +178,11 @@ class TwoEngines {
     request.flags = kSendSignaled;
     request.remote_address = side[1 - i].at(remote == ~std::uint64_t{0} ? offset : remote);
     request.rkey = side[1 - i].key;
+    if (options.type == QpType::kUd) {
+      request.address = &side[i].peer;
+      request.remote_qpn = side[1 - i].engine->qp_num(side[1 - i].qp);
+      request.remote_qkey = kQkey;
+    }
     return request;
   }
   SendRequest write(int i, std::uint64_t offset, std::uint32_t length, std::uint64_t wr_id) {
@@ -318,11 +337,13 @@ class TwoEngines {
     me.pd = me.engine->alloc_pd();
     me.send_cq = me.engine->create_cq(options.cq_entries, &me.send_cq).value();
     me.receive_cq = me.engine->create_cq(options.cq_entries, &me.receive_cq).value();
-    QpCreate create{.pd = me.pd,
+    QpCreate create{.type = options.type,
+                    .pd = me.pd,
                     .send_cq = me.send_cq,
                     .receive_cq = me.receive_cq,
                     .capabilities = options.capabilities,
                     .signal_all = options.signal_all,
+                    .path_mtu = options.mtu,
                     .user = &me};
     me.qp = me.engine->create_qp(create).value();
     me.memory.resize(kMemory);

@@ -86,6 +86,32 @@ TEST(WireDocument, WriteWithAPiggybackedAcknowledgement) {
   EXPECT_EQ(packet_icrc(kDocumentPath, bytes), stored_icrc(bytes));
 }
 
+TEST(WireDocument, UdSendWithImmediate) {
+  const Bytes bytes = documented("65 90 ffff 00 002203 00 000007") + documented("11111111 00 001102") +
+                      documented("cafe0001") + documented("5a5a5a 00") + documented("eb49f386");
+  const auto parsed = parse_packet(bytes);
+  ASSERT_TRUE(parsed.ok());
+  const Packet& packet = parsed.value();
+  EXPECT_EQ(packet.op, RcOp::kSendOnlyImm);
+  EXPECT_TRUE(packet.bth.solicited);
+  EXPECT_EQ(packet.deth.qkey, 0x1111'1111u);
+  EXPECT_EQ(packet.deth.source_qpn, 0x1102u);
+  EXPECT_EQ(packet.payload.size(), 3u);
+  EXPECT_EQ(packet_icrc(kDocumentPath, bytes), stored_icrc(bytes));
+}
+
+TEST(WireDocument, UcWriteWithImmediate) {
+  const Bytes bytes = documented("2b 00 ffff 00 002203 00 000009") + documented("00007f0000001000 000055aa 00000008") +
+                      documented("cafe0001") + documented("5a5a5a5a5a5a5a5a") + documented("93303f13");
+  const auto parsed = parse_packet(bytes);
+  ASSERT_TRUE(parsed.ok());
+  const Packet& packet = parsed.value();
+  EXPECT_EQ(packet.op, RcOp::kWriteOnlyImm);
+  EXPECT_EQ(packet.reth.length, 8u);
+  EXPECT_EQ(packet.payload.size(), 8u);
+  EXPECT_EQ(packet_icrc(kDocumentPath, bytes), stored_icrc(bytes));
+}
+
 TEST(WireDocument, LabelsOfOperations) {
   const Bytes start = documented("1c 001102 00 000000 01 000000 40 000040") + hex("0000000000000000");
   const Bxth first = parse_bxth(Field<kBxthSize>{start});

@@ -47,6 +47,13 @@ struct Sge {
   std::uint32_t lkey = 0;
 };
 
+// Where a UD message goes (struct ibv_ah_attr, its GID index resolved): a value, copied when a work request is posted.
+struct AddressHandle {
+  IpAddress local, peer;
+  std::uint8_t sgid_index = 0, traffic_class = 0, hop_limit = 64;
+  std::uint32_t flow_label = 0;
+};
+
 struct SendRequest {
   std::uint64_t wr_id = 0;
   std::span<const Sge> sges;
@@ -57,6 +64,9 @@ struct SendRequest {
   std::uint32_t rkey = 0;
   std::uint64_t compare_or_add = 0;  // CMP_SWAP: compare; FETCH_ADD: addend
   std::uint64_t swap = 0;
+  const AddressHandle* address = nullptr;  // UD
+  std::uint32_t remote_qpn = 0;            // UD
+  std::uint32_t remote_qkey = 0;           // UD; bit 31 set: the queue pair's own is sent
 };
 
 // A WRITE that has arrived whole in a region that somebody watches (Engine::watch_writes): all of its bytes are in

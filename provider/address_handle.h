@@ -1,0 +1,16 @@
+// address_handle.h - a path as libibverbs gives it (ibv_ah_attr), as the addresses that it stands for.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include "base/result.h"
+#include "bitmaprdma/context.h"
+#include "bitmaprdma/types.h"
+
+namespace brdma::provider {
+
+// EINVAL: another port, a GID index that the device does not have, no destination, two address families. The service
+// level is not looked at: what a UD completion shows there comes back in the address handle of the reply.
+[[nodiscard]] Result<AddressHandle, Status> path_of(const DeviceInfo& device, const ibv_ah_attr& path);
+
+}  // namespace brdma::provider

@@ -149,7 +149,7 @@ Gate::Gate() {
 
 bool Gate::wait() const { return wait_for_event(wait_end.get(), POLLIN); }
 
-void send_to_qpn(std::uint32_t qpn, bool ipv6, unsigned segments, std::size_t bytes) {
+void send_to_qpn(std::uint32_t qpn, bool ipv6, unsigned segments, std::size_t bytes, bool udp_checksum) {
   std::vector<std::uint8_t> data(bytes * segments);
   for (unsigned i = 0; i < segments; ++i) {
     std::uint8_t* packet = data.data() + i * bytes;
@@ -160,7 +160,10 @@ void send_to_qpn(std::uint32_t qpn, bool ipv6, unsigned segments, std::size_t by
     }
   }
   const io::FileDescriptor fd{::socket(ipv6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
-  const int segment = static_cast<int>(bytes);
+  const int segment = static_cast<int>(bytes), on = 1;
+  if (!udp_checksum) {
+    ASSERT_EQ(::setsockopt(fd.get(), SOL_UDP, UDP_NO_CHECK6_TX, &on, sizeof on), 0) << std::strerror(errno);
+  }
   if (segments > 1) {
     ASSERT_EQ(::setsockopt(fd.get(), SOL_UDP, UDP_SEGMENT, &segment, sizeof segment), 0) << std::strerror(errno);
   }

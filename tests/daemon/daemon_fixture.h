@@ -73,7 +73,7 @@ struct Gate {
 };
 
 // A datagram with `qpn` where BTH has its destination, to port 4791 of loopback; segments > 1: as one GSO batch.
-void send_to_qpn(std::uint32_t qpn, bool ipv6, unsigned segments = 1, std::size_t bytes = 64);
+void send_to_qpn(std::uint32_t qpn, bool ipv6, unsigned segments = 1, std::size_t bytes = 64, bool udp_checksum = true);
 // Datagrams waiting on the socket, taken from it; waits for the first.
 [[nodiscard]] std::vector<std::vector<std::uint8_t>> receive_all(int socket_fd, std::size_t expected);
 

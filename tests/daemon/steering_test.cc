@@ -36,6 +36,13 @@ TEST_F(DaemonTest, PacketsFollowTheLowByteOfTheirQpn) {
   }
 }
 
+// As kernels and adapters send it.
+TEST_F(DaemonTest, Ipv6WithoutUdpChecksumIsTaken) {
+  const io::Lease lease = lease_or_die();
+  send_to_qpn(qpn_of(lease, 1), /*ipv6=*/true, 1, 64, /*udp_checksum=*/false);
+  EXPECT_EQ(receive_all(lease.socket_fd, 1).size(), 1u);
+}
+
 TEST_F(DaemonTest, AGsoBatchArrivesWholeAtItsSlot) {
   const io::Lease first = lease_or_die(), second = lease_or_die();
   const int on = 1;

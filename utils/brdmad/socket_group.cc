@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <netinet/in.h>
+#include <netinet/udp.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -113,6 +114,8 @@ Result<SocketGroup, ContextError> open_socket_group() {
     if (!fd.valid()) return system_error("make a socket");
     const int one = 1;
     ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEPORT, &one, sizeof one);
+    // RoCEv2 sends UDP checksum 0 (IBTA A17.3), which the kernel throws away over IPv6 unless it is asked not to.
+    if (group.dual_stack) ::setsockopt(fd.get(), SOL_UDP, UDP_NO_CHECK6_RX, &one, sizeof one);
     if (const int error = bind_any(fd.get(), group.dual_stack, kRoceUdpPort); error != 0) {
       errno = error;
       return system_error("bind a socket");

@@ -43,6 +43,7 @@ class ArrivalBits {
   // Nothing is kept any more; the stretch began at `first` and had `count` PSNs.
   void release(Psn first, std::uint32_t count);
 
+  [[nodiscard]] LengthChange take_length_change() { return bits_.take_length_change(); }
   [[nodiscard]] std::size_t partial_runs() const { return partial_.size(); }
   [[nodiscard]] std::size_t allocated_bytes() const { return bits_.allocated_bytes() + vector_bytes(partial_); }
   [[nodiscard]] WindowUse use(const WindowShape& shape) const;

@@ -64,6 +64,7 @@ class ReceiveWindow {
   // Bits base .. base + count - 1 as big-endian 32-bit words, lowest PSN first in the most significant bit
   // (wire::BitmapAck::bits). `out` holds ceil(count / 32) * 4 bytes; bits from `count` on are 0.
   void export_bits(std::uint32_t count, std::byte* out) const;
+  [[nodiscard]] LengthChange take_length_change() { return bits_.take_length_change(); }
   [[nodiscard]] WindowUse use() const { return bits_.use(shape_); }
   [[nodiscard]] std::size_t allocated_bytes() const { return bits_.allocated_bytes(); }
   [[nodiscard]] std::size_t partial_runs() const { return bits_.partial_runs(); }

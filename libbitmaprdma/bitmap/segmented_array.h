@@ -101,6 +101,7 @@ class SegmentedArray {
 
   [[nodiscard]] bool segmented() const { return directory_places_ != 0; }
   [[nodiscard]] std::uint32_t segments() const { return segmented() ? taken_ : 0; }
+  [[nodiscard]] LengthChange take_length_change() { return std::exchange(length_change_, LengthChange::kNone); }
   [[nodiscard]] std::uint32_t extensions() const { return segmented() ? extensions_ : 0; }
   [[nodiscard]] std::size_t bytes() const {
     if (!segmented()) return base_ring_ == nullptr ? 0 : base_elements() * sizeof(T);
@@ -160,6 +161,12 @@ class SegmentedArray {
     return *find(index);
   }
 
+  void set_length(std::uint32_t extensions) {
+    if (extensions != extensions_) {
+      length_change_ = extensions > extensions_ ? LengthChange::kLonger : LengthChange::kShorter;
+    }
+    extensions_ = extensions;
+  }
   // From the base ring to segments, or to another length; what is held begins at `first`.
   void resize(std::uint32_t first, std::uint32_t extensions) {
     const std::uint32_t places = places_for(extensions);
@@ -169,7 +176,7 @@ class SegmentedArray {
     T* const ring = base_ring_;
     const std::uint32_t old_places = std::exchange(directory_places_, places);
     directory_ = directory;
-    extensions_ = extensions;
+    set_length(extensions);
     if (old_places == 0) {
       if (ring != nullptr) move_ring(ring, first);
       return;
@@ -209,7 +216,7 @@ class SegmentedArray {
     if (places_for(fewer) < directory_places_) {
       resize(first, fewer);
     } else {
-      extensions_ = fewer;
+      set_length(fewer);
     }
   }
   // Has what is held left a whole step unused for long enough?
@@ -239,7 +246,8 @@ class SegmentedArray {
     }
     base_ring_ = nullptr;
     directory_ = nullptr;
-    directory_places_ = extensions_ = taken_ = 0;
+    directory_places_ = taken_ = 0;
+    set_length(0);
     quiet_ = 0;
   }
   void take_over(SegmentedArray& other) {
@@ -254,6 +262,7 @@ class SegmentedArray {
     base_shift_ = other.base_shift_;
     segment_shift_ = other.segment_shift_;
     quiet_ = std::exchange(other.quiet_, std::uint8_t{0});
+    length_change_ = std::exchange(other.length_change_, LengthChange::kNone);
   }
 
   SegmentPool* pool_ = nullptr;
@@ -266,6 +275,7 @@ class SegmentedArray {
   std::uint32_t index_mask_ = 0;
   std::uint8_t base_shift_ = 0, segment_shift_ = 0;
   std::uint8_t quiet_ = 0;  // how often in a row a step was not needed
+  LengthChange length_change_ = LengthChange::kNone;
 };
 
 }  // namespace brdma::bitmap

@@ -55,6 +55,7 @@ class SegmentedBits {
   [[nodiscard]] WindowUse use(const WindowShape& shape) const {
     return {words_.segmented(), shape.base + words_.extensions() * shape.extension, words_.segments(), words_.bytes()};
   }
+  [[nodiscard]] LengthChange take_length_change() { return words_.take_length_change(); }
   [[nodiscard]] std::size_t allocated_bytes() const { return words_.bytes(); }
 
  private:

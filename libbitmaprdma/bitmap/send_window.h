@@ -77,6 +77,7 @@ class SendWindow {
   void unacknowledge(Psn psn);
   void reset(Psn base);  // forget everything (QP to reset, error)
 
+  [[nodiscard]] LengthChange take_length_change() { return entries_.take_length_change(); }
   [[nodiscard]] WindowUse use() const;  // of the entries; its bytes with those of the pending bits
 
  private:

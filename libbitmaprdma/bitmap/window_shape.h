@@ -36,4 +36,7 @@ struct WindowUse {
   std::size_t bytes = 0;       // of the pool
 };
 
+// What became of a bitmap's length (use().length) since somebody last asked.
+enum class LengthChange : std::uint8_t { kNone, kLonger, kShorter };
+
 }  // namespace brdma::bitmap

@@ -28,6 +28,7 @@ void Requester::Impl::advance(Instant now) {
   if (dropped == 0) return;
   base += dropped;
   base_moved = now;
+  env.note_length(now, id.qpn, trace::WindowSide::kSend, window);
   if (operations.size() > 0) env.count(Counter::kOperationsDone, operations.retire_before(base));
   if (repairs != nullptr) [[unlikely]] {
     repairs->answer_gaps.drop_before(window.base());

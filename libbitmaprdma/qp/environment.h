@@ -79,6 +79,16 @@ struct Environment {
             std::uint64_t c = 0) const {
     if (journal != nullptr) journal->record(now, qpn, type, {a, b, c});
   }
+  // Of a window, after anything that may have made its bitmaps longer or shorter.
+  template <class Window>
+  void note_length(Instant now, std::uint32_t qpn, trace::WindowSide side, Window& window) const {
+    const bitmap::LengthChange change = window.take_length_change();
+    if (change == bitmap::LengthChange::kNone) [[likely]]
+      return;
+    const bool longer = change == bitmap::LengthChange::kLonger;
+    note(now, qpn, longer ? trace::EventType::kWindowGrown : trace::EventType::kWindowShrunk,
+         static_cast<std::uint64_t>(side), window.use().length);
+  }
   void trace(Instant now, std::uint32_t qpn, const trace::Event& event) const {
     if (sink != nullptr) [[unlikely]]
       sink->record(now, qpn, event);

@@ -40,6 +40,7 @@ Counter promotion_counter(LossCause cause) {
 
 // `packet` has been marked as received, and lies beyond the base.
 void Responder::Impl::note_early(Psn previous_highest, const wire::Packet& packet, Instant now) {
+  env.note_length(now, identity.qpn, trace::WindowSide::kReceive, window);
   const Psn psn = packet.bth.psn;
   const std::int32_t beyond = distance(psn, previous_highest);
   if (beyond > 1) {
@@ -137,6 +138,7 @@ bool Responder::Impl::learn_late(std::uint32_t depth, Duration late, Instant now
 
 // The base has moved, and early packets are still waiting, or the last of them was just executed.
 void Responder::Impl::gaps_after_advance(Instant now) {
+  env.note_length(now, identity.qpn, trace::WindowSide::kReceive, window);
   disorder->gaps.drop_before(base());
   if (disorder->gaps.incomplete()) disorder->gaps.refill(window, now, now);
   disorder->go_back.repeats = 0;

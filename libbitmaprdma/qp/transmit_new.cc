@@ -182,6 +182,7 @@ bool Requester::Impl::poll_new(TransmitBatch& batch, Instant now) {
     if (!sent) break;
     added = true;
   }
+  env.note_length(now, id.qpn, trace::WindowSide::kSend, window);
   return added;
 }
 

@@ -17,17 +17,18 @@ T get(const T& from) {
 }  // namespace
 
 // Never so many that, until the daemon looks again, they could take the place of rare ones.
-bool Journal::admits(Instant when) {
+bool Journal::admits(EventRate rate, Instant when) {
+  if (rate == EventRate::kRare) return true;
   if (get(ring_.head) - get(ring_.read) >= EventRing::kRecords / 2) return false;
   if (when >= period_end_) {
-    period_end_ = when + kFrequentPeriod;
-    in_period_ = 0;
+    period_end_ = when + kLimitPeriod;
+    losses_in_period_ = load_in_period_ = 0;
   }
-  return ++in_period_ <= kFrequentMax;
+  return rate == EventRate::kWithLosses ? ++losses_in_period_ <= kWithLossesMax : ++load_in_period_ <= kWithLoadMax;
 }
 
 void Journal::record(Instant when, std::uint32_t qpn, EventType type, std::array<std::uint64_t, 3> values) {
-  if (kEventTypes[static_cast<std::size_t>(type)].frequent && !admits(when)) {
+  if (!admits(kEventTypes[static_cast<std::size_t>(type)].rate, when)) {
     statistics_.add(Counter::kEventsSuppressed);
     return;
   }

@@ -1,8 +1,9 @@
 // trace/journal.h - rare events with their times, in a ring of memory that the daemon reads (brdma event): what an
 // operator wants to know of afterwards. Unlike a Sink it is always on, so nothing that happens a packet belongs here.
-// Kinds that come with losses are limited to kFrequentMax in kFrequentPeriod and to the half of the ring that the
-// daemon has read, so that they never take the place of rare ones; those beyond are counted (events_suppressed), and so
-// are those that took the place of one that nobody had read (events_overwritten).
+// Kinds that come with losses are limited to kWithLossesMax in kLimitPeriod, those that come with the load to
+// kWithLoadMax, and both to the half of the ring that the daemon has read, so that they never take the place of rare
+// ones; those beyond are counted (events_suppressed), and so are those that took the place of one that nobody had read
+// (events_overwritten).
 //
 // One writer, the engine's thread. Readers copy and look again: each record carries its number, which is 0 while it is
 // being written. `read`: how far the daemon has read, written by it.
@@ -19,25 +20,30 @@
 
 namespace brdma::trace {
 
-// X(enumerator, name, names of its values, "" for none; comes with losses)
-#define BRDMA_EVENT_TYPES(X)                                     \
-  X(kQpState, qp_state, "from", "to", "", false)                 \
-  X(kBitmapAgreed, bitmap_agreed, "peer_window", "", "", false)  \
-  X(kGapPromoted, gap_promoted, "psn", "length", "cause", true)  \
-  X(kMisjudgement, misjudgement, "psn", "", "", true)            \
-  X(kFfmSent, ffm_sent, "psn", "gaps", "repeat", true)           \
-  X(kFfmReceived, ffm_received, "psn", "gaps", "", true)         \
-  X(kStallBegun, stall_begun, "psn", "", "", false)              \
-  X(kStallEnded, stall_ended, "psn", "", "", false)              \
-  X(kRetryExceeded, retry_exceeded, "psn", "", "", false)        \
-  X(kRnrRetryExceeded, rnr_retry_exceeded, "psn", "", "", false) \
-  X(kLimitReached, limit_reached, "limit", "value", "", false)   \
-  X(kPathDown, path_down, "path", "port", "", true)              \
-  X(kPathUp, path_up, "path", "port", "", true)                  \
-  X(kSettingsChanged, settings_changed, "qp", "", "", false)
+// How often a kind comes. What comes with losses, or with each change of the load, is limited.
+enum class EventRate : std::uint8_t { kRare, kWithLosses, kWithLoad };
+
+// X(enumerator, name, names of its values, "" for none; how often)
+#define BRDMA_EVENT_TYPES(X)                                           \
+  X(kQpState, qp_state, "from", "to", "", kRare)                       \
+  X(kBitmapAgreed, bitmap_agreed, "peer_window", "", "", kRare)        \
+  X(kGapPromoted, gap_promoted, "psn", "length", "cause", kWithLosses) \
+  X(kMisjudgement, misjudgement, "psn", "", "", kWithLosses)           \
+  X(kFfmSent, ffm_sent, "psn", "gaps", "repeat", kWithLosses)          \
+  X(kFfmReceived, ffm_received, "psn", "gaps", "", kWithLosses)        \
+  X(kStallBegun, stall_begun, "psn", "", "", kRare)                    \
+  X(kStallEnded, stall_ended, "psn", "", "", kRare)                    \
+  X(kRetryExceeded, retry_exceeded, "psn", "", "", kRare)              \
+  X(kRnrRetryExceeded, rnr_retry_exceeded, "psn", "", "", kRare)       \
+  X(kLimitReached, limit_reached, "limit", "value", "used", kRare)     \
+  X(kPathDown, path_down, "path", "port", "", kWithLosses)             \
+  X(kPathUp, path_up, "path", "port", "", kWithLosses)                 \
+  X(kSettingsChanged, settings_changed, "qp", "", "", kRare)           \
+  X(kWindowGrown, window_grown, "side", "packets", "", kWithLoad)      \
+  X(kWindowShrunk, window_shrunk, "side", "packets", "", kWithLoad)
 
 enum class EventType : std::uint32_t {
-#define BRDMA_X(name, text, a, b, c, frequent) name,
+#define BRDMA_X(name, text, a, b, c, rate) name,
   BRDMA_EVENT_TYPES(BRDMA_X)
 #undef BRDMA_X
 };
@@ -45,10 +51,10 @@ enum class EventType : std::uint32_t {
 struct EventTypeInfo {
   std::string_view name;
   std::array<std::string_view, 3> values;
-  bool frequent;
+  EventRate rate;
 };
 inline constexpr EventTypeInfo kEventTypes[] = {
-#define BRDMA_X(name, text, a, b, c, frequent) {#text, {a, b, c}, frequent},
+#define BRDMA_X(name, text, a, b, c, rate) {#text, {a, b, c}, EventRate::rate},
     BRDMA_EVENT_TYPES(BRDMA_X)
 #undef BRDMA_X
 };
@@ -56,6 +62,8 @@ inline constexpr std::size_t kEventTypeCount = sizeof(kEventTypes) / sizeof(kEve
 
 // Of kLimitReached.
 enum class Limit : std::uint64_t { kQueuePairs, kDeviceState };
+// Of kWindowGrown and kWindowShrunk.
+enum class WindowSide : std::uint64_t { kSend, kReceive };
 
 struct EventRecord {
   std::uint64_t number = 0;  // from 1 on; 0: being written
@@ -74,20 +82,20 @@ struct EventRing {
 
 class Journal {
  public:
-  static constexpr unsigned kFrequentMax = 64;
-  static constexpr Duration kFrequentPeriod = 100_ms;
+  static constexpr unsigned kWithLossesMax = 64, kWithLoadMax = 2;
+  static constexpr Duration kLimitPeriod = 100_ms;
 
   // Both outlive it. The ring may be one that somebody reads.
   Journal(EventRing& ring, Statistics& statistics) : ring_(ring), statistics_(statistics) {}
   void record(Instant when, std::uint32_t qpn, EventType type, std::array<std::uint64_t, 3> values);
 
  private:
-  [[nodiscard]] bool admits(Instant when);
+  [[nodiscard]] bool admits(EventRate rate, Instant when);
 
   EventRing& ring_;
   Statistics& statistics_;
   Instant period_end_;
-  unsigned in_period_ = 0;
+  unsigned losses_in_period_ = 0, load_in_period_ = 0;
 };
 
 // Copies the records behind number `read` and moves it on. Answers how many are missing: overwritten before they were

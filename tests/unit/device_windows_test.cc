@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "qp/responder.h"
 #include "support/two_engines.h"
+#include "trace/journal.h"
 
 namespace brdma::test {
 namespace {
@@ -69,6 +72,53 @@ TEST_F(Windows, BitmapsFollowWhatIsInFlight) {
   EXPECT_EQ(status.queue_pairs, 1u);
   EXPECT_EQ(status.segments, 0u);
   EXPECT_GT(status.pool_bytes, 4096u) << "for the next load";
+}
+
+// Each side's operator can see how long its windows became, and when they were short again.
+TEST_F(Windows, TheirLengthIsAnEvent) {
+  trace::EventRing rings[2];
+  TwoEngines pair{large()};
+  std::optional<trace::Journal> journals[2];
+  for (int i = 0; i < 2; ++i) {
+    journals[i].emplace(rings[i], pair.side[i].statistics);
+    pair.side[i].engine->set_journal(&*journals[i]);
+  }
+  // The first packet is lost, so that the receiver's window grows as far as the sender's.
+  pair.drop = [first = true](const Sent& sent) mutable { return sent.data() && std::exchange(first, false); };
+  ASSERT_TRUE(pair.post(0, pair.write(0, 0, 1u << 20, 1)).ok());
+  ASSERT_TRUE(pair.run_until_idle());
+  for (const auto& [i, side] : {std::pair{0, trace::WindowSide::kSend}, std::pair{1, trace::WindowSide::kReceive}}) {
+    std::vector<trace::EventRecord> records;
+    EXPECT_EQ(trace::read_events(rings[i], rings[i].read, records), 0u);
+    std::erase_if(records, [](const trace::EventRecord& record) {
+      return record.type != trace::EventType::kWindowGrown && record.type != trace::EventType::kWindowShrunk;
+    });
+    ASSERT_FALSE(records.empty()) << "side " << i;
+    EXPECT_EQ(records.front().type, trace::EventType::kWindowGrown);
+    EXPECT_EQ(records.front().qpn, pair.side[i].engine->qp_num(pair.side[i].qp));
+    EXPECT_EQ(records.front().values[0], static_cast<std::uint64_t>(side));
+    EXPECT_GT(records.front().values[1], 128u);
+    EXPECT_LE(records.size(), trace::Journal::kWithLoadMax) << "within one period";
+  }
+}
+
+TEST_F(Windows, ThatTheyAreShortAgainIsAnEventToo) {
+  trace::EventRing ring;
+  TwoEngines pair{large()};
+  trace::Journal journal{ring, pair.side[0].statistics};
+  ASSERT_TRUE(pair.post(0, pair.write(0, 0, 1u << 20, 1)).ok());
+  ASSERT_TRUE(pair.run_until_idle());
+  ASSERT_GT(report(pair, 0).send_bitmap.length, 128u) << "the next load may be as large";
+  pair.side[0].engine->set_journal(&journal);
+  for (std::uint64_t i = 0; i < 64 && report(pair, 0).send_bitmap.length > 128; ++i) {
+    ASSERT_TRUE(pair.post(0, pair.write(0, 0, 256, i)).ok());
+    ASSERT_TRUE(pair.run_until_idle());
+  }
+  std::vector<trace::EventRecord> records;
+  trace::read_events(ring, ring.read, records);
+  ASSERT_FALSE(records.empty());
+  EXPECT_EQ(records.back().type, trace::EventType::kWindowShrunk);
+  EXPECT_EQ(records.back().values[1], 128u);
 }
 
 // What a peer may make us keep is bounded: beyond the limit early packets are dropped, counted, and come again.

@@ -38,12 +38,23 @@ TEST_F(JournalTest, WhatWasRecordedIsReadOnceInOrder) {
 }
 
 TEST_F(JournalTest, KindsThatComeWithLossesAreLimitedAndCounted) {
-  for (unsigned i = 0; i < Journal::kFrequentMax + 5; ++i) journal.record(kStart, 7, EventType::kFfmSent, {i, 1, 0});
-  EXPECT_EQ(read().size(), Journal::kFrequentMax);
+  for (unsigned i = 0; i < Journal::kWithLossesMax + 5; ++i) journal.record(kStart, 7, EventType::kFfmSent, {i, 1, 0});
+  EXPECT_EQ(read().size(), Journal::kWithLossesMax);
   EXPECT_EQ(statistics.get(Counter::kEventsSuppressed), 5u);
   journal.record(kStart, 7, EventType::kQpState, {3, 6, 0});  // rare ones pass
   EXPECT_EQ(read().size(), 1u);
-  journal.record(kStart + Journal::kFrequentPeriod, 7, EventType::kFfmSent, {1, 1, 0});
+  journal.record(kStart + Journal::kLimitPeriod, 7, EventType::kFfmSent, {1, 1, 0});
+  EXPECT_EQ(read().size(), 1u);
+}
+
+TEST_F(JournalTest, KindsThatComeWithTheLoadAreLimitedByThemselves) {
+  for (unsigned i = 0; i < 10; ++i) journal.record(kStart, 7, EventType::kWindowGrown, {0, 640, 0});
+  for (unsigned i = 0; i < 10; ++i) journal.record(kStart, 7, EventType::kWindowShrunk, {1, 128, 0});
+  EXPECT_EQ(read().size(), Journal::kWithLoadMax);
+  journal.record(kStart, 7, EventType::kGapPromoted, {1003, 1, 2});
+  EXPECT_EQ(read().size(), 1u);
+  EXPECT_EQ(statistics.get(Counter::kEventsSuppressed), 20u - Journal::kWithLoadMax);
+  journal.record(kStart + Journal::kLimitPeriod, 7, EventType::kWindowGrown, {0, 640, 0});
   EXPECT_EQ(read().size(), 1u);
 }
 

@@ -4,7 +4,6 @@
 #include <array>
 #include <chrono>
 #include <ctime>
-#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -16,6 +15,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::array<std::string_view, 7> kStates{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+constexpr std::array<std::string_view, 2> kSides{"send", "receive"};
 constexpr std::array<std::string_view, 2> kLimits{"recovery.qps_max", "recovery.device_state_bytes_max"};
 
 std::int64_t unix_ns() {
@@ -39,6 +39,9 @@ Json named(const std::array<std::string_view, N>& names, std::uint64_t value) {
 Json value_json(trace::EventType type, std::size_t place, std::uint64_t value) {
   if (type == trace::EventType::kQpState) return named(kStates, value);
   if (type == trace::EventType::kLimitReached && place == 0) return named(kLimits, value);
+  if ((type == trace::EventType::kWindowGrown || type == trace::EventType::kWindowShrunk) && place == 0) {
+    return named(kSides, value);
+  }
   if (type == trace::EventType::kGapPromoted && place == 2 && value >= 1 && value <= 5) {
     return recovery::name(static_cast<recovery::LossCause>(value));
   }
@@ -57,20 +60,20 @@ void EventLog::add(const SlotRecord& lease, const std::vector<trace::EventRecord
     for (std::size_t i = 0; i < info.values.size(); ++i) {
       if (!info.values[i].empty()) event[std::string(info.values[i])] = value_json(record.type, i, record.values[i]);
     }
-    push(lease, record.when_ns + offset, event, info.frequent);
+    push(lease, record.when_ns + offset, event, info.rate);
   }
 }
 
 void EventLog::add(const SlotRecord& lease, const Json& event) { push(lease, unix_ns(), event); }
 
-void EventLog::push(const SlotRecord& lease, std::int64_t when, const Json& event, bool frequent) {
+void EventLog::push(const SlotRecord& lease, std::int64_t when, const Json& event, trace::EventRate rate) {
   Json entry = {{"number", ++last_},
                 {"time_unix_ns", when},
                 {"ifname", std::string(io::get_text(lease.device))},
                 {"pid", lease.pid},
                 {"comm", std::string(io::get_text(lease.program))}};
   entry.update(event);
-  std::deque<Json>& list = events_[frequent ? 1 : 0];
+  std::deque<Json>& list = events_[static_cast<std::size_t>(rate)];
   list.push_back(std::move(entry));
   if (list.size() > kEventsMax) list.pop_front();
 }
@@ -78,12 +81,13 @@ void EventLog::push(const SlotRecord& lease, std::int64_t when, const Json& even
 Json EventLog::after(std::uint64_t after) const {
   if (after > last_) after = 0;  // of a daemon before us
   const auto number = [](const Json& event) { return event.at("number").get<std::uint64_t>(); };
-  const auto first_behind = [&](const std::deque<Json>& list) {
-    return std::partition_point(list.begin(), list.end(), [&](const Json& event) { return number(event) <= after; });
-  };
   std::vector<Json> list;
-  std::merge(first_behind(events_[0]), events_[0].end(), first_behind(events_[1]), events_[1].end(),
-             std::back_inserter(list), [&](const Json& a, const Json& b) { return number(a) < number(b); });
+  for (const std::deque<Json>& of_rate : events_) {
+    const auto first =
+        std::partition_point(of_rate.begin(), of_rate.end(), [&](const Json& event) { return number(event) <= after; });
+    list.insert(list.end(), first, of_rate.end());
+  }
+  std::sort(list.begin(), list.end(), [&](const Json& a, const Json& b) { return number(a) < number(b); });
   const std::uint64_t missing = last_ - after - list.size();
   return {{"events", std::move(list)}, {"newest", last_}, {"missing", missing}};
 }

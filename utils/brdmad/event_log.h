@@ -1,6 +1,6 @@
 // brdmad/event_log.h - what happened in the programs of this namespace, newest last: read from the rings in their
 // statistics pages (trace/journal.h), and the daemon's own alarms. Bounded; the oldest give way, and are counted. Kinds
-// that come with losses have a list of their own, or they would push out what an operator looks for.
+// that come with losses, or with the load, have lists of their own, or they would push out what an operator looks for.
 #pragma once
 
 #include <array>
@@ -29,10 +29,11 @@ class EventLog {
   [[nodiscard]] Json after(std::uint64_t after) const;
 
  private:
-  void push(const SlotRecord& lease, std::int64_t unix_ns, const Json& event, bool frequent = false);
+  void push(const SlotRecord& lease, std::int64_t unix_ns, const Json& event,
+            trace::EventRate rate = trace::EventRate::kRare);
 
   std::uint64_t last_ = 0;
-  std::array<std::deque<Json>, 2> events_;  // [frequent], each in the order of numbers
+  std::array<std::deque<Json>, 3> events_;  // [rate], each in the order of numbers
 };
 
 }  // namespace brdma::daemon

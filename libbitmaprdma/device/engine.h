@@ -19,6 +19,7 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "bitmaprdma/types.h"
+#include "device/device_use.h"
 #include "device/report.h"
 #include "trace/counters.h"
 
@@ -151,6 +152,8 @@ class Engine {
   Status change_recovery(std::optional<std::uint32_t> qpn, const RecoveryEditor& editor, Instant now);
   void set_journal(trace::Journal* journal);             // null: off, as at first; outlives the engine
   [[nodiscard]] std::size_t state_bytes() const;         // of all bitmaps
+  void share_limits(const DeviceUse& use);               // with the device's other programs; as at first: alone
+  void publish_state_bytes();                            // tells them ours, now and then
   [[nodiscard]] const RecoveryConfig& recovery() const;  // of queue pairs that are made now
   [[nodiscard]] std::vector<std::uint32_t> queue_pair_numbers() const;
   [[nodiscard]] std::optional<QueuePairReport> report(std::uint32_t qpn) const;

@@ -33,6 +33,7 @@ struct Engine::Impl {
   wire::IdentificationSolver identifications;
   QueuePair* given_out = nullptr;            // UC, UD: it made the last batch, which may not have been sent yet
   Instant now;                               // of the newest call
+  DeviceUse device_use;                      // with the device's other programs: limits are theirs together
   std::list<RecoveryConfig> own_recoveries;  // of queue pairs whose settings differ from config.recovery
 
   // Something happened to `qp`: it may have output, another deadline, events.

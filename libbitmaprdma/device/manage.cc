@@ -75,19 +75,35 @@ void report_unreliable(const qp::Unreliable& qp, QueuePairReport& report) {
 
 }  // namespace
 
-// The limits that an operator set. A refusal is an event, because an errno cannot say which limit it was.
+// The limits that an operator set, for all programs of the device together. A refusal is an event, because an errno
+// cannot say which limit it was.
 bool Engine::Impl::admits_queue_pair() {
-  const auto refused = [this](trace::Limit limit, std::uint64_t value) {
+  device_use.set_queue_pairs(queue_pairs.size() + 1);
+  const DeviceUse::Sum others = device_use.of_others();
+  const auto refused = [this](trace::Limit limit, std::uint64_t most, std::uint64_t used) {
+    device_use.set_queue_pairs(queue_pairs.size());
     environment.count(Counter::kQpsRefused);
-    environment.note(now, 0, trace::EventType::kLimitReached, static_cast<std::uint64_t>(limit), value);
+    environment.note(now, 0, trace::EventType::kLimitReached, static_cast<std::uint64_t>(limit), most, used);
     return false;
   };
-  const RecoveryConfig& recovery = config.recovery;
-  if (queue_pairs.size() >= recovery.qps_max) return refused(trace::Limit::kQueuePairs, recovery.qps_max);
-  if (environment.segments.used_bytes() < recovery.device_state_bytes_max) return true;
-  return refused(trace::Limit::kDeviceState, recovery.device_state_bytes_max);
+  const std::uint64_t pairs_max = config.recovery.qps_max, bytes_max = config.recovery.device_state_bytes_max;
+  const std::uint64_t pairs = queue_pairs.size(), bytes = environment.segments.used_bytes();
+  const auto sum = [](std::uint64_t own, std::uint64_t all_others, std::uint64_t most) {
+    return all_others >= most ? all_others : own + all_others;  // which may be any number
+  };
+  if (const std::uint64_t used = sum(pairs, others.queue_pairs, pairs_max); used >= pairs_max)
+    return refused(trace::Limit::kQueuePairs, pairs_max, used);
+  if (const std::uint64_t used = sum(bytes, others.state_bytes, bytes_max); used >= bytes_max)
+    return refused(trace::Limit::kDeviceState, bytes_max, used);
+  return true;
 }
 
+void Engine::share_limits(const DeviceUse& use) {
+  impl_->device_use = use;
+  impl_->device_use.set_queue_pairs(impl_->queue_pairs.size());
+  publish_state_bytes();
+}
+void Engine::publish_state_bytes() { impl_->device_use.set_state_bytes(state_bytes()); }
 void Engine::set_journal(trace::Journal* journal) { impl_->environment.journal = journal; }
 std::size_t Engine::state_bytes() const { return impl_->environment.segments.used_bytes(); }
 

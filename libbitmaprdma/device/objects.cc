@@ -64,7 +64,10 @@ Result<QueuePair*, Status> Engine::create_qp(QpCreate& request) {
   if (!within_limits(request.capabilities)) return Status{EINVAL};
   if (!impl_->admits_queue_pair()) return Status{ENOMEM};
   const auto qpn = impl_->queue_pairs.allocate();
-  if (!qpn) return Status{ENOMEM};
+  if (!qpn) {
+    impl_->device_use.set_queue_pairs(impl_->queue_pairs.size());
+    return Status{ENOMEM};
+  }
   impl_->environment.count(Counter::kQpsCreated);
   request.capabilities = granted(request.capabilities);
   qp::Identity identity;
@@ -92,6 +95,7 @@ Status Engine::destroy_qp(QueuePair* qp) {
   me.timers.set(qp, std::nullopt);
   std::erase(me.stale_timers, qp);
   me.queue_pairs.remove(qp);
+  me.device_use.set_queue_pairs(me.queue_pairs.size());
   me.environment.count(Counter::kQpsDestroyed);
   identity.send_cq->purge(identity.qpn);
   identity.receive_cq->purge(identity.qpn);

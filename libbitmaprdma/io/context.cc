@@ -107,6 +107,7 @@ Context::Impl::Impl(const DeviceInfo& device_info, io::Lease leased, const Optio
     shard.engine().set_journal(&*journal);
   }
   shard.set_gauges(lease.gauges);
+  if (lease.device_use != nullptr) shard.engine().share_limits(DeviceUse{*lease.device_use, lease.slot});
   if (options.control_thread) {
     control.start(lease.control_fd, [this](std::string_view line) { return management.answer(line); });
   }

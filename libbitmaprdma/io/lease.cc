@@ -86,7 +86,7 @@ void forget_and_close(int socket_fd, int control_fd) {
 
 struct Answer {
   LeaseReply reply;
-  FileDescriptor socket, statistics;
+  FileDescriptor socket, statistics, device_use;
 };
 
 // Reads one LeaseReply and its descriptors. ECONNRESET: the daemon went away before it answered.
@@ -97,7 +97,7 @@ Result<Answer, ContextError> read_answer(int fd, Deadline deadline) {
   while (have < sizeof answer.reply) {
     if (!wait_readable(fd, deadline)) return ContextError{ETIMEDOUT, "brdmad does not answer"};
     iovec space{bytes + have, sizeof answer.reply - have};
-    alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(2 * sizeof(int))> control{};
+    alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(kLeaseDescriptors * sizeof(int))> control{};
     msghdr message{};
     message.msg_iov = &space;
     message.msg_iovlen = 1;
@@ -108,10 +108,11 @@ Result<Answer, ContextError> read_answer(int fd, Deadline deadline) {
     if (got <= 0) return ContextError{ECONNRESET, "brdmad closed the connection"};
     for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
       if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
-      std::array<int, 2> fds{-1, -1};
+      std::array<int, kLeaseDescriptors> fds{-1, -1, -1};
       std::memcpy(fds.data(), CMSG_DATA(part), std::min(sizeof fds, std::size_t{part->cmsg_len - CMSG_LEN(0)}));
       answer.socket.reset(fds[0]);
       answer.statistics.reset(fds[1]);
+      answer.device_use.reset(fds[2]);
     }
     have += static_cast<std::size_t>(got);
     if (answer.reply.magic != kLeaseMagic) return ContextError{EPROTO, "who listens at @brdmad is not brdmad"};
@@ -147,7 +148,8 @@ Result<Answer, ContextError> ask_once(const DeviceInfo& device, FileDescriptor& 
   if (!answer) return answer.reason();
   const LeaseReply& reply = answer.value().reply;
   if (reply.error != 0) return ContextError{reply.error, std::string(get_text(reply.message))};
-  if (reply.version != kLeaseVersion || !answer.value().socket.valid() || !answer.value().statistics.valid()) {
+  if (reply.version != kLeaseVersion || !answer.value().socket.valid() || !answer.value().statistics.valid() ||
+      !answer.value().device_use.valid()) {
     return ContextError{EPROTO, "brdmad's answer is not of this library's version"};
   }
   return answer;
@@ -186,12 +188,16 @@ Result<Lease, ContextError> acquire_lease(const DeviceInfo& device) {
   auto asked = ask(device, connection);
   if (!asked) return asked.reason();
   Answer& answer = asked.value();
-  void* page = ::mmap(nullptr, sizeof(StatisticsPage), PROT_READ | PROT_WRITE, MAP_SHARED, answer.statistics.get(), 0);
-  if (page == MAP_FAILED) {
-    return ContextError{errno, std::string("cannot map the statistics page: ") + std::strerror(errno)};
-  }
+  const auto map = [](const FileDescriptor& fd, std::size_t bytes) {
+    void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+    return memory == MAP_FAILED ? nullptr : memory;
+  };
   Lease lease;
-  lease.mapping_ = page;
+  void* const page = lease.mapping_ = map(answer.statistics, sizeof(StatisticsPage));
+  if (page != nullptr) lease.device_use = static_cast<UseTable*>(map(answer.device_use, sizeof(UseTable)));
+  if (lease.device_use == nullptr) {
+    return ContextError{errno, std::string("cannot map what brdmad shares: ") + std::strerror(errno)};
+  }
   lease.statistics = &static_cast<StatisticsPage*>(page)->statistics;
   lease.events = &static_cast<StatisticsPage*>(page)->events;
   lease.gauges = &static_cast<StatisticsPage*>(page)->gauges;
@@ -208,6 +214,7 @@ Result<Lease, ContextError> acquire_lease(const DeviceInfo& device) {
 Lease::~Lease() {
   if (socket_fd >= 0) forget_and_close(socket_fd, control_fd);
   if (mapping_ != nullptr) ::munmap(mapping_, sizeof(StatisticsPage));
+  if (device_use != nullptr) ::munmap(device_use, sizeof(UseTable));
 }
 
 Lease::Lease(Lease&& other) noexcept { *this = std::move(other); }
@@ -221,6 +228,7 @@ Lease& Lease::operator=(Lease&& other) noexcept {
   std::swap(control_fd, other.control_fd);
   std::swap(events, other.events);
   std::swap(gauges, other.gauges);
+  std::swap(device_use, other.device_use);
   std::swap(settings, other.settings);
   std::swap(mapping_, other.mapping_);
   return *this;

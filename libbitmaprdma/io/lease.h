@@ -15,6 +15,7 @@
 
 #include "base/result.h"
 #include "bitmaprdma/context.h"
+#include "device/device_use.h"
 #include "io/daemon_connection.h"
 #include "trace/counters.h"
 #include "trace/journal.h"
@@ -34,6 +35,7 @@ struct Lease {
   int control_fd = -1;                 // connection to brdmad: the lease lives as long as this end is open
   trace::EventRing* events = nullptr;  // shared likewise; null: nobody reads them
   Gauges* gauges = nullptr;            // likewise
+  UseTable* device_use = nullptr;      // shared with all lessees, by slot
   std::string settings;                // set at run time for the device: lines `key=value`
 
   Lease() = default;

@@ -1,10 +1,11 @@
 // io/lease_protocol.h - what a process and brdmad say to each other over the abstract stream socket "@brdmad".
 //
 // One socket serves two languages; the first byte tells which:
-//   'B'  a LeaseRequest, answered by a LeaseReply with two descriptors attached (receive socket, statistics page) when
-//        error is 0. The connection then stays open for the lease's life, and brdmad asks the process over it: one
-//        JSON object a line, an empty line before it, answered by one on one line (io/management.h). Other lines are
-//        to be ignored by both (a restarted worker repeats a reply that may have been lost, or sees half an answer).
+//   'B'  a LeaseRequest, answered by a LeaseReply with three descriptors attached (receive socket, statistics page,
+//        device/device_use.h's table, whose row is the slot) when error is 0. The connection then stays open for the
+//        lease's life, and brdmad asks the process over it: one JSON object a line, an empty line before it, answered
+//        by one on one line (io/management.h). Other lines are to be ignored by both (a restarted worker repeats a
+//        reply that may have been lost, or sees half an answer).
 //   '{'  a JSON object on one line, answered by one on one line; any number of them.
 // Numbers in host order: both ends are on one machine. Text is NUL-terminated and cut to fit.
 // Versioned by kLeaseVersion (a change of either struct) and, for the statistics page, by its layout hash.
@@ -17,6 +18,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "device/device_use.h"
 #include "trace/counters.h"
 #include "trace/journal.h"
 
@@ -24,7 +26,8 @@ namespace brdma::io {
 
 inline constexpr std::string_view kDaemonName = "brdmad";  // abstract: a NUL byte stands before it in sun_path
 inline constexpr std::uint32_t kLeaseMagic = 0x4C445242;   // "BRDL" in memory
-inline constexpr std::uint16_t kLeaseVersion = 3;
+inline constexpr std::uint16_t kLeaseVersion = 4;
+inline constexpr std::size_t kLeaseDescriptors = 3;
 inline constexpr std::uint32_t kSlotBits = 8;
 inline constexpr std::uint32_t kSlotCount = 1u << kSlotBits;
 inline constexpr std::uint32_t kFirstLeasableSlot = 2;  // 0 and 1 hold QP 0 and QP 1, which are the daemon's
@@ -61,9 +64,11 @@ struct LeaseReply {
 static_assert(std::is_trivially_copyable_v<LeaseRequest> && sizeof(LeaseRequest) == 112);
 static_assert(std::is_trivially_copyable_v<LeaseReply> && sizeof(LeaseReply) == 2592);
 
-// What is, as the shard left it last; the counters only say what was.
+static_assert(sizeof(UseTable::rows) == kSlotCount * sizeof(UseRow));
+
+// Limits in force; what they limit is in the row of the table.
 struct Gauges {
-  std::uint64_t queue_pairs = 0, queue_pairs_max = 0, state_bytes = 0, state_bytes_max = 0;
+  std::uint64_t queue_pairs_max = 0, state_bytes_max = 0;
 };
 
 // The memory behind the statistics descriptor: sealed against resizing. What does not change with the list of counters

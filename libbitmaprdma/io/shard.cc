@@ -289,20 +289,14 @@ void Shard::end_call() {
   attendance_.deadline_is(deadline_);
 }
 
-// What calls on the data path may change: one word.
-void Shard::publish_state() const {
-  if (gauges_ != nullptr) __atomic_store_n(&gauges_->state_bytes, engine_.state_bytes(), __ATOMIC_RELAXED);
-}
-
 void Shard::publish() const {
   if (gauges_ == nullptr) return;
-  __atomic_store_n(&gauges_->queue_pairs, engine_.queue_pairs(), __ATOMIC_RELAXED);
   __atomic_store_n(&gauges_->queue_pairs_max, engine_.recovery().qps_max, __ATOMIC_RELAXED);
   __atomic_store_n(&gauges_->state_bytes_max, engine_.recovery().device_state_bytes_max, __ATOMIC_RELAXED);
 }
 
 void Shard::find_deadline() {
-  publish_state();
+  engine_.publish_state_bytes();
   deadline_ = engine_.next_timeout();
   if (pending_) return;  // what is held back cannot leave before it
   const auto deferred = deferral_.deadline();

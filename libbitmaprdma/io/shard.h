@@ -91,7 +91,6 @@ class Shard {
   void end_call();
   void find_deadline();
   void publish() const;
-  void publish_state() const;
 
   ShardLock lock_;
   Attendance attendance_;

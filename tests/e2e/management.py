@@ -252,6 +252,16 @@ def limits_are_enforced_and_named(lab):
     lab.wait_for("server", "h1", "resource", "show", "ctx", until=lambda rows: len(rows) == 1)
     lab.connect("ib_write_bw", "-D", "50", "-q", "8")
     lab.wait_for("eight", "h1", "resource", "show", "qp", until=lambda rows: len(rows) == 8)
+    # And it holds for all programs of the device: now another program gets none.
+    before = len(lab.ask_json("h1", "event", "limit_reached"))
+    another = lab.start("h1", "ib_write_bw", "-D", "50", "-p", "18600")
+    lab.wait_for("another", "h1", "resource", "show", "ctx", until=lambda rows: len(rows) == 2)
+    client = lab.start("h2", "ib_write_bw", "-D", "50", "-p", "18600", "10.77.0.1")
+    rows = lab.wait_for("its refusal", "h1", "event", "limit_reached", until=lambda rows: len(rows) > before)
+    assert (rows[-1]["value"], rows[-1]["used"]) == (8, 8) and rows[-1]["pid"] != rows[0]["pid"], rows
+    another.wait(timeout=PATIENCE)
+    client.send_signal(signal.SIGTERM)
+    lab.wait_for("the eight", "h1", "resource", "show", "qp", until=lambda rows: len(rows) == 8)
 
 
 def capabilities_are_told(lab):

@@ -11,6 +11,7 @@ brdma_unit_test(requester_work_requests_test LINK brdma_device brdma_test_suppor
 brdma_unit_test(device_receive_test LINK brdma_device brdma_test_support)
 brdma_unit_test(device_piggyback_test LINK brdma_device brdma_test_support)
 brdma_unit_test(device_manage_test LINK brdma_device brdma_test_support)
+brdma_unit_test(device_use_test LINK brdma_device brdma_test_support)
 brdma_unit_test(device_memory_test LINK brdma_device brdma_test_support)
 brdma_unit_test(device_windows_test LINK brdma_device brdma_test_support)
 brdma_unit_test(device_unreliable_test LINK brdma_device brdma_test_support)

@@ -26,6 +26,7 @@
 #include "handover.h"
 #include "shared_state.h"
 #include "socket_group.h"
+#include "statistics_page.h"
 #include "worker.h"
 
 namespace brdma::daemon {
@@ -80,6 +81,7 @@ class Holder {
   SocketGroup group_;
   KeptLeases kept_;
   SharedState* state_ = nullptr;
+  UseTableMapping use_;
   io::FileDescriptor signals_, holder_end_, worker_end_;
   pid_t worker_ = -1;
   Clock::time_point worker_started_;
@@ -91,6 +93,8 @@ bool Holder::prepare() {
   void* memory = ::mmap(nullptr, sizeof(SharedState), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return false;
   state_ = new (memory) SharedState;
+  use_ = UseTableMapping::create();
+  if (!use_.valid()) return false;
   sigset_t set;
   sigemptyset(&set);
   for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, signal);
@@ -121,7 +125,7 @@ bool Holder::start_worker() {
   signals_.reset();
   holder_end_.reset();
   if (ready_fd_ >= 0) ::close(ready_fd_);
-  ::_exit(run_worker({options_, listener_.get(), worker_end_.get(), group_, kept_, *state_}));
+  ::_exit(run_worker({options_, listener_.get(), worker_end_.get(), group_, kept_, *state_, use_}));
 }
 
 std::optional<int> Holder::reap_worker() {

@@ -22,9 +22,10 @@ std::int64_t unix_ns() {
 }
 
 // One message; it fits the empty buffer of a connection on which nothing was sent, so it is never cut.
-bool send_reply(int connection, const io::LeaseReply& reply, const std::array<int, 2>* descriptors) {
+bool send_reply(int connection, const io::LeaseReply& reply,
+                const std::array<int, io::kLeaseDescriptors>* descriptors) {
   iovec part{const_cast<io::LeaseReply*>(&reply), sizeof reply};
-  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(2 * sizeof(int))> control{};
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(io::kLeaseDescriptors * sizeof(int))> control{};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
@@ -65,7 +66,7 @@ bool LeaseBook::answer(std::uint32_t slot, int connection) {
   reply.dual_stack = group_.dual_stack ? 1 : 0;
   reply.lease_id = state_.slots[slot].lease_id;
   io::put_text(reply.settings, device_settings(state_, io::get_text(state_.slots[slot].device)));
-  const std::array<int, 2> descriptors{group_.sockets[slot].get(), pages_[slot].fd()};
+  const std::array<int, io::kLeaseDescriptors> descriptors{group_.sockets[slot].get(), pages_[slot].fd(), use_.fd()};
   return send_reply(connection, reply, &descriptors);
 }
 
@@ -91,6 +92,7 @@ Result<std::uint32_t, ContextError> LeaseBook::grant(const LeaseClient& client, 
   record.statistics_known = request.statistics_layout == control::statistics_layout();
   io::put_text(record.program, io::get_text(request.program));
   io::put_text(record.device, io::get_text(request.device));
+  use_.begin(*slot, io::get_text(record.device));
   record.state = SlotState::kOffered;
 
   const int socket_fd = group_.sockets[*slot].get();
@@ -109,6 +111,7 @@ void LeaseBook::end(std::uint32_t slot) {
   SlotRecord& record = state_.slots[slot];
   if (record.statistics_known) add_ended(state_, io::get_text(record.device), pages_[slot].read());
   pages_[slot] = {};
+  use_.end(slot);
   set_idle_buffer(group_.sockets[slot].get());
   const std::uint32_t stale = drain(group_.sockets[slot].get());
   spdlog::info("lease {} of {} (pid {}) ends: slot {}, {} datagrams thrown away", record.lease_id,

@@ -26,7 +26,8 @@ struct LeaseClient {
 
 class LeaseBook {
  public:
-  LeaseBook(SharedState& state, SocketGroup& group, int channel) : state_(state), group_(group), channel_(channel) {}
+  LeaseBook(SharedState& state, SocketGroup& group, UseTableMapping& use, int channel)
+      : state_(state), group_(group), use_(use), channel_(channel) {}
 
   // Answers the request on client.connection. The slot, or why not (the refusal was sent too).
   [[nodiscard]] Result<std::uint32_t, ContextError> grant(const LeaseClient& client, const io::LeaseRequest& request);
@@ -46,6 +47,8 @@ class LeaseBook {
   }
   [[nodiscard]] Statistics statistics(std::uint32_t slot) const { return pages_[slot].read(); }
   [[nodiscard]] io::Gauges gauges(std::uint32_t slot) const { return pages_[slot].gauges(); }
+  // What all programs of that lease's device have together.
+  [[nodiscard]] DeviceUse::Sum device_use(std::uint32_t slot) const { return use_.of_device(slot); }
   std::uint64_t take_events(std::uint32_t slot, std::vector<trace::EventRecord>& records) {
     return pages_[slot].take_events(records);
   }
@@ -55,6 +58,7 @@ class LeaseBook {
 
   SharedState& state_;
   SocketGroup& group_;
+  UseTableMapping& use_;
   int channel_;
   std::array<StatisticsMapping, io::kSlotCount> pages_;
 };

@@ -12,23 +12,30 @@ namespace brdma::daemon {
 
 namespace {
 
-io::FileDescriptor make_memory() {
+// Sealed, so that a client can't shrink it under our feet. Invalid: errno tells.
+io::FileDescriptor make_memory(const char* name, std::size_t bytes) {
   constexpr unsigned kNoExecSeal = 8;  // MFD_NOEXEC_SEAL: since Linux 6.3, where the system may demand it
-  constexpr const char* kName = "brdma-statistics";
-  io::FileDescriptor fd{::memfd_create(kName, MFD_CLOEXEC | MFD_ALLOW_SEALING | kNoExecSeal)};
-  if (!fd.valid()) fd.reset(::memfd_create(kName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  io::FileDescriptor fd{::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | kNoExecSeal)};
+  if (!fd.valid()) fd.reset(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd.valid() || ::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
+      ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return {};
+  }
   return fd;
+}
+
+// Names of devices as numbers that are never 0 (FNV-1a).
+std::uint64_t number_of(std::string_view device) {
+  std::uint64_t number = 14'695'981'039'346'656'037u;
+  for (const char c : device) number = (number ^ static_cast<unsigned char>(c)) * 1'099'511'628'211u;
+  return number | 1;
 }
 
 }  // namespace
 
 StatisticsMapping StatisticsMapping::create() {
-  io::FileDescriptor fd = make_memory();
-  if (!fd.valid() || ::ftruncate(fd.get(), sizeof(io::StatisticsPage)) != 0 ||
-      ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-    return {};
-  }
-  return adopt(std::move(fd));
+  io::FileDescriptor fd = make_memory("brdma-statistics", sizeof(io::StatisticsPage));
+  return fd.valid() ? adopt(std::move(fd)) : StatisticsMapping{};
 }
 
 StatisticsMapping StatisticsMapping::adopt(io::FileDescriptor fd) {
@@ -59,7 +66,7 @@ io::Gauges StatisticsMapping::gauges() const {
   if (!valid()) return {};
   const auto get = [](const std::uint64_t& word) { return __atomic_load_n(&word, __ATOMIC_RELAXED); };
   const io::Gauges& live = page_->gauges;
-  return {get(live.queue_pairs), get(live.queue_pairs_max), get(live.state_bytes), get(live.state_bytes_max)};
+  return {get(live.queue_pairs_max), get(live.state_bytes_max)};
 }
 
 std::uint64_t StatisticsMapping::take_events(std::vector<trace::EventRecord>& records) {
@@ -68,6 +75,26 @@ std::uint64_t StatisticsMapping::take_events(std::vector<trace::EventRecord>& re
   const std::uint64_t missing = trace::read_events(page_->events, read, records);
   __atomic_store_n(&page_->events.read, read, __ATOMIC_RELAXED);
   return missing;
+}
+
+UseTableMapping UseTableMapping::create() {
+  UseTableMapping result;
+  result.fd_ = make_memory("brdma-use", sizeof(UseTable));
+  if (!result.fd_.valid()) return result;
+  void* memory = ::mmap(nullptr, sizeof(UseTable), PROT_READ | PROT_WRITE, MAP_SHARED, result.fd_.get(), 0);
+  if (memory != MAP_FAILED) result.table_ = static_cast<UseTable*>(memory);
+  return result;
+}
+
+void UseTableMapping::begin(std::uint32_t slot, std::string_view device) {
+  table_->rows[slot] = {number_of(device), 0, 0, 0};
+}
+
+DeviceUse::Sum UseTableMapping::of_device(std::uint32_t slot) const {
+  const DeviceUse use{*table_, slot};
+  const UseRow& own = table_->rows[slot];
+  const DeviceUse::Sum others = use.of_others();
+  return {own.queue_pairs + others.queue_pairs, own.state_bytes + others.state_bytes};
 }
 
 }  // namespace brdma::daemon

@@ -58,8 +58,10 @@ void Watch::collect(std::uint32_t slot) {
     const bool pairs = record.values[0] == static_cast<std::uint64_t>(trace::Limit::kQueuePairs);
     const char* const key = pairs ? "qps_max" : "device_state_bytes_max";
     spdlog::warn(
-        "{} (pid {}) is refused a queue pair: recovery.{} is {}; raise it with 'brdma recovery set dev {} {} N'",
-        io::get_text(lease.program), lease.pid, key, record.values[1], io::get_text(lease.device), key);
+        "{} (pid {}) is refused a queue pair: recovery.{} is {}, and the programs of {} have {}; raise it with 'brdma "
+        "recovery set dev {} {} N'",
+        io::get_text(lease.program), lease.pid, key, record.values[1], io::get_text(lease.device), record.values[2],
+        io::get_text(lease.device), key);
   }
   log_.add(lease, records, missing);
 }
@@ -68,10 +70,11 @@ void Watch::evaluate(std::uint32_t slot) {
   const SlotRecord& lease = book_.state().slots[slot];
   if (!lease.statistics_known) return;  // it counts something else
   const io::Gauges gauges = book_.gauges(slot);
+  const DeviceUse::Sum use = book_.device_use(slot);  // limits are all programs' together
   const control::AlarmFacts facts{.statistics = book_.statistics(slot),
-                                  .queue_pairs = gauges.queue_pairs,
+                                  .queue_pairs = use.queue_pairs,
                                   .queue_pairs_max = gauges.queue_pairs_max,
-                                  .state_bytes = gauges.state_bytes,
+                                  .state_bytes = use.state_bytes,
                                   .state_bytes_max = gauges.state_bytes_max};
   for (const control::AlarmChange& change :
        alarms_[lease.lease_id].evaluate(facts, thresholds_, instant_of(Clock::now()))) {

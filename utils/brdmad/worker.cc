@@ -33,7 +33,7 @@ class Worker final : public SessionHost {
  public:
   explicit Worker(WorkerInheritance inheritance)
       : inheritance_(inheritance),
-        book_(inheritance.state, inheritance.group, inheritance.channel),
+        book_(inheritance.state, inheritance.group, inheritance.use, inheritance.channel),
         watch_(context_, book_, inheritance.options.alarms),
         acceptor_(context_, stream_protocol(), inheritance.listener),
         management_{asio::posix::stream_descriptor(context_, inheritance.group.sockets[0].get()),

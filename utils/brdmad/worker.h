@@ -6,6 +6,7 @@
 #include "options.h"
 #include "shared_state.h"
 #include "socket_group.h"
+#include "statistics_page.h"
 
 namespace brdma::daemon {
 
@@ -16,6 +17,7 @@ struct WorkerInheritance {
   SocketGroup& group;
   KeptLeases& kept;
   SharedState& state;
+  UseTableMapping& use;
 };
 
 inline constexpr int kWorkerDone = 0;  // exit code: the daemon has no work left, or was told to end

@@ -1,0 +1,47 @@
+// device/device_use.h - what all programs of a device have together of what is limited (recovery.qps_max,
+// recovery.device_state_bytes_max). brdmad shares one table with all who lease from it, a row for each lease; a program
+// writes its own row and adds up the others of its device. brdmad writes which device a row is of, and clears the row
+// when the lease ends, however the program died.
+//
+// Who wants more writes it down first and adds up then: two who do so at once never pass a limit together, though both
+// may be refused. Rows are other processes' and may say anything; a sum stays at the largest number.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace brdma {
+
+struct UseRow {
+  std::uint64_t device = 0;  // 0: nobody's; else a number that programs of one device share
+  std::uint64_t queue_pairs = 0;
+  std::uint64_t state_bytes = 0;
+  std::uint64_t reserved = 0;
+};
+struct UseTable {
+  std::array<UseRow, 256> rows{};
+};
+
+class DeviceUse {
+ public:
+  DeviceUse() = default;  // the only program of its device
+  // The table outlives it; row < 256.
+  DeviceUse(UseTable& table, std::size_t row);
+
+  void set_queue_pairs(std::uint64_t queue_pairs);
+  void set_state_bytes(std::uint64_t bytes) {
+    if (table_ != nullptr) __atomic_store_n(&table_->rows[row_].state_bytes, bytes, __ATOMIC_RELAXED);
+  }
+  struct Sum {
+    std::uint64_t queue_pairs = 0, state_bytes = 0;
+  };
+  [[nodiscard]] Sum of_others() const;
+
+ private:
+  UseTable* table_ = nullptr;
+  std::size_t row_ = 0;
+  std::uint64_t device_ = 0;
+};
+
+}  // namespace brdma

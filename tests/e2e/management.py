@@ -61,9 +61,12 @@ class Lab:
             assert time.monotonic() < end, f"{what}: {str(answer)[:2000]}"
             time.sleep(0.05)
 
-    def lost_packets(self):
+    def totals(self):
         done = subprocess.run(self.prefix + [self.brdma, "-j", "lab", "show", "--name", self.name], capture_output=True, text=True, timeout=PATIENCE, check=True)
-        return json.loads(done.stdout)["total"]["lost"]
+        return json.loads(done.stdout)["total"]
+
+    def lost_packets(self):
+        return self.totals()["lost"]
 
     def connect(self, *command):
         """The client, until it stays: the server opens its device before it listens."""

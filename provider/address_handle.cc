@@ -10,6 +10,14 @@
 
 namespace brdma::provider {
 
+IpAddress address_of(const ibv_gid& gid) {
+  IpAddress address;
+  std::memcpy(address.bytes.data(), gid.raw, address.bytes.size());
+  IpAddress mapped = address;
+  mapped.bytes[0] = mapped.bytes[1] = 0;
+  return address.bytes[0] == 0xFF && mapped.is_v4() ? mapped : address;
+}
+
 Result<AddressHandle, Status> path_of(const DeviceInfo& device, const ibv_ah_attr& path) {
   if (path.port_num != 1) return Status(EINVAL);
   AddressHandle out;
@@ -23,7 +31,7 @@ Result<AddressHandle, Status> path_of(const DeviceInfo& device, const ibv_ah_att
   }
   if (path.grh.sgid_index >= device.gids.size()) return Status(EINVAL);
   out.local = device.gids[path.grh.sgid_index].address;
-  std::memcpy(out.peer.bytes.data(), path.grh.dgid.raw, out.peer.bytes.size());
+  out.peer = address_of(path.grh.dgid);
   if (out.peer.is_zero() || out.peer.is_v4() != out.local.is_v4()) return Status(EINVAL);
   out.sgid_index = path.grh.sgid_index;
   out.traffic_class = path.grh.traffic_class;

@@ -13,4 +13,7 @@ namespace brdma::provider {
 // level is not looked at: what a UD completion shows there comes back in the address handle of the reply.
 [[nodiscard]] Result<AddressHandle, Status> path_of(const DeviceInfo& device, const ibv_ah_attr& path);
 
+// IPv4 groups have two forms: that of RoCEv2, ::ffff:a.b.c.d, and the multicast GID ff0e::ffff:a.b.c.d.
+[[nodiscard]] IpAddress address_of(const ibv_gid& gid);
+
 }  // namespace brdma::provider

@@ -6,6 +6,7 @@ namespace brdma::provider {
 // own answer: EOPNOTSUPP.
 void fill_operations(abi::OpTable& ops) {
   ops.set("alloc_pd", &verbs::alloc_pd);
+  ops.set("attach_mcast", &verbs::attach_mcast);
   ops.set("create_ah", &verbs::create_ah);
   ops.set("create_cq", &verbs::create_cq);
   ops.set("create_qp", &verbs::create_qp);
@@ -15,6 +16,7 @@ void fill_operations(abi::OpTable& ops) {
   ops.set("destroy_ah", &verbs::destroy_ah);
   ops.set("destroy_cq", &verbs::destroy_cq);
   ops.set("destroy_qp", &verbs::destroy_qp);
+  ops.set("detach_mcast", &verbs::detach_mcast);
   ops.set("free_context", &verbs::free_context);
   ops.set("modify_qp", &verbs::modify_qp);
   ops.set("poll_cq", &verbs::poll_cq);

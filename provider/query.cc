@@ -44,6 +44,9 @@ void fill(OpenDevice& open, ibv_device_attr& attributes) {
   attributes.max_mr = static_cast<int>(memory::kRegionsMax);
   attributes.max_pd = kObjectsMax;
   attributes.max_ah = kObjectsMax;
+  attributes.max_mcast_grp = kObjectsMax;
+  attributes.max_mcast_qp_attach = kObjectsMax;
+  attributes.max_total_mcast_qp_attach = kObjectsMax;
   attributes.max_qp_rd_atom = static_cast<int>(qp::kRdAtomicMax);
   attributes.max_qp_init_rd_atom = static_cast<int>(qp::kRdAtomicMax);
   attributes.max_res_rd_atom = static_cast<int>(qp::kRdAtomicMax) * kObjectsMax;

@@ -37,6 +37,10 @@ int dereg_mr(abi::VerbsMr* mr);
 ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attributes);
 int destroy_ah(ibv_ah* ah);
 
+// multicast.cc
+int attach_mcast(ibv_qp* qp, const ibv_gid* group, std::uint16_t lid);
+int detach_mcast(ibv_qp* qp, const ibv_gid* group, std::uint16_t lid);
+
 // completion_queue.cc
 ibv_cq* create_cq(ibv_context* context, int entries, ibv_comp_channel* channel, int vector);
 int destroy_cq(ibv_cq* cq);

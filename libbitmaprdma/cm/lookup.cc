@@ -58,6 +58,14 @@ void Lookup::destroy(CommId id, Instant now) {
   }
 }
 
+void Lookup::take_leave(Instant now) {
+  constexpr int kCopies = 3;
+  while (Connection* const connection = table_.take_due(now + config_.time_wait)) {
+    if (connection->state != ConnectionState::kTimeWait) continue;
+    for (int i = 0; i < kCopies; ++i) outbox_.push(connection->endpoints, connection->last_sent);
+  }
+}
+
 void Lookup::refuse(const Endpoints& endpoints, std::uint64_t transaction, const wire::CmSidrReq& req) {
   const wire::CmSidrRep rep{
       .request_id = req.request_id, .status = sidr_status::kUnsupported, .service_id = req.service_id};

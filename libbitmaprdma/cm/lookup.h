@@ -49,6 +49,9 @@ class Lookup {
   // A question is not asked any more; one that waits for an answer is rejected.
   void destroy(CommId id, Instant now);
 
+  // The end of it all: answers of late leave several times, because nobody will be here to give them again.
+  void take_leave(Instant now);
+
   void handle(const Endpoints& endpoints, std::uint64_t transaction, const wire::CmSidrReq& req);
   void handle(const Endpoints& endpoints, std::uint64_t transaction, const wire::CmSidrRep& rep);
   void handle_timeout(Instant now);

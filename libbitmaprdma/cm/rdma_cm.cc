@@ -7,11 +7,14 @@
 namespace brdma::cm {
 namespace {
 
-constexpr wire::PortSpace kSpace = wire::PortSpace::kTcp;
 constexpr std::uint32_t kBacklogMax = 1024;  // as the kernel's default limit
 constexpr std::size_t kReqDataMax = 92 - wire::kCmAddressSize;
 
 std::uint8_t mtu_code(PathMtu mtu) { return static_cast<std::uint8_t>(mtu); }
+
+std::uint64_t service_of(const RdmaId& id, const SocketAddress& address) {
+  return wire::service_id(id.space, address.port);
+}
 
 template <std::size_t N>
 void copy_data(const ConnectParameters& from, std::size_t at, wire::PrivateData<N>& to) {
@@ -21,13 +24,14 @@ void copy_data(const ConnectParameters& from, std::size_t at, wire::PrivateData<
 }  // namespace
 
 RdmaCm::RdmaCm(const Config& config, RdmaHost& host)
-    : host_(host), random_(config.seed, "identifiers"), agent_(config, outbox_) {}
+    : host_(host), random_(config.seed, "identifiers"), agent_(config, outbox_), lookup_(config, outbox_) {}
 
-Result<IdNumber, Status> RdmaCm::create(ChannelNumber channel, std::uint64_t user) {
+Result<IdNumber, Status> RdmaCm::create(ChannelNumber channel, std::uint64_t user, wire::PortSpace space) {
   RdmaId* const id = ids_.add();
   if (id == nullptr) return Status{ENOMEM};
   id->channel = channel;
   id->user = user;
+  id->space = space;
   id->receive_psn = Psn{static_cast<std::uint32_t>(random_.next())};
   return id->number;
 }
@@ -35,10 +39,14 @@ Result<IdNumber, Status> RdmaCm::create(ChannelNumber channel, std::uint64_t use
 Result<std::uint32_t, Status> RdmaCm::destroy(IdNumber number, Instant now) {
   RdmaId* const id = ids_.find(number);
   if (id == nullptr) return Status{ENOENT};
-  if (id->connection) {
+  if (id->connection && id->space == wire::PortSpace::kUdp) {
+    by_question_.erase(*id->connection);
+    lookup_.destroy(*id->connection, now);
+  } else if (id->connection) {
     by_connection_.erase(*id->connection);
     agent_.destroy(*id->connection, now);
   }
+  std::erase_if(memberships_, [number](const auto& entry) { return entry.second.id == number; });
   drop_events(*id, now);
   release_port(*id);
   const std::uint32_t reported = id->events_reported;
@@ -71,7 +79,7 @@ Status RdmaCm::bind(IdNumber number, const SocketAddress& address) {
   if (id == nullptr) return Status{ENOENT};
   if (id->state != IdState::kIdle) return Status{EINVAL};
   if (!address.is_any() && !host_.device_of(address.address)) return Status{ENODEV};
-  const auto port = host_.take_port(kSpace, address, id->port_options);
+  const auto port = host_.take_port(id->space, address, id->port_options);
   if (!port) return port.reason();
   id->local = address;
   id->local.port = port.value();
@@ -139,11 +147,13 @@ Status RdmaCm::listen(IdNumber number, std::uint32_t backlog) {
     return Status::success();
   }
   if (id->state != IdState::kBound) return Status{EINVAL};
-  if (const Status listens = host_.listen_port(kSpace, id->local); !listens.ok()) return listens;
-  if (!listening_.contains(id->local.port)) {
-    (void)agent_.listen(wire::service_id(kSpace, id->local.port), kBacklogMax);
+  if (const Status listens = host_.listen_port(id->space, id->local); !listens.ok()) return listens;
+  const std::uint64_t service = service_of(*id, id->local);
+  if (!listening_.contains(service)) {
+    (void)(id->space == wire::PortSpace::kUdp ? lookup_.listen(service, kBacklogMax)
+                                              : agent_.listen(service, kBacklogMax));
   }
-  listening_.emplace(id->local.port, number);
+  listening_.emplace(service, number);
   id->backlog = backlog == 0 || backlog > kBacklogMax ? kBacklogMax : backlog;
   id->state = IdState::kListening;
   return Status::success();
@@ -152,27 +162,30 @@ Status RdmaCm::listen(IdNumber number, std::uint32_t backlog) {
 void RdmaCm::release_port(RdmaId& id) {
   if (!id.has_port) return;
   id.has_port = false;
-  host_.release_port(kSpace, id.local);
+  host_.release_port(id.space, id.local);
   if (id.state != IdState::kListening) return;
   std::erase_if(listening_, [&](const auto& entry) { return entry.second == id.number; });
-  if (listening_.contains(id.local.port)) return;
-  agent_.stop_listening(wire::service_id(kSpace, id.local.port));
+  const std::uint64_t service = service_of(id, id.local);
+  if (listening_.contains(service)) return;
+  id.space == wire::PortSpace::kUdp ? lookup_.stop_listening(service) : agent_.stop_listening(service);
 }
 
 void RdmaCm::restore_ports() {
   for (auto& [number, id] : ids_.all()) {
     if (!id.has_port) continue;
-    (void)host_.take_port(kSpace, id.local, id.port_options);
-    if (id.state == IdState::kListening) (void)host_.listen_port(kSpace, id.local);
+    (void)host_.take_port(id.space, id.local, id.port_options);
+    if (id.state == IdState::kListening) (void)host_.listen_port(id.space, id.local);
   }
 }
 
 Status RdmaCm::connect(IdNumber number, const ConnectParameters& parameters, const wire::CmEce& ece, Instant now) {
   RdmaId* const id = ids_.find(number);
   if (id == nullptr) return Status{ENOENT};
-  if (id->state != IdState::kRouteResolved || parameters.private_data_length > kReqDataMax) return Status{EINVAL};
+  if (id->state != IdState::kRouteResolved) return Status{EINVAL};
+  if (id->space == wire::PortSpace::kUdp) return ask(*id, parameters, now);
+  if (parameters.private_data_length > kReqDataMax) return Status{EINVAL};
   wire::CmReq req;
-  req.service_id = wire::service_id(kSpace, id->remote.port);
+  req.service_id = service_of(*id, id->remote);
   req.ca_guid = id->device->guid;
   req.qpn = parameters.qpn;
   req.responder_resources = parameters.responder_resources;
@@ -201,8 +214,13 @@ Status RdmaCm::accept(IdNumber number, std::uint64_t user, const ConnectParamete
                       Instant now) {
   RdmaId* const id = ids_.find(number);
   if (id == nullptr) return Status{ENOENT};
-  if (id->state != IdState::kRequested || parameters.private_data_length > wire::CmRep{}.private_data.size())
-    return Status{EINVAL};
+  if (id->state != IdState::kRequested) return Status{EINVAL};
+  if (id->space == wire::PortSpace::kUdp) {
+    const Status answered = answer(*id, parameters, now);
+    if (answered.ok()) id->user = user;
+    return answered;
+  }
+  if (parameters.private_data_length > wire::CmRep{}.private_data.size()) return Status{EINVAL};
   wire::CmRep rep;
   rep.ca_guid = id->device->guid;
   rep.qpn = parameters.qpn;
@@ -235,6 +253,7 @@ Status RdmaCm::reject(IdNumber number, std::uint8_t reason, ConstBytes private_d
   RdmaId* const id = ids_.find(number);
   if (id == nullptr) return Status{ENOENT};
   if (!id->connection) return Status{EINVAL};
+  if (id->space == wire::PortSpace::kUdp) return refuse(*id, private_data, now);
   const Status rejected =
       agent_.reject(*id->connection, reason == 0 ? wire::reject::kConsumer : reason, private_data, now);
   if (!rejected.ok()) return rejected;
@@ -248,14 +267,14 @@ Status RdmaCm::disconnect(IdNumber number, Instant now) {
   RdmaId* const id = ids_.find(number);
   if (id == nullptr) return Status{ENOENT};
   if (id->state == IdState::kDisconnected) return Status::success();  // the peer was faster
-  if (!id->connection) return Status{EINVAL};
+  if (!id->connection || id->space == wire::PortSpace::kUdp) return Status{EINVAL};
   return agent_.disconnect(*id->connection, now);
 }
 
 Status RdmaCm::established(IdNumber number) {
   RdmaId* const id = ids_.find(number);
   if (id == nullptr) return Status{ENOENT};
-  if (!id->connection) return Status{EINVAL};
+  if (!id->connection || id->space == wire::PortSpace::kUdp) return Status{EINVAL};
   (void)agent_.established(*id->connection);  // already known: no matter
   return Status::success();
 }
@@ -292,6 +311,7 @@ Result<QueuePairSetting, Status> RdmaCm::queue_pair_setting(IdNumber number, QpS
   const RdmaId* const id = ids_.find(number);
   if (id == nullptr) return Status{ENOENT};
   if (!id->device) return Status{EINVAL};
+  if (id->space == wire::PortSpace::kUdp) return datagram_setting(state);
   QueuePairSetting setting;
   QpAttributes& qp = setting.attributes;
   qp.state = state;

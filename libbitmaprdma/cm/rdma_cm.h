@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "cm/agent.h"
+#include "cm/lookup.h"
 #include "cm/rdma_host.h"
 #include "cm/rdma_id.h"
 
@@ -28,7 +29,8 @@ class RdmaCm {
   RdmaCm(const Config& config, RdmaHost& host);
 
   // --- identifiers ---
-  Result<IdNumber, Status> create(ChannelNumber channel, std::uint64_t user);
+  Result<IdNumber, Status> create(ChannelNumber channel, std::uint64_t user,
+                                  wire::PortSpace space = wire::PortSpace::kTcp);
   // Answers how many of its events were fetched, all of which the program must acknowledge; the others are gone.
   Result<std::uint32_t, Status> destroy(IdNumber id, Instant now);
   Status bind(IdNumber id, const SocketAddress& address);
@@ -54,6 +56,11 @@ class RdmaCm {
   // To another channel, with what waits. Answers as destroy().
   Result<std::uint32_t, Status> migrate(IdNumber id, ChannelNumber to);
 
+  // --- multicast, of datagram services (cm/rdma_multicast.cc) ---
+  // Answers the membership's number; kMulticastJoin says where to send. The queue pair is attached by the program.
+  Result<IdNumber, Status> join(IdNumber id, std::uint64_t user, const SocketAddress& group);
+  Result<std::uint32_t, Status> leave(IdNumber membership);  // answers as destroy()
+
   // --- channels ---
   [[nodiscard]] std::optional<RdmaEvent> fetch_event(ChannelNumber channel);
   // Destroys what is on it.
@@ -63,7 +70,7 @@ class RdmaCm {
   // --- the network ---
   void handle_mad(const Endpoints& endpoints, wire::MadBytes mad, Instant now);
   void handle_timeout(Instant now);
-  [[nodiscard]] std::optional<Instant> next_timeout() const { return agent_.next_timeout(); }
+  [[nodiscard]] std::optional<Instant> next_timeout() const;
   bool poll_send(OutgoingMad& out) { return outbox_.poll(out); }
   // Whoever held our ports for us has lost them: says all again.
   void restore_ports();
@@ -73,10 +80,28 @@ class RdmaCm {
   [[nodiscard]] std::size_t connections() const { return agent_.connections(); }
 
  private:
+  struct Membership {
+    IdNumber id = 0;
+    std::uint32_t events_reported = 0;
+  };
+  // --- rdma_datagram.cc ---
+  Status ask(RdmaId& id, const ConnectParameters& parameters, Instant now);
+  Status answer(RdmaId& id, const ConnectParameters& parameters, Instant now);
+  Status refuse(RdmaId& id, ConstBytes private_data, Instant now);
+  void take_lookup_events(Instant now);
+  void on_question(const LookupEvent& event, Instant now);
+  void on_answer(const LookupEvent& event);
+  [[nodiscard]] static Result<QueuePairSetting, Status> datagram_setting(QpState state);
+  // --- rdma_events.cc ---
   void take_events(Instant now);
+  // A child of who listens on that service. `cm_address`: the first 36 bytes of a request's private data.
+  enum class Refusal : std::uint8_t { kBadAddress, kNobody, kNoRoom };
+  Result<RdmaId*, Refusal> make_child(const Endpoints& endpoints, std::uint64_t service_id,
+                                      const std::byte* cm_address);
+  void queue_request(const RdmaId& child, RdmaEvent event);
   void on_request(const Event& event, Instant now);
   void on_reply(RdmaId& id, const wire::CmRep& rep);
-  [[nodiscard]] RdmaId* listener_for(const SocketAddress& destination);
+  [[nodiscard]] RdmaId* listener_for(std::uint64_t service_id, const IpAddress& destination);
   [[nodiscard]] RdmaId* id_of(CommId connection);
   void drop_events(RdmaId& id, Instant now);
   void release_port(RdmaId& id);
@@ -88,9 +113,12 @@ class RdmaCm {
   Random random_;
   Outbox outbox_;
   Agent agent_;
+  Lookup lookup_;
   IdTable ids_;
-  std::unordered_map<CommId, IdNumber> by_connection_;
-  std::multimap<std::uint16_t, IdNumber> listening_;  // by port
+  std::unordered_map<CommId, IdNumber> by_connection_, by_question_;
+  std::multimap<std::uint64_t, IdNumber> listening_;  // by service id
+  std::map<IdNumber, Membership> memberships_;
+  IdNumber next_membership_ = 0;
   std::map<ChannelNumber, std::deque<RdmaEvent>> channels_;
 };
 

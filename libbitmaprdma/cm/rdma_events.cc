@@ -44,6 +44,10 @@ std::optional<RdmaEvent> RdmaCm::fetch_event(ChannelNumber channel) {
   const RdmaEvent event = events.front();
   events.pop_front();
   if (RdmaId* const counted = ids_.find(event.counted)) ++counted->events_reported;
+  if (event.group) {
+    if (const auto membership = memberships_.find(*event.group); membership != memberships_.end())
+      ++membership->second.events_reported;
+  }
   if (event.kind == RdmaEventKind::kConnectRequest) {
     if (RdmaId* const listener = ids_.find(event.counted)) --listener->waiting;
     if (RdmaId* const child = ids_.find(event.id)) child->listener.reset();
@@ -62,6 +66,7 @@ void RdmaCm::close_channel(ChannelNumber channel, Instant now) {
 
 void RdmaCm::destroy_all(Instant now) {
   while (!ids_.all().empty()) (void)destroy(ids_.all().begin()->first, now);
+  lookup_.take_leave(now);
 }
 
 Result<std::uint32_t, Status> RdmaCm::migrate(IdNumber number, ChannelNumber to) {
@@ -104,13 +109,13 @@ RdmaId* RdmaCm::id_of(CommId connection) {
 }
 
 // One that listens on this very address, else on all.
-RdmaId* RdmaCm::listener_for(const SocketAddress& destination) {
+RdmaId* RdmaCm::listener_for(std::uint64_t service_id, const IpAddress& destination) {
   RdmaId* any = nullptr;
-  const auto [first, last] = listening_.equal_range(destination.port);
+  const auto [first, last] = listening_.equal_range(service_id);
   for (auto entry = first; entry != last; ++entry) {
     RdmaId& id = *ids_.find(entry->second);
-    if (id.local.address == destination.address) return &id;
-    const bool same_kind = id.local.address.is_v4() == destination.address.is_v4();
+    if (id.local.address == destination) return &id;
+    const bool same_kind = id.local.address.is_v4() == destination.is_v4();
     if (id.local.is_any() && (same_kind || (!id.local.address.is_v4() && !id.port_options.ipv6_only))) any = &id;
   }
   return any;
@@ -118,51 +123,83 @@ RdmaId* RdmaCm::listener_for(const SocketAddress& destination) {
 
 // Whoever passes MADs on has parsed them, and counted those that are none.
 void RdmaCm::handle_mad(const Endpoints& endpoints, wire::MadBytes bytes, Instant now) {
-  if (const auto mad = wire::parse_cm(bytes)) agent_.handle(endpoints, *mad, now);
+  const auto mad = wire::parse_cm(bytes);
+  if (!mad) return;
+  if (const auto* question = std::get_if<wire::CmSidrReq>(&mad->message)) {
+    lookup_.handle(endpoints, mad->transaction, *question);
+  } else if (const auto* answer = std::get_if<wire::CmSidrRep>(&mad->message)) {
+    lookup_.handle(endpoints, mad->transaction, *answer);
+  } else {
+    agent_.handle(endpoints, *mad, now);
+  }
   take_events(now);
 }
 
 void RdmaCm::handle_timeout(Instant now) {
   agent_.handle_timeout(now);
+  lookup_.handle_timeout(now);
   take_events(now);
+}
+
+std::optional<Instant> RdmaCm::next_timeout() const {
+  const auto connections = agent_.next_timeout(), questions = lookup_.next_timeout();
+  if (!connections || !questions) return connections ? connections : questions;
+  return std::min(*connections, *questions);
 }
 
 void RdmaCm::on_request(const Event& event, Instant now) {
   const auto& req = std::get<wire::CmReq>(event.message);
-  const auto address = wire::parse_cm_address(req.private_data.data());
-  const auto refuse = [&](std::uint16_t reason) { (void)agent_.reject(event.id, reason, {}, now); };
-  if (!address || address->destination != event.endpoints.local) return refuse(wire::reject::kConsumer);
-  const auto port = static_cast<std::uint16_t>(req.service_id);
-  RdmaId* const listener = listener_for({address->destination, port});
-  const auto device = host_.device_of(event.endpoints.local);
-  if (listener == nullptr || !device) return refuse(wire::reject::kInvalidServiceId);
-  if (listener->waiting >= listener->backlog) return refuse(wire::reject::kNoResources);
-  const IdNumber listener_number = listener->number;
-  RdmaId* const child = ids_.add();
-  if (child == nullptr) return refuse(wire::reject::kNoResources);
+  const auto made = make_child(event.endpoints, req.service_id, req.private_data.data());
+  if (!made) {
+    const std::uint16_t reason = made.reason() == Refusal::kBadAddress ? wire::reject::kConsumer
+                                 : made.reason() == Refusal::kNobody   ? wire::reject::kInvalidServiceId
+                                                                       : wire::reject::kNoResources;
+    (void)agent_.reject(event.id, reason, {}, now);
+    return;
+  }
+  RdmaId* const child = made.value();
   agent_.taken(event.id);
-  child->channel = listener->channel;
-  child->state = IdState::kRequested;
-  child->local = {event.endpoints.local, port};
-  child->remote = {address->source, address->source_port};
-  child->device = device;
   child->connection = event.id;
-  child->listener = listener_number;
   child->receive_psn = Psn{static_cast<std::uint32_t>(random_.next())};
   child->send_psn = req.first_psn;
   child->remote_qpn = req.qpn;
-  child->path_mtu = std::min(device->mtu, static_cast<PathMtu>(req.path_mtu_code));
+  child->path_mtu = std::min(child->device->mtu, static_cast<PathMtu>(req.path_mtu_code));
   child->retry_count = req.retry_count;
   child->rnr_retry_count = req.rnr_retry_count;
   child->traffic_class = req.path.traffic_class;
   by_connection_[event.id] = child->number;
-  ++listener->waiting;
-  queue(listener->channel, {.kind = RdmaEventKind::kConnectRequest,
-                            .id = child->number,
-                            .user = listener->user,
-                            .counted = listener_number,
-                            .parameters = parameters_of(req),
-                            .ece = req.ece});
+  queue_request(*child, {.parameters = parameters_of(req), .ece = req.ece});
+}
+
+Result<RdmaId*, RdmaCm::Refusal> RdmaCm::make_child(const Endpoints& endpoints, std::uint64_t service_id,
+                                                    const std::byte* cm_address) {
+  const auto address = wire::parse_cm_address(cm_address);
+  if (!address || address->destination != endpoints.local) return Refusal::kBadAddress;
+  RdmaId* const listener = listener_for(service_id, address->destination);
+  const auto device = host_.device_of(endpoints.local);
+  if (listener == nullptr || !device) return Refusal::kNobody;
+  if (listener->waiting >= listener->backlog) return Refusal::kNoRoom;
+  RdmaId* const child = ids_.add();
+  if (child == nullptr) return Refusal::kNoRoom;
+  child->channel = listener->channel;
+  child->space = listener->space;
+  child->state = IdState::kRequested;
+  child->local = {endpoints.local, static_cast<std::uint16_t>(service_id)};
+  child->remote = {address->source, address->source_port};
+  child->device = device;
+  child->listener = listener->number;
+  return child;
+}
+
+// The listener is told of its new child.
+void RdmaCm::queue_request(const RdmaId& child, RdmaEvent event) {
+  RdmaId& listener = *ids_.find(*child.listener);
+  ++listener.waiting;
+  event.kind = RdmaEventKind::kConnectRequest;
+  event.id = child.number;
+  event.user = listener.user;
+  event.counted = listener.number;
+  queue(listener.channel, event);
 }
 
 void RdmaCm::on_reply(RdmaId& id, const wire::CmRep& rep) {
@@ -181,6 +218,7 @@ void RdmaCm::on_reply(RdmaId& id, const wire::CmRep& rep) {
 }
 
 void RdmaCm::take_events(Instant now) {
+  take_lookup_events(now);
   while (const auto event = agent_.poll_event()) {
     if (event->kind == Event::Kind::kRequest) {
       on_request(*event, now);

@@ -28,12 +28,13 @@ struct RdmaId {
   IdNumber number = 0;
   std::uint64_t user = 0;  // the program's pointer; of a child 0 until it is accepted
   ChannelNumber channel = 0;
+  wire::PortSpace space = wire::PortSpace::kTcp;  // kUdp: a datagram service
   IdState state = IdState::kIdle;
   SocketAddress local, remote;
   bool has_port = false;
   PortOptions port_options;
   std::optional<LocalDevice> device;
-  std::optional<CommId> connection;
+  std::optional<CommId> connection;        // of a datagram service: the question, asked or to be answered
   std::uint32_t backlog = 0, waiting = 0;  // of a listener: requests that nobody has fetched
   std::optional<IdNumber> listener;        // of a child, until it is fetched
   std::uint32_t events_reported = 0;

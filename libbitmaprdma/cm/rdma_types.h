@@ -40,6 +40,7 @@ enum class RdmaEventKind : std::uint8_t {
   kEstablished = 9,
   kDisconnected = 10,
   kDeviceRemoval = 11,
+  kMulticastJoin = 12,
   kAddressChange = 14,
   kTimeWaitExit = 15
 };
@@ -54,6 +55,16 @@ struct ConnectParameters {
   std::array<std::byte, 256> private_data{};
 };
 
+inline constexpr std::uint32_t kDatagramQkey = 0x0123'4567;  // of RDMA_PS_UDP: what all of it use
+inline constexpr std::uint32_t kMulticastQpn = 0xFF'FFFF;    // IBTA 10.5.2.1
+
+// struct rdma_ud_param, its private data apart: where datagrams are to go.
+struct DatagramDestination {
+  std::uint32_t qpn = 0, qkey = 0;
+  IpAddress address;
+  std::uint8_t sgid_index = 0, traffic_class = 0;
+};
+
 struct RdmaEvent {
   RdmaEventKind kind{};
   IdNumber id = 0;          // whom it is about: of kConnectRequest the new one
@@ -62,6 +73,9 @@ struct RdmaEvent {
   std::int32_t status = 0;  // negative errno value; of kRejected the reason
   ConnectParameters parameters{};
   wire::CmEce ece{};
+  std::optional<DatagramDestination>
+      datagram{};                   // of datagram services and multicast, instead of queue pair parameters
+  std::optional<IdNumber> group{};  // of kMulticastJoin: the membership, which counts the event too
 };
 
 // What a queue pair is to be set to, for ibv_modify_qp. `mask` in the terms of ibv_qp_attr_mask.

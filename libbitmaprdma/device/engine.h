@@ -110,12 +110,18 @@ class Engine {
   [[nodiscard]] std::uint32_t cq_capacity(const CompletionQueue* cq) const;
   // Writes back in `request.capabilities` what was granted (at least what was asked).
   Result<QueuePair*, Status> create_qp(QpCreate& request);
-  Status destroy_qp(QueuePair* qp);
+  Status destroy_qp(QueuePair* qp);  // EBUSY: attached to a multicast group
   // Before a queue pair is destroyed, or the program ends with some: poll_transmit() gives out their acknowledgements
   // several times. Nobody will be here to answer a peer that missed the last one; it would resend until its retries
   // run out.
   void take_leave(QueuePair* qp);
   void take_leave();  // of all
+  // From now on this UD queue pair also receives what is sent to queue pair 0xffffff at that address
+  // (device/multicast.cc); it cannot be destroyed while it does. EINVAL: no UD queue pair, no multicast address;
+  // detached: not attached.
+  Status attach_multicast(QueuePair* qp, const IpAddress& group);  // once more: nothing changes
+  Status detach_multicast(QueuePair* qp, const IpAddress& group);
+  [[nodiscard]] bool has_members(const IpAddress& group) const;
   [[nodiscard]] std::uint32_t qp_num(const QueuePair* qp) const;
   [[nodiscard]] std::size_t queue_pairs() const;  // that exist: without one, no packet is for us
   // Checks move and mask as IBTA table 92 does: EINVAL and nothing changed where they do not fit.

@@ -31,6 +31,11 @@ struct Engine::Impl {
   std::vector<QueuePair*> stale_timers;      // touched since their deadline was asked last
   Ring<Notification> notifications;
   wire::IdentificationSolver identifications;
+  struct Member {
+    IpAddress group;
+    QueuePair* qp = nullptr;
+  };
+  std::vector<Member> members;               // of multicast groups, in the order of attaching
   QueuePair* given_out = nullptr;            // UC, UD: it made the last batch, which may not have been sent yet
   Instant now;                               // of the newest call
   DeviceUse device_use;                      // with the device's other programs: limits are theirs together
@@ -42,6 +47,7 @@ struct Engine::Impl {
   void note_changes(QueuePair* qp);        // deadline and events only
   void refresh_timers();
   void hand_over();
+  void handle_multicast(const Datagram& datagram, const wire::Packet& packet);  // multicast.cc
   void collect_notices();
   [[nodiscard]] bool icrc_holds(const Datagram& datagram, const wire::Packet& packet, wire::IcrcFlow& flow);
   void drop(const Datagram& datagram, DropReason reason);

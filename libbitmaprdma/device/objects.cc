@@ -89,6 +89,7 @@ Result<QueuePair*, Status> Engine::create_qp(QpCreate& request) {
 
 Status Engine::destroy_qp(QueuePair* qp) {
   Impl& me = *impl_;
+  if (std::ranges::any_of(me.members, [qp](const auto& member) { return member.qp == qp; })) return Status{EBUSY};
   const qp::Identity identity = qp->identity();
   me.ready.remove(qp);
   if (me.given_out == qp) me.given_out = nullptr;

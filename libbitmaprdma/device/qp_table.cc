@@ -24,7 +24,8 @@ std::optional<std::uint32_t> QpTable::allocate() {
   while (true) {  // at most every second place is taken
     const std::uint32_t index = next_index_ & index_mask;
     next_index_ = (index + 1) & index_mask;
-    if (index != 0 && place(index) == nullptr) return index << slot_bits_ | slot_;
+    const std::uint32_t qpn = index << slot_bits_ | slot_;
+    if (index != 0 && qpn != kMulticastQpn && place(index) == nullptr) return qpn;
   }
 }
 

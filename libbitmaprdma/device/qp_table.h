@@ -17,6 +17,8 @@
 
 namespace brdma::device {
 
+inline constexpr std::uint32_t kMulticastQpn = 0xFF'FFFF;  // IBTA 10.5.2.1; no queue pair's own
+
 class QpTable {
  public:
   QpTable(std::uint32_t slot, std::uint32_t slot_bits, Random random);

@@ -12,7 +12,10 @@ void Engine::handle_datagram(const Datagram& datagram, Instant now) {
   wire::Packet packet;
   if (const auto reason = wire::parse_packet_into(datagram.bytes, packet)) return me.drop(datagram, *reason);
   QueuePair* const qp = me.queue_pairs.find(packet.bth.dest_qpn);
-  if (qp == nullptr) return me.drop(datagram, DropReason::kUnknownQp);
+  if (qp == nullptr) [[unlikely]] {
+    if (packet.bth.dest_qpn == device::kMulticastQpn) return me.handle_multicast(datagram, packet);
+    return me.drop(datagram, DropReason::kUnknownQp);
+  }
   const qp::Identity& identity = qp->identity();
   if (!identity.can_receive()) return me.drop(datagram, DropReason::kQpState);
   if (!qp::speaks(identity.type, packet.bth.opcode)) return me.drop(datagram, DropReason::kUnknownOpcode);

@@ -205,6 +205,16 @@ Status Context::post_send_all(QueuePair* qp, std::span<const SendRequest> reques
   return impl_->shard.post_send_all(qp, requests);
 }
 
+Status Context::attach_multicast(QueuePair* qp, const IpAddress& group) {
+  const Call call{impl_->shard};
+  return impl_->shard.attach_multicast(qp, group, impl_->device.ifindex);
+}
+
+Status Context::detach_multicast(QueuePair* qp, const IpAddress& group) {
+  const Call call{impl_->shard};
+  return impl_->shard.detach_multicast(qp, group);
+}
+
 Status Context::post_receive(QueuePair* qp, std::span<const ReceiveRequest> requests, std::size_t& posted) {
   const Call call{impl_->shard};
   return impl_->shard.post_receive(qp, requests, posted);

@@ -34,6 +34,7 @@ ReceiveSocket::ReceiveSocket(int fd, bool dual_stack, const ReceiveSocketOptions
     : fd_(fd), dual_stack_(dual_stack), buffer_(std::make_unique<std::byte[]>(kMessageBytesMax)) {
   gro_ = set_option(fd_, SOL_UDP, UDP_GRO, options.gro ? 1 : 0) && options.gro;
   enable_metadata();
+  take_multicast(false);
   enlarge_buffer(options.buffer_bytes);
 }
 
@@ -58,6 +59,8 @@ void ReceiveSocket::enlarge_buffer(int wanted) {
   if (getsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &granted, &size) == 0 && granted > 0)
     buffer_bytes_ = static_cast<std::uint32_t>(granted);
 }
+
+void ReceiveSocket::take_multicast(bool take) const { io::take_multicast(fd_, dual_stack_, take); }
 
 std::uint32_t ReceiveSocket::take_overflow() {
   const std::uint32_t overflow = overflow_;

@@ -34,6 +34,9 @@ class ReceiveSocket {
   // Never blocks. False: nothing there.
   [[nodiscard]] bool receive(ReceivedMessage& out);
 
+  // Whether packets to multicast groups come too; at first they do not.
+  void take_multicast(bool take) const;
+
   [[nodiscard]] int fd() const { return fd_; }
   [[nodiscard]] bool gro() const { return gro_; }
   // What the kernel granted, in its own measure (twice what was asked for): the argument of receive_budget().

@@ -158,6 +158,21 @@ void Shard::before() {
   pending_.reset();
 }
 
+Status Shard::attach_multicast(QueuePair* qp, const IpAddress& group, std::uint32_t ifindex) {
+  if (const Status attached = engine_.attach_multicast(qp, group); !attached.ok()) return attached;
+  receive_socket_.take_multicast(true);
+  const Status joined = groups_.join(group, ifindex);
+  if (!joined.ok()) (void)detach_multicast(qp, group);
+  return joined;
+}
+
+Status Shard::detach_multicast(QueuePair* qp, const IpAddress& group) {
+  if (const Status detached = engine_.detach_multicast(qp, group); !detached.ok()) return detached;
+  if (!engine_.has_members(group)) groups_.leave(group);
+  if (groups_.empty()) receive_socket_.take_multicast(false);
+  return Status::success();
+}
+
 void Shard::settle(Instant now) {
   output_possible_ = true;
   drain(now);
@@ -183,13 +198,14 @@ Shard::Round Shard::make_progress() {
 }
 
 void Shard::handle_message(const ReceivedMessage& message, Instant now) {
-  constexpr std::size_t kQpnLowByte = 7;  // of BTH
+  constexpr std::size_t kQpn = 5, kQpnLowByte = 7;    // of BTH
+  constexpr std::uint32_t kMulticastQpn = 0xFF'FFFF;  // which every socket gets
   Datagram datagram = message.datagram;
   for (std::size_t offset = 0; offset < message.bytes.size(); offset += message.segment_bytes) {
     datagram.bytes = message.bytes.subspan(offset, std::min(message.segment_bytes, message.bytes.size() - offset));
     // A merged message is steered whole by its first packet; another slot's packet must not reach our queue pairs.
-    if (datagram.bytes.size() > kQpnLowByte && (load_u8(&datagram.bytes[kQpnLowByte]) & slot_mask_) != slot_)
-        [[unlikely]] {
+    if (datagram.bytes.size() > kQpnLowByte && (load_u8(&datagram.bytes[kQpnLowByte]) & slot_mask_) != slot_ &&
+        load_be24(&datagram.bytes[kQpn]) != kMulticastQpn) [[unlikely]] {
       statistics_.add(Counter::kStrayPackets);
       continue;
     }

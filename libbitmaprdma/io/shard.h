@@ -17,6 +17,7 @@
 #include "device/engine.h"
 #include "io/ack_deferral.h"
 #include "io/attendance.h"
+#include "io/multicast_groups.h"
 #include "io/receive_socket.h"
 #include "io/shard_lock.h"
 #include "io/transmit_socket.h"
@@ -62,6 +63,8 @@ class Shard {
   void request_notify(CompletionQueue* cq, bool solicited_only);
   // Around other engine calls (they may take away queue pairs and memory that a pending batch points to): before()
   // sends what is held back and gets rid of the pending batch, settle() sends what they made.
+  Status attach_multicast(QueuePair* qp, const IpAddress& group, std::uint32_t ifindex);
+  Status detach_multicast(QueuePair* qp, const IpAddress& group);
   void before();
   void settle(Instant now);
 
@@ -98,6 +101,7 @@ class Shard {
   NotificationHandler* handler_;
   Gauges* gauges_ = nullptr;
   ReceiveSocket receive_socket_;
+  MulticastGroups groups_;
   std::vector<TransmitSocket> transmit_sockets_;
   std::uint32_t slot_, slot_mask_;
   Engine engine_;

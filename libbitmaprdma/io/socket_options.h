@@ -2,6 +2,7 @@
 #pragma once
 
 #include <linux/filter.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -12,6 +13,13 @@ namespace brdma::io {
 
 inline bool set_option(int fd, int level, int name, int value) {
   return setsockopt(fd, level, name, &value, sizeof(value)) == 0;
+}
+
+// Whether it takes what is sent to the multicast groups that anybody here has joined.
+inline void take_multicast(int fd, bool dual_stack, bool take) {
+  constexpr int kIpv6MulticastAll = 29;  // IPV6_MULTICAST_ALL, which older headers lack
+  set_option(fd, IPPROTO_IP, IP_MULTICAST_ALL, take ? 1 : 0);
+  if (dual_stack) set_option(fd, IPPROTO_IPV6, kIpv6MulticastAll, take ? 1 : 0);
 }
 
 // A socket that only sends: nobody may fill a buffer that nobody empties.

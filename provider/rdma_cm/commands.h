@@ -25,6 +25,8 @@ enum class Command : std::uint32_t {
   kGetEvent = 12,
   kSetOption = 14,
   kNotify = 15,
+  kJoinIpMulticast = 16,
+  kLeaveMulticast = 17,
   kMigrateId = 18
 };
 
@@ -43,7 +45,7 @@ struct CreateId {
   std::uint8_t qp_type;
   std::array<std::uint8_t, 5> reserved;
 };
-struct Id {  // DESTROY_ID, QUERY_ROUTE
+struct Id {  // DESTROY_ID, QUERY_ROUTE, LEAVE_MCAST
   std::uint64_t response;
   std::uint32_t id, reserved;
 };
@@ -105,13 +107,19 @@ struct SetOption {
 struct Notify {
   std::uint32_t id, event;
 };
+struct JoinIpMulticast {
+  std::uint64_t response, uid;
+  SockAddr group;
+  std::uint32_t id;
+};
 struct MigrateId {
   std::uint64_t response;
   std::uint32_t id, fd;
 };
 static_assert(sizeof(Header) == 8 && sizeof(CreateId) == 24 && sizeof(Id) == 16 && sizeof(BindIp) == 40 &&
               sizeof(ResolveIp) == 64 && sizeof(ConnParam) == 272 && sizeof(Connect) == 288 && sizeof(Accept) == 296 &&
-              sizeof(Reject) == 264 && sizeof(InitQpAttr) == 16 && sizeof(SetOption) == 24 && sizeof(MigrateId) == 16);
+              sizeof(Reject) == 264 && sizeof(InitQpAttr) == 16 && sizeof(SetOption) == 24 && sizeof(MigrateId) == 16 &&
+              sizeof(JoinIpMulticast) == 48);
 
 // --- answers ---
 struct AddressHandle {
@@ -148,23 +156,32 @@ struct InitQpAttrAnswer {
       retry_cnt, rnr_retry, alt_port_num, alt_timeout;
   std::array<std::uint8_t, 5> reserved;
 };
+struct DatagramParam {
+  std::uint32_t qp_num, qkey;
+  AddressHandle address_handle;
+  std::array<std::byte, 256> private_data;
+  std::uint8_t private_data_len;
+  std::array<std::uint8_t, 7> reserved;
+};
 struct EventAnswer {
   std::uint64_t uid;
   std::uint32_t id, event;
   std::int32_t status;
-  ConnParam parameters;
-  std::array<std::byte, 32> union_rest;  // the union's other member, of datagram services, is longer
+  union {
+    DatagramParam datagram;
+    ConnParam parameters;
+  };
   std::uint32_t reserved;
   Ece ece;
 };
 static_assert(sizeof(AddressHandle) == 32 && sizeof(Route) == 64 && sizeof(QueryRouteAnswer) == 208 &&
-              sizeof(InitQpAttrAnswer) == 144 && sizeof(EventAnswer) == 336 &&
+              sizeof(InitQpAttrAnswer) == 144 && sizeof(DatagramParam) == 304 && sizeof(EventAnswer) == 336 &&
               offsetof(EventAnswer, parameters) == 20 && offsetof(EventAnswer, ece) == 328);
 
 // Levels and names of SET_OPTION.
 inline constexpr std::uint32_t kLevelId = 0, kLevelIb = 1;
 inline constexpr std::uint32_t kOptionTos = 0, kOptionReuseAddress = 1, kOptionAfOnly = 2, kOptionAckTimeout = 3;
 // Of CREATE_ID and librdmacm's enum rdma_port_space.
-inline constexpr std::uint16_t kPortSpaceTcp = 0x0106;
+inline constexpr std::uint16_t kPortSpaceTcp = 0x0106, kPortSpaceUdp = 0x0111;
 
 }  // namespace brdma::provider::ucma

@@ -85,9 +85,10 @@ struct Call {
 
 int create_id(const Call& call) {
   const auto command = call.as<CreateId>();
-  if (command.port_space != kPortSpaceTcp) return EPROTONOSUPPORT;  // datagrams need UD queue pairs, which come later
+  if (command.port_space != kPortSpaceTcp && command.port_space != kPortSpaceUdp) return EPROTONOSUPPORT;
+  const auto space = command.port_space == kPortSpaceUdp ? wire::PortSpace::kUdp : wire::PortSpace::kTcp;
   io::CmService::Session session(call.service);
-  const auto id = session->create(call.channel, command.uid);
+  const auto id = session->create(call.channel, command.uid, space);
   if (!id) return id.reason().error();
   call.answer(command.response, id.value());
   return 0;
@@ -225,6 +226,26 @@ int notify(const Call& call) {
   return session->established(call.as<Notify>().id).error();
 }
 
+int join_ip_multicast(const Call& call) {
+  const auto command = call.as<JoinIpMulticast>();
+  const auto group = address_of(command.group);
+  if (!group) return EAFNOSUPPORT;
+  io::CmService::Session session(call.service);
+  const auto membership = session->join(command.id, command.uid, *group);
+  if (!membership) return membership.reason().error();
+  call.answer(command.response, membership.value());
+  return 0;
+}
+
+int leave_multicast(const Call& call) {
+  const auto command = call.as<Id>();
+  io::CmService::Session session(call.service);
+  const auto events = session->leave(command.id);
+  if (!events) return events.reason().error();
+  call.answer(command.response, events.value());
+  return 0;
+}
+
 int migrate_id(const Call& call) {
   const auto command = call.as<MigrateId>();
   io::CmService::Session session(call.service);
@@ -255,6 +276,8 @@ constexpr Entry kCommands[] = {
     {Command::kGetEvent, sizeof(GetEvent), get_event},
     {Command::kSetOption, sizeof(SetOption), set_option},
     {Command::kNotify, sizeof(Notify), notify},
+    {Command::kJoinIpMulticast, sizeof(JoinIpMulticast), join_ip_multicast},
+    {Command::kLeaveMulticast, 12, leave_multicast},
     {Command::kMigrateId, sizeof(MigrateId), migrate_id},
 };
 

@@ -14,6 +14,7 @@ namespace brdma::provider {
 namespace {
 
 constexpr std::uint32_t kUnknownIndex = 0xFFFF'FFFF;  // librdmacm then goes by the GUID
+constexpr std::uint8_t kHopLimit = 64;
 
 }  // namespace
 
@@ -78,7 +79,7 @@ ucma::QueryRouteAnswer answer_of(const cm::RouteInfo& route) {
   first.reversible = htobe32(1);
   first.mtu = static_cast<std::uint32_t>(route.device->mtu);
   first.pkey_be = htobe16(kPkey);
-  first.hop_limit = 64;
+  first.hop_limit = kHopLimit;
   first.numb_path = 1;
   constexpr std::uint8_t kExactly = 2;
   first.mtu_selector = first.rate_selector = first.packet_life_time_selector = kExactly;
@@ -89,6 +90,7 @@ ucma::InitQpAttrAnswer answer_of(const cm::QueuePairSetting& setting) {
   const QpAttributes& qp = setting.attributes;
   ucma::InitQpAttrAnswer answer{};
   answer.mask = setting.mask;
+  answer.qkey = qp.qkey;
   answer.qp_state = static_cast<std::uint32_t>(qp.state);
   answer.path_mtu = static_cast<std::uint32_t>(qp.path_mtu);
   answer.rq_psn = qp.receive_psn.value();
@@ -112,12 +114,38 @@ ucma::InitQpAttrAnswer answer_of(const cm::QueuePairSetting& setting) {
   return answer;
 }
 
+namespace {
+
+ucma::DatagramParam datagram_of(const cm::RdmaEvent& event) {
+  const cm::DatagramDestination& from = *event.datagram;
+  ucma::DatagramParam to{};
+  to.qp_num = from.qpn;
+  to.qkey = from.qkey;
+  to.private_data = event.parameters.private_data;
+  to.private_data_len = event.parameters.private_data_length;
+  if (from.address.is_zero()) return to;  // a request: where it came from is not said
+  to.address_handle.dgid = from.address.bytes;
+  to.address_handle.sgid_index = from.sgid_index;
+  to.address_handle.hop_limit = kHopLimit;
+  to.address_handle.traffic_class = from.traffic_class;
+  to.address_handle.is_global = 1;
+  to.address_handle.port_num = 1;
+  return to;
+}
+
+}  // namespace
+
 ucma::EventAnswer answer_of(const cm::RdmaEvent& event) {
   ucma::EventAnswer answer{};
   answer.uid = event.user;
   answer.id = event.id;
   answer.event = static_cast<std::uint32_t>(event.kind);
   answer.status = event.status;
+  answer.ece = {event.ece.vendor_id, event.ece.modifier};
+  if (event.datagram) {
+    answer.datagram = datagram_of(event);
+    return answer;
+  }
   ucma::ConnParam& to = answer.parameters;
   to.qp_num = event.parameters.qpn;
   to.private_data = event.parameters.private_data;
@@ -128,7 +156,6 @@ ucma::EventAnswer answer_of(const cm::RdmaEvent& event) {
   to.flow_control = event.parameters.flow_control;
   to.retry_count = event.parameters.retry_count;
   to.rnr_retry_count = event.parameters.rnr_retry_count;
-  answer.ece = {event.ece.vendor_id, event.ece.modifier};
   return answer;
 }
 

@@ -18,6 +18,7 @@ from programs import NETWORKS, for_nobody
 
 SERVER = "10.77.0.1"
 SERVER6 = "fd77::1"
+COPY = f"/tmp/brdma-e2e-copy-{os.getpid()}"  # the hosts of a lab share their files
 # Name, server, client, whether the server ends by itself.
 CASES = [
     ("rping", ["rping", "-s", "-C", "20", "-V"], ["rping", "-c", "-a", SERVER, "-C", "20", "-V", "-v"], True),
@@ -32,8 +33,17 @@ CASES = [
     ("riostream", ["riostream", "-S", "64", "-C", "10", "-I", "10"], ["riostream", "-s", SERVER, "-S", "64", "-C", "10", "-I", "10"], True),
     ("ib_send_bw -R", ["ib_send_bw", "-R", "-n", "500"], ["ib_send_bw", "-R", "-n", "500", SERVER], True),
     ("ib_write_lat -R", ["ib_write_lat", "-R", "-n", "500"], ["ib_write_lat", "-R", "-n", "500", SERVER], True),
+    ("rcopy", ["rcopy"], ["rcopy", os.path.abspath(__file__), f"{SERVER}:{COPY}"], False),
+    ("udaddy, only asking", ["udaddy", "-C", "0"], ["udaddy", "-C", "0", "-s", SERVER], True),
     ("ib_read_bw -R", ["ib_read_bw", "-R", "-n", "500"], ["ib_read_bw", "-R", "-n", "500", SERVER], True),
 ]
+# Those whose programs wait for every datagram: none may be lost.
+DATAGRAMS = [
+    ("udaddy", ["udaddy"], ["udaddy", "-s", SERVER], True),
+    ("udaddy over IPv6, four of them", ["udaddy", "-b", SERVER6, "-c", "4"], ["udaddy", "-s", SERVER6, "-c", "4"], True),
+]
+# Group, as /proc/net has it on the host that has joined, and the hosts' addresses.
+GROUPS = [("239.1.1.1", "igmp", "010101EF", SERVER, "10.77.0.2"), ("ff0e::77", "igmp6", "ff0e0000000000000000000000000077", SERVER6, "fd77::2")]
 
 
 def ended_in_its_own_race(client, done):
@@ -78,12 +88,47 @@ def killed_client(lab):
     lab.wait_for("ports given back", "h2", "resource", "show", "cm_id", until=lambda rows: not rows)
 
 
+def network_state(lab, file):
+    return subprocess.run(lab.on("h1", "cat", f"/proc/net/{file}"), capture_output=True, text=True, timeout=PATIENCE).stdout
+
+
+def wait_for_state(lab, file, text, program):
+    end = time.monotonic() + PATIENCE
+    while text not in network_state(lab, file):
+        assert time.monotonic() < end and program.poll() is None, f"no {text} in {file}"
+        time.sleep(0.02)
+
+
+def datagram_sockets(lab):
+    """rsockets of datagrams: udpong, which waits on a UDP port and serves until it is ended."""
+    serving = lab.start("h1", "udpong", "-b", SERVER)
+    wait_for_state(lab, "udp", ":1C06 ", serving)  # port 7174
+    done = subprocess.run(lab.on("h2", "udpong", "-s", SERVER, "-b", "10.77.0.2", "-S", "64", "-C", "10"), capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert serving.poll() is None, "the server ended"
+
+
+def multicast(lab, group, file, joined, receiver, sender):
+    """mckey: one host sends to a group that the other has joined, which leaves it at the end."""
+    receiving = lab.start("h1", "mckey", "-m", group, "-b", receiver)
+    wait_for_state(lab, file, joined, receiving)
+    done = subprocess.run(lab.on("h2", "mckey", "-m", group, "-b", sender, "-s"), capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert receiving.wait(timeout=PATIENCE) == 0, receiving.stdout.read()
+    assert joined not in network_state(lab, file), "the group is still joined"
+
+
 def run(build, prefix, network):
     passed = failed = 0
     lab = Lab(build, prefix, NETWORKS[network], "e2ecm")
     lost = 0
     try:
-        for name, case in [(name, lambda s=s, c=c, e=e: run_pair(lab, s, c, e)) for name, s, c, e in CASES] + [("a killed client", lambda: killed_client(lab))]:
+        pairs = CASES + (DATAGRAMS if network == "clean" else [])
+        cases = [(name, lambda s=s, c=c, e=e: run_pair(lab, s, c, e)) for name, s, c, e in pairs] + [("a killed client", lambda: killed_client(lab))]
+        if network == "clean":
+            cases.append(("udpong", lambda: datagram_sockets(lab)))
+            cases += [(f"mckey {group[0]}", lambda group=group: multicast(lab, *group)) for group in GROUPS]
+        for name, case in cases:
             began = time.monotonic()
             try:
                 problem = case()
@@ -100,6 +145,8 @@ def run(build, prefix, network):
         lost = lab.lost_packets() if network != "clean" else 1
     finally:
         lab.down()
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(COPY)
     if lost == 0:
         failed += 1
         print(f"FAIL {network}: the network counts no packet as lost")

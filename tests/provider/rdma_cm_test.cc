@@ -131,8 +131,8 @@ TEST(RdmaCm, MistakesHaveTheirErrno) {
   address.sin_addr.s_addr = htonl(0xC0000201);  // not of this host
   EXPECT_EQ(rdma_bind_addr(second.id, reinterpret_cast<sockaddr*>(&address)), -1);
   EXPECT_EQ(errno, ENODEV);
-  rdma_cm_id* datagrams = nullptr;
-  EXPECT_EQ(rdma_create_id(channel.channel, &datagrams, nullptr, RDMA_PS_UDP), -1);
+  rdma_cm_id* ipoib = nullptr;
+  EXPECT_EQ(rdma_create_id(channel.channel, &ipoib, nullptr, RDMA_PS_IPOIB), -1);
   EXPECT_EQ(errno, EPROTONOSUPPORT);
 }
 

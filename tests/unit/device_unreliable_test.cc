@@ -213,6 +213,59 @@ TEST(Ud, ToErrorAllIsFlushedInOrder) {
   EXPECT_TRUE(pair.wire.empty());
 }
 
+// A packet to a group, as side 0 would send it.
+void inject_to_group(TwoEngines& pair, const IpAddress& group, bool damaged = false) {
+  wire::Packet packet;
+  packet.bth.opcode = 0x64;
+  packet.bth.dest_qpn = 0xFF'FFFF;
+  packet.deth = {.qkey = TwoEngines::kQkey, .source_qpn = 5};
+  std::vector<std::byte> bytes = pair.make(0, packet, filled(8, 0xEE));
+  const wire::IcrcPath path{pair.side[0].address, group, 0xC000, kRoceUdpPort, 0};
+  store_le32(bytes.data() + bytes.size() - 4, wire::packet_icrc(path, bytes) + (damaged ? 1u : 0u));
+  Datagram datagram;
+  datagram.source = pair.side[0].address;
+  datagram.destination = group;
+  datagram.source_port = 0xC000;
+  datagram.ip_id_known = true;
+  datagram.bytes = bytes;
+  pair.side[1].engine->handle_datagram(datagram, pair.now);
+}
+
+TEST(Multicast, EachQueuePairOfTheGroupGetsACopy) {
+  Datagrams pair;
+  auto& side = pair.side[1];
+  QpCreate create;
+  create.type = QpType::kUd;
+  create.pd = side.pd;
+  create.send_cq = create.receive_cq = side.receive_cq;
+  QueuePair* const other = side.engine->create_qp(create).value();
+  const IpAddress group = IpAddress::v4(239, 1, 1, 1), another = IpAddress::v4(239, 1, 1, 2);
+  EXPECT_EQ(side.engine->attach_multicast(side.qp, pair.side[0].address).error(), EINVAL) << "no group";
+  ASSERT_TRUE(side.engine->attach_multicast(side.qp, group).ok());
+  ASSERT_TRUE(side.engine->attach_multicast(side.qp, group).ok());
+  ASSERT_TRUE(side.engine->attach_multicast(other, group).ok());
+  ASSERT_TRUE(pair.post_receive(1, 0, 2000, 1).ok());
+  ASSERT_TRUE(pair.post_receive(1, 0, 2000, 2).ok());
+  inject_to_group(pair, group);
+  const auto received = pair.poll_receives(1);
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_EQ(received[0].source_qp, 5u);
+  EXPECT_EQ(side.memory[kGrh], std::byte{0xEE});
+  EXPECT_EQ(side.memory[36], std::byte{239}) << "the header names the group";
+  EXPECT_EQ(side.count(DropReason::kQpState), 1u) << "the other one is in RESET";
+  inject_to_group(pair, another);
+  EXPECT_EQ(side.count(DropReason::kUnknownQp), 1u);
+  inject_to_group(pair, group, /*damaged=*/true);
+  EXPECT_EQ(side.count(DropReason::kBadIcrc), 1u);
+  EXPECT_EQ(side.engine->destroy_qp(side.qp).error(), EBUSY);
+  ASSERT_TRUE(side.engine->detach_multicast(side.qp, group).ok());
+  EXPECT_EQ(side.engine->detach_multicast(side.qp, group).error(), EINVAL);
+  EXPECT_TRUE(side.engine->has_members(group));
+  inject_to_group(pair, group);
+  EXPECT_TRUE(pair.poll_receives(1).empty());
+  EXPECT_EQ(pair.accepted_and_dropped(1), side.count(Counter::kReceivedPackets));
+}
+
 struct Connected : TwoEngines {
   Connected() : TwoEngines(options_of(QpType::kUc)) { fill(0, 2); }
 };

@@ -112,7 +112,7 @@ void LeaseBook::end(std::uint32_t slot) {
   if (record.statistics_known) add_ended(state_, io::get_text(record.device), pages_[slot].read());
   pages_[slot] = {};
   use_.end(slot);
-  set_idle_buffer(group_.sockets[slot].get());
+  set_idle(group_.sockets[slot].get());
   const std::uint32_t stale = drain(group_.sockets[slot].get());
   spdlog::info("lease {} of {} (pid {}) ends: slot {}, {} datagrams thrown away", record.lease_id,
                io::get_text(record.program), record.pid, slot, stale);

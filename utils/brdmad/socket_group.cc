@@ -16,6 +16,7 @@
 
 #include "base/datagram.h"
 #include "io/lease_protocol.h"
+#include "io/socket_options.h"
 #include "port_owner.h"
 
 namespace brdma::daemon {
@@ -120,7 +121,7 @@ Result<SocketGroup, ContextError> open_socket_group() {
       errno = error;
       return system_error("bind a socket");
     }
-    set_idle_buffer(fd.get());
+    set_idle(fd.get());
     group.sockets.push_back(std::move(fd));
   }
   if (ContextError error = attach_steering(group.sockets.front().get()); error.error != 0) return error;
@@ -149,8 +150,9 @@ void set_leased_buffer(int socket_fd) {
   }
 }
 
-void set_idle_buffer(int socket_fd) {
-  const int least = 0;  // the kernel raises it to its minimum
+void set_idle(int socket_fd) {
+  io::take_multicast(socket_fd, /*dual_stack=*/true, false);  // else each of 256 gets a copy of what anybody joins
+  const int least = 0;                                        // the kernel raises it to its minimum
   ::setsockopt(socket_fd, SOL_SOCKET, SO_RCVBUF, &least, sizeof least);
 }
 

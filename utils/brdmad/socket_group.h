@@ -29,6 +29,6 @@ std::uint32_t drain(int socket_fd);
 // Buffer for a socket in use (as much as this user may have) and for one that waits for a lease (next to nothing, so
 // that strays can't fill the memory).
 void set_leased_buffer(int socket_fd);
-void set_idle_buffer(int socket_fd);
+void set_idle(int socket_fd);
 
 }  // namespace brdma::daemon

@@ -81,6 +81,9 @@ class Context {
   Status post_send_all(QueuePair* qp, std::span<const SendRequest> requests);  // all of them, or none
   Status post_receive(QueuePair* qp, std::span<const ReceiveRequest> requests, std::size_t& posted);
   void request_notify(CompletionQueue* cq, bool solicited_only);
+  // As Engine::attach_multicast, and the interface joins the group. Errors also as setsockopt(2) has them.
+  Status attach_multicast(QueuePair* qp, const IpAddress& group);
+  Status detach_multicast(QueuePair* qp, const IpAddress& group);
 
   // The program ends with the context still open: acknowledgements that it owes leave. Does nothing in a forked child,
   // nor when the lock can't be had soon: exit() may have been called anywhere.

@@ -1,0 +1,52 @@
+// Multicast: which queue pairs are attached to which group, and a copy for each of what comes. The socket's membership
+// in the group is the driver's business.
+#include "base/multicast.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "device/engine_impl.h"
+
+namespace brdma {
+
+Status Engine::attach_multicast(QueuePair* qp, const IpAddress& group) {
+  if (qp->identity().type != QpType::kUd || !is_multicast(group)) return Status{EINVAL};
+  auto& members = impl_->members;
+  const bool attached =
+      std::ranges::any_of(members, [&](const auto& member) { return member.qp == qp && member.group == group; });
+  if (!attached) members.push_back({group, qp});
+  return Status::success();
+}
+
+Status Engine::detach_multicast(QueuePair* qp, const IpAddress& group) {
+  const std::size_t detached =
+      std::erase_if(impl_->members, [&](const auto& member) { return member.qp == qp && member.group == group; });
+  return detached == 0 ? Status{EINVAL} : Status::success();
+}
+
+bool Engine::has_members(const IpAddress& group) const {
+  return std::ranges::any_of(impl_->members, [&](const auto& member) { return member.group == group; });
+}
+
+// Each copy counts as a packet received, so that accepted plus all drops equals received.
+void Engine::Impl::handle_multicast(const Datagram& datagram, const wire::Packet& packet) {
+  wire::IcrcFlow flow;
+  bool any = false;
+  for (const Member& member : members) {
+    if (member.group != datagram.destination) continue;
+    if (!any && !icrc_holds(datagram, packet, flow)) return drop(datagram, DropReason::kBadIcrc);
+    if (any) environment.count(Counter::kReceivedPackets);
+    any = true;
+    if (!qp::speaks(QpType::kUd, packet.bth.opcode)) {
+      drop(datagram, DropReason::kUnknownOpcode);
+    } else if (!member.qp->identity().can_receive()) {
+      drop(datagram, DropReason::kQpState);
+    } else {
+      member.qp->handle_packet(packet, datagram, now);
+      touched(member.qp);
+    }
+  }
+  if (!any) drop(datagram, DropReason::kUnknownQp);
+}
+
+}  // namespace brdma

@@ -225,6 +225,16 @@ void Context::request_notify(CompletionQueue* cq, bool solicited_only) {
   impl_->shard.request_notify(cq, solicited_only);
 }
 
+Status Context::watch_writes(MemoryRegion* region, void* user) {
+  const Call call{impl_->shard};
+  return impl_->shard.engine().watch_writes(region, user);
+}
+
+Status Context::unwatch_writes(MemoryRegion* region) {
+  const Call call{impl_->shard};
+  return impl_->shard.engine().unwatch_writes(region);
+}
+
 void Context::leave() {
   constexpr int kTriesMax = 10'000;  // some 100 us
   if (impl_->pid != getpid()) return;

@@ -20,6 +20,7 @@ namespace brdma {
 
 class Engine;
 class CompletionQueue;
+class MemoryRegion;
 class QueuePair;
 
 // A network interface as an RDMA device. Found without privilege; needs no daemon.
@@ -45,7 +46,7 @@ struct NotificationHandler {
   virtual ~NotificationHandler() = default;
   virtual void completion_event(void* cq_user) = 0;
   virtual void async_event(int ibv_event_type, void* qp_or_cq_user) = 0;  // enum ibv_event_type
-  virtual void write_event(const WriteArrival&) {}                        // regions of Engine::watch_writes
+  virtual void write_event(const WriteArrival&) {}                        // regions of Context::watch_writes
 };
 
 struct ContextError {
@@ -84,6 +85,13 @@ class Context {
   // As Engine::attach_multicast, and the interface joins the group. Errors also as setsockopt(2) has them.
   Status attach_multicast(QueuePair* qp, const IpAddress& group);
   Status detach_multicast(QueuePair* qp, const IpAddress& group);
+
+  // From now on each WRITE that has arrived whole in `region` is told to the handler's write_event(), with `user`: the
+  // receiver need not poll its memory, nor the sender spend an immediate. It is told once the last byte is in its
+  // place, before the sender knows. EINVAL: not a region of this context. The region may be deregistered while it is
+  // watched.
+  Status watch_writes(MemoryRegion* region, void* user);
+  Status unwatch_writes(MemoryRegion* region);
 
   // The program ends with the context still open: acknowledgements that it owes leave. Does nothing in a forked child,
   // nor when the lock can't be had soon: exit() may have been called anywhere.

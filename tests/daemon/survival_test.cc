@@ -10,6 +10,7 @@
 
 #include "control/statistics.h"
 #include "daemon_fixture.h"
+#include "trace/journal.h"
 
 namespace brdma::test {
 namespace {
@@ -53,6 +54,46 @@ TEST_F(DaemonTest, LeasesOutliveTheWorker) {
   ASSERT_TRUE(leases_become(1));
   EXPECT_EQ(device_counters(ask("statistics"), "brdma_lo")["sent_pkts"], 11);
   EXPECT_NE(lease_or_die().slot, freed);
+}
+
+json events_after(std::uint64_t number) { return ask(json{{"query", "events"}, {"after", number}}); }
+
+// Of a program that died all its events are there; of a worker that died, how many went with it is told.
+TEST_F(DaemonTest, EventsOutliveTheirProgramAndTheLossOfThemIsTold) {
+  io::Lease steady = lease_or_die();
+  trace::Journal journal{*steady.events, *steady.statistics};
+  const auto record = [&](std::uint64_t value) {
+    journal.record(Instant::from_ns(1), 7, trace::EventType::kSettingsChanged, {value, 0, 0});
+  };
+  Child dying{[]() -> int {
+    const io::Lease lease = lease_or_die();
+    trace::Journal last_words{*lease.events, *lease.statistics};
+    last_words.record(Instant::from_ns(1), 9, trace::EventType::kRetryExceeded, {1003, 0, 0});
+    ::_exit(0);
+  }};
+  const pid_t dead = dying.pid();
+  EXPECT_EQ(dying.join(), 0);
+  ASSERT_TRUE(leases_become(1));
+  record(1);
+  record(2);
+  const json before = events_after(0);
+  ASSERT_EQ(before["events"].size(), 3u) << before;
+  EXPECT_EQ(before["events"][0]["type"], "retry_exceeded");
+  EXPECT_EQ(before["events"][0]["pid"], dead);
+  EXPECT_EQ(before["missing"], 0);
+
+  const pid_t worker = worker_pid();
+  ASSERT_EQ(::kill(worker, SIGKILL), 0);
+  ASSERT_TRUE(ask_until("version", [worker](const json& answer) { return answer["worker_pid"] != worker; }));
+  record(3);
+  const json since = events_after(before["newest"]);
+  ASSERT_EQ(since["events"].size(), 2u) << "nothing twice, nothing new left out: " << since;
+  EXPECT_EQ(since["events"][0]["type"], "events_lost");
+  EXPECT_EQ(since["events"][0]["count"], 2);
+  EXPECT_EQ(since["events"][0]["pid"], ::getpid());
+  EXPECT_EQ(since["events"][1]["qp"], 3);
+  EXPECT_EQ(since["missing"], 0);
+  EXPECT_EQ(events_after(0)["missing"], 3) << "the dead program's among them";
 }
 
 // Grants, ends and deaths of the worker at every moment: nobody is left without an answer and nothing leaks.

@@ -50,9 +50,9 @@ Json value_json(trace::EventType type, std::size_t place, std::uint64_t value) {
 
 }  // namespace
 
-void EventLog::add(const SlotRecord& lease, const std::vector<trace::EventRecord>& records, std::uint64_t missing) {
+void EventLog::add(std::uint32_t slot, const std::vector<trace::EventRecord>& records, std::uint64_t missing) {
   const std::int64_t offset = unix_ns() - monotonic_ns();
-  if (missing > 0) push(lease, unix_ns(), {{"type", "events_lost"}, {"count", missing}});
+  if (missing > 0) push(slot, unix_ns(), {{"type", "events_lost"}, {"count", missing}});
   for (const trace::EventRecord& record : records) {
     const auto& info = trace::kEventTypes[static_cast<std::size_t>(record.type)];
     Json event = {{"type", info.name}};
@@ -60,14 +60,20 @@ void EventLog::add(const SlotRecord& lease, const std::vector<trace::EventRecord
     for (std::size_t i = 0; i < info.values.size(); ++i) {
       if (!info.values[i].empty()) event[std::string(info.values[i])] = value_json(record.type, i, record.values[i]);
     }
-    push(lease, record.when_ns + offset, event, info.rate);
+    push(slot, record.when_ns + offset, event, info.rate);
   }
 }
 
-void EventLog::add(const SlotRecord& lease, const Json& event) { push(lease, unix_ns(), event); }
+void EventLog::add(std::uint32_t slot, const Json& event) { push(slot, unix_ns(), event); }
 
-void EventLog::push(const SlotRecord& lease, std::int64_t when, const Json& event, trace::EventRate rate) {
-  Json entry = {{"number", ++last_},
+void EventLog::add_adopted(std::uint32_t slot) {
+  const std::uint64_t gone = book_.state().slots[slot].events_logged;
+  if (gone > 0) push(slot, unix_ns(), {{"type", "events_lost"}, {"count", gone}});
+}
+
+void EventLog::push(std::uint32_t slot, std::int64_t when, const Json& event, trace::EventRate rate) {
+  const SlotRecord& lease = book_.state().slots[slot];
+  Json entry = {{"number", book_.number_event(slot)},
                 {"time_unix_ns", when},
                 {"ifname", std::string(io::get_text(lease.device))},
                 {"pid", lease.pid},
@@ -79,7 +85,8 @@ void EventLog::push(const SlotRecord& lease, std::int64_t when, const Json& even
 }
 
 Json EventLog::after(std::uint64_t after) const {
-  if (after > last_) after = 0;  // of a daemon before us
+  const std::uint64_t last = newest();
+  if (after > last) after = 0;  // of a daemon before us
   const auto number = [](const Json& event) { return event.at("number").get<std::uint64_t>(); };
   std::vector<Json> list;
   for (const std::deque<Json>& of_rate : events_) {
@@ -88,8 +95,8 @@ Json EventLog::after(std::uint64_t after) const {
     list.insert(list.end(), first, of_rate.end());
   }
   std::sort(list.begin(), list.end(), [&](const Json& a, const Json& b) { return number(a) < number(b); });
-  const std::uint64_t missing = last_ - after - list.size();
-  return {{"events", std::move(list)}, {"newest", last_}, {"missing", missing}};
+  const std::uint64_t missing = last - after - list.size();
+  return {{"events", std::move(list)}, {"newest", last}, {"missing", missing}};
 }
 
 }  // namespace brdma::daemon

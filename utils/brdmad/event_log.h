@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "shared_state.h"
+#include "lease_book.h"
 #include "trace/journal.h"
 
 namespace brdma::daemon {
@@ -19,20 +19,25 @@ class EventLog {
   using Json = nlohmann::ordered_json;
   static constexpr std::size_t kEventsMax = 2048;  // of each list
 
-  // Events of a lease, and how many more it had that nobody could read any more.
-  void add(const SlotRecord& lease, const std::vector<trace::EventRecord>& records, std::uint64_t missing);
-  // One of the daemon's about a lease: "type" and what belongs to it.
-  void add(const SlotRecord& lease, const Json& event);
+  // Numbers go on where the worker before us stopped.
+  explicit EventLog(LeaseBook& book) : book_(book) {}
 
-  [[nodiscard]] std::uint64_t newest() const { return last_; }
+  // Events of a lease, and how many more it had that nobody could read any more.
+  void add(std::uint32_t slot, const std::vector<trace::EventRecord>& records, std::uint64_t missing);
+  // One of the daemon's about a lease: "type" and what belongs to it.
+  void add(std::uint32_t slot, const Json& event);
+  // A lease that an earlier worker had: what that one had taken of its events went with it, and this is told.
+  void add_adopted(std::uint32_t slot);
+
+  [[nodiscard]] std::uint64_t newest() const { return book_.state().events_logged; }
   // Those with a number above `after`: {"events":[...],"newest":N,"missing":M}. `missing`: no longer here.
   [[nodiscard]] Json after(std::uint64_t after) const;
 
  private:
-  void push(const SlotRecord& lease, std::int64_t unix_ns, const Json& event,
+  void push(std::uint32_t slot, std::int64_t unix_ns, const Json& event,
             trace::EventRate rate = trace::EventRate::kRare);
 
-  std::uint64_t last_ = 0;
+  LeaseBook& book_;
   std::array<std::deque<Json>, 3> events_;  // [rate], each in the order of numbers
 };
 

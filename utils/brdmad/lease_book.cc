@@ -89,6 +89,7 @@ Result<std::uint32_t, ContextError> LeaseBook::grant(const LeaseClient& client, 
   record.pid = client.pid != 0 ? client.pid : request.pid;
   record.lease_id = ++state_.lease_count;
   record.since_unix_ns = unix_ns();
+  record.events_logged = 0;
   record.statistics_known = request.statistics_layout == control::statistics_layout();
   io::put_text(record.program, io::get_text(request.program));
   io::put_text(record.device, io::get_text(request.device));

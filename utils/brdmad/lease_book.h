@@ -41,6 +41,11 @@ class LeaseBook {
   [[nodiscard]] std::vector<Adopted> adopt(KeptLeases& kept);
 
   [[nodiscard]] const SharedState& state() const { return state_; }
+  // The number of one more event of that lease (event_log.h).
+  [[nodiscard]] std::uint64_t number_event(std::uint32_t slot) {
+    ++state_.slots[slot].events_logged;
+    return ++state_.events_logged;
+  }
   // For the programs that lease `device` from now on. False: no room.
   [[nodiscard]] bool set_settings(std::string_view device, std::string_view text) {
     return set_device_settings(state_, device, text);

@@ -44,7 +44,10 @@ void Session::start() {
   read_more();
 }
 
-void Session::resume_lease(std::uint32_t slot) { begin_lease(slot); }
+void Session::resume_lease(std::uint32_t slot) {
+  host_.watch().lease_adopted(slot);
+  begin_lease(slot);
+}
 
 void Session::begin_lease(std::uint32_t slot) {
   input_.clear();

@@ -26,7 +26,8 @@ struct SlotRecord {
   std::uint64_t lease_id = 0;
   std::uint64_t freed_at = 0;  // place in the order of endings; 0 = never leased
   std::int64_t since_unix_ns = 0;
-  bool statistics_known = false;  // the client counts as we do
+  bool statistics_known = false;    // the client counts as we do
+  std::uint64_t events_logged = 0;  // of this lease, by all workers
   std::array<char, 16> program{};
   std::array<char, 64> device{};
 };
@@ -49,6 +50,7 @@ struct SharedState {
   std::uint64_t lease_count = 0;   // ever; the last lease's id
   std::uint64_t ending_count = 0;  // ever
   std::uint64_t worker_starts = 0;
+  std::uint64_t events_logged = 0;         // ever, by all workers; the last event's number
   std::uint64_t management_datagrams = 0;  // for QP 0 and 1; nobody answers them yet
   std::uint32_t device_count = 0;
   std::array<DeviceTotals, kDevicesMax> devices{};

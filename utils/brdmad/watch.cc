@@ -63,7 +63,7 @@ void Watch::collect(std::uint32_t slot) {
         io::get_text(lease.program), lease.pid, key, record.values[1], io::get_text(lease.device), record.values[2],
         io::get_text(lease.device), key);
   }
-  log_.add(lease, records, missing);
+  log_.add(slot, records, missing);
 }
 
 void Watch::evaluate(std::uint32_t slot) {
@@ -79,10 +79,10 @@ void Watch::evaluate(std::uint32_t slot) {
   for (const control::AlarmChange& change :
        alarms_[lease.lease_id].evaluate(facts, thresholds_, instant_of(Clock::now()))) {
     const std::string name{control::kAlarmNames[static_cast<std::size_t>(change.alarm)]};
-    log_.add(lease, {{"type", change.raised ? "alarm_raised" : "alarm_cleared"},
-                     {"alarm", name},
-                     {"value", change.value},
-                     {"threshold", change.threshold}});
+    log_.add(slot, {{"type", change.raised ? "alarm_raised" : "alarm_cleared"},
+                    {"alarm", name},
+                    {"value", change.value},
+                    {"threshold", change.threshold}});
     spdlog::log(change.raised ? spdlog::level::warn : spdlog::level::info,
                 "alarm {} of {} (pid {}) {}: {}, threshold {}", name, io::get_text(lease.program), lease.pid,
                 change.raised ? "raised" : "cleared", change.value, change.threshold);

@@ -35,10 +35,11 @@ class Watch {
   static constexpr std::chrono::milliseconds kLook{1000}, kLookFollowed{20}, kWaitMax{4000};
 
   Watch(asio::io_context& context, LeaseBook& book, const control::AlarmThresholds& thresholds)
-      : book_(book), thresholds_(thresholds), timer_(context) {}
+      : book_(book), thresholds_(thresholds), timer_(context), log_(book) {}
 
   void lease_begun() { look_soon(); }
-  void lease_ending(std::uint32_t slot);  // its page is still there
+  void lease_adopted(std::uint32_t slot) { log_.add_adopted(slot); }  // it began under an earlier worker
+  void lease_ending(std::uint32_t slot);                              // its page is still there
   // Called by the sessions. False: not a question of this kind.
   [[nodiscard]] bool answer(const Json& request, bool may_change, Done done);
 

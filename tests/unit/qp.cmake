@@ -1,5 +1,6 @@
 brdma_unit_test(qp_path_floors_test LINK brdma_qp)
 brdma_unit_test(qp_paths_send_test LINK brdma_qp)
+brdma_unit_test(qp_paths_receive_test LINK brdma_qp)
 brdma_unit_test(qp_transmit_batch_test LINK brdma_qp)
 brdma_unit_test(device_objects_test LINK brdma_device brdma_test_support)
 brdma_unit_test(device_modify_test LINK brdma_device brdma_test_support)

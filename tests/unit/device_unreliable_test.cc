@@ -401,6 +401,47 @@ TEST(Unreliable, MovesTakeTheAttributesOfTheirTransport) {
   ASSERT_TRUE(uc.modify(0, QpState::kRts, kQpAttrState | kQpAttrSqPsn).ok());
 }
 
+// Whatever the network does: of UC each message whole, in order and once, or not at all; of UD each whole or not at
+// all.
+TEST(Unreliable, OverABadNetworkMessagesAreIntactOrAbsent) {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const bool uc = seed % 2 == 0;
+    TwoEngines pair{options_of(uc ? QpType::kUc : QpType::kUd)};
+    pair.fill(0, seed);
+    Random network(seed, "network"), work(seed, "work");
+    pair.drop = [&](const Sent&) { return network.below(20) == 0; };
+    pair.duplicates = [&](const Sent&) { return network.below(20) == 0 ? 1u : 0u; };
+    pair.extra_delay = [&](const Sent&) { return network.below(10) == 0 ? 3_us : 0_us; };
+    constexpr std::uint32_t kMessages = 60, kSlot = 8192;
+    std::array<std::uint32_t, kMessages> lengths{};
+    for (std::uint32_t i = 0; i < kMessages; ++i) {
+      lengths[i] = 4 + static_cast<std::uint32_t>(work.below(uc ? 4000 : 1000));
+      std::memcpy(pair.side[0].memory.data() + i * kSlot, &i, sizeof i);
+      ASSERT_TRUE(pair.post_receive(1, i * kSlot, kSlot, i).ok());
+      ASSERT_TRUE(pair.post(0, pair.request(0, WorkOpcode::kSend, i * kSlot, lengths[i], i)).ok());
+      if (work.below(3) == 0) pair.run_for(10_us);
+    }
+    ASSERT_TRUE(pair.run_until_idle());
+    EXPECT_EQ(pair.poll(0).size(), kMessages);
+    std::uint32_t next = 0;
+    const std::uint32_t header = uc ? 0 : kGrh;
+    const auto received = pair.poll_receives(1);
+    EXPECT_GT(received.size(), kMessages / 2);
+    for (const Completion& each : received) {
+      const std::uint64_t at = each.wr_id * kSlot + header;
+      std::uint32_t number = 0;
+      std::memcpy(&number, pair.side[1].memory.data() + at, sizeof number);
+      ASSERT_LT(number, kMessages);
+      EXPECT_EQ(each.byte_length, lengths[number] + header);
+      EXPECT_TRUE(pair.same(number * kSlot, lengths[number], at)) << "message " << number;
+      EXPECT_TRUE(!uc || number >= next) << "late or twice: " << number;
+      next = number + 1;
+    }
+    EXPECT_EQ(pair.accepted_and_dropped(1), pair.side[1].count(Counter::kReceivedPackets));
+  }
+}
+
 TEST(Unreliable, ReportsSayWhatTheyAre) {
   Datagrams pair;
   ASSERT_TRUE(pair.post_receive(0, 0, 2000, 1).ok());

@@ -83,9 +83,11 @@ def pingpong(impaired):
 
 
 def unreliable(impaired):
-    """UC and UD. With losses only what does not wait for each message: a ping-pong over UC or UD stands still at the first that is lost, on any device."""
+    """UC and UD. With losses only what does not wait for each message: a ping-pong over UC or UD stands still at the first that is lost, on any device,
+    and perftest's SENDs only end after a given time (-D), not after a given number."""
     if impaired:
-        return [["ib_write_bw", "-c", "UC", "-n", "2000"], ["ib_write_bw", "-c", "UC", "-s", "8", "-n", "5000"]]
+        writes = [["ib_write_bw", "-c", "UC", "-n", "2000"], ["ib_write_bw", "-c", "UC", "-s", "8", "-n", "5000"]]
+        return [["ib_send_bw", "-c", "UC", "-D", "2", "-s", "4096"], ["ib_send_bw", "-c", "UD", "-D", "2"]] + writes
     cases = [["ibv_ud_pingpong"], ["ibv_uc_pingpong"]]
     for tool in ("ibv_ud_pingpong", "ibv_uc_pingpong"):
         cases += [[tool, "-g", "1"], [tool, "-g", "0", "-e", "-n", "200"], [tool, "-g", "1", "-s", "1", "-r", "10", "-n", "500"]]

@@ -10,7 +10,7 @@
 namespace brdma::control {
 namespace {
 
-constexpr std::string_view kRecoveryTable = "recovery.";
+constexpr std::string_view kRecoveryTable = "recovery.", kTransferTable = "transfer.";
 
 std::string_view state_name(QpState state) {
   constexpr std::array<std::string_view, 7> kNames{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
@@ -83,18 +83,26 @@ Json paths_json(const std::vector<qp::PathStatus>& paths) {
   return list;
 }
 
+Json table_json(std::string_view table, const Settings& settings) {
+  Json object = Json::object();
+  for (const Definition& definition : definitions()) {
+    if (definition.key.starts_with(table)) object[std::string(definition.key)] = value_json(definition, settings);
+  }
+  return object;
+}
+
 }  // namespace
 
 Json recovery_json(const RecoveryConfig& config) {
   Settings settings;
   settings.recovery = config;
-  Json object = Json::object();
-  for (const Definition& definition : definitions()) {
-    if (definition.key.starts_with(kRecoveryTable)) {
-      object[std::string(definition.key)] = value_json(definition, settings);
-    }
-  }
-  return object;
+  return table_json(kRecoveryTable, settings);
+}
+
+Json transfer_json(const TransferConfig& config) {
+  Settings settings;
+  settings.transfer = config;
+  return table_json(kTransferTable, settings);
 }
 
 Json queue_pair_json(const QueuePairReport& report) {
@@ -152,14 +160,19 @@ Json memory_region_json(const MemoryRegion& region) {
           {"mrlen", region.length}, {"pdn", region.pd->number}, {"access", region.access}};
 }
 
-std::string check_changes(const Json& changes) {
+std::string check_changes(const Json& changes, bool of_one) {
   if (!changes.is_object() || changes.empty()) return "no setting is named";
   Settings scratch;
   for (const auto& [key, value] : changes.items()) {
     const Definition* const definition = find_definition(key);
     if (definition == nullptr) return "there is no setting " + key;
-    if (definition->applies == Applies::kNewPrograms || !definition->key.starts_with(kRecoveryTable)) {
+    const bool of_transfers = definition->key.starts_with(kTransferTable);
+    if (definition->applies == Applies::kNewPrograms ||
+        (!of_transfers && !definition->key.starts_with(kRecoveryTable))) {
       return std::string(definition->key) + " cannot be changed at run time: set it in a file or variable";
+    }
+    if (of_transfers && of_one) {
+      return std::string(definition->key) + " is a setting of devices: name no queue pair";
     }
     if (!assign(*definition, spelled(value), scratch)) {
       return std::string(definition->key) + " = '" + spelled(value) +
@@ -178,6 +191,17 @@ void apply_changes(const Json& changes, RecoveryConfig& config, bool made) {
     static_cast<void>(assign(*definition, spelled(value), settings));
   }
   config = settings.recovery;
+}
+
+void apply_changes(const Json& changes, TransferConfig& config) {
+  Settings settings;
+  settings.transfer = config;
+  for (const auto& [key, value] : changes.items()) {
+    if (const Definition* const definition = find_definition(key)) {
+      static_cast<void>(assign(*definition, spelled(value), settings));
+    }
+  }
+  config = settings.transfer;
 }
 
 Json reach_json(const Json& changes) {

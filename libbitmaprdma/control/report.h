@@ -16,6 +16,7 @@ using Json = nlohmann::ordered_json;
 
 // {"recovery.mode":"bitmap","recovery.window":4096,...}: numbers as numbers, switches as true and false.
 [[nodiscard]] Json recovery_json(const RecoveryConfig& config);
+[[nodiscard]] Json transfer_json(const TransferConfig& config);  // likewise
 
 [[nodiscard]] Json queue_pair_json(const QueuePairReport& report);  // lqpn, rqpn, type, state, ... and how it stands
 [[nodiscard]] Json queue_pair_statistics_json(const QueuePairReport& report);  // lqpn and its counters
@@ -23,9 +24,11 @@ using Json = nlohmann::ordered_json;
 [[nodiscard]] Json memory_region_json(const MemoryRegion& region);
 
 // {"recovery.depth_max":"100",...} of a request, checked: what is wrong with it, empty where nothing is.
-[[nodiscard]] std::string check_changes(const Json& changes);
+// `of_one`: they are meant for one queue pair; transfers have settings of the device alone.
+[[nodiscard]] std::string check_changes(const Json& changes, bool of_one = false);
 // Writes them into `config`; `made`: only what applies to queue pairs that exist. Changes that were checked.
 void apply_changes(const Json& changes, RecoveryConfig& config, bool made);
+void apply_changes(const Json& changes, TransferConfig& config);
 // {"recovery.depth_max":"now",...}: what each change reaches.
 [[nodiscard]] Json reach_json(const Json& changes);
 

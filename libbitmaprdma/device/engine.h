@@ -79,6 +79,8 @@ class RecoveryEditor {
   virtual ~RecoveryEditor() = default;
   // `made`: of a queue pair that exists, which takes only what applies at once; else of those made from now on.
   virtual void edit(RecoveryConfig& config, bool made) const = 0;
+  // Of the engine, all queue pairs: messages that begin from now on.
+  virtual void edit_transfers(TransferConfig& config) const { static_cast<void>(config); }
 };
 
 class Engine {
@@ -154,13 +156,15 @@ class Engine {
   [[nodiscard]] bool only_deferrable_output() const;
 
   // --- management (device/manage.cc). Not for the data path: costs what there are queue pairs. ---
-  // Applies `editor` to the settings of one queue pair, or of all and of those made later. ENOENT: no such queue pair.
+  // Applies `editor` to the settings of one queue pair, or of all and of those made later, and then to those of
+  // transfers. ENOENT: no such queue pair.
   Status change_recovery(std::optional<std::uint32_t> qpn, const RecoveryEditor& editor, Instant now);
   void set_journal(trace::Journal* journal);             // null: off, as at first; outlives the engine
   [[nodiscard]] std::size_t state_bytes() const;         // of all bitmaps
   void share_limits(const DeviceUse& use);               // with the device's other programs; as at first: alone
   void publish_state_bytes();                            // tells them ours, now and then
   [[nodiscard]] const RecoveryConfig& recovery() const;  // of queue pairs that are made now
+  [[nodiscard]] const TransferConfig& transfer() const;
   [[nodiscard]] std::vector<std::uint32_t> queue_pair_numbers() const;
   [[nodiscard]] std::optional<QueuePairReport> report(std::uint32_t qpn) const;
   [[nodiscard]] RecoveryStatus recovery_status() const;  // of all queue pairs

@@ -118,7 +118,11 @@ Status Engine::change_recovery(std::optional<std::uint32_t> qpn, const RecoveryE
     wanted.emplace_back(qp, *qp->identity().recovery);
     if (only == nullptr || qp == only) editor.edit(wanted.back().second, /*made=*/true);
   });
-  if (only == nullptr) editor.edit(me.config.recovery, /*made=*/false);
+  if (only == nullptr) {
+    editor.edit(me.config.recovery, /*made=*/false);
+    editor.edit_transfers(me.config.transfer);
+    me.ready.set_regular_turns(me.config.transfer.regular_turns);
+  }
   for (const auto& [qp, config] : wanted) {
     if (only != nullptr && qp != only) continue;
     qp->set_recovery(shared(me, config), now);
@@ -130,6 +134,7 @@ Status Engine::change_recovery(std::optional<std::uint32_t> qpn, const RecoveryE
 }
 
 const RecoveryConfig& Engine::recovery() const { return impl_->config.recovery; }
+const TransferConfig& Engine::transfer() const { return impl_->config.transfer; }
 
 std::vector<std::uint32_t> Engine::queue_pair_numbers() const {
   std::vector<std::uint32_t> numbers;

@@ -32,6 +32,7 @@ Json no_such_queue_pair(std::uint32_t qpn) { return error_json(ENOENT, "no queue
 struct Changes final : RecoveryEditor {
   explicit Changes(const Json& given) : changes(given) {}
   void edit(RecoveryConfig& config, bool made) const override { control::apply_changes(changes, config, made); }
+  void edit_transfers(TransferConfig& config) const override { control::apply_changes(changes, config); }
   const Json& changes;
 };
 
@@ -70,7 +71,9 @@ Json Management::recovery(const Json& request) {
   const auto qpn = queue_pair_of(request);
   if (!qpn) {
     const std::lock_guard held{shard_.lock()};
-    return {{"settings", control::recovery_json(shard_.engine().recovery())}};
+    Json settings = control::recovery_json(shard_.engine().recovery());
+    settings.update(control::transfer_json(shard_.engine().transfer()));
+    return {{"settings", std::move(settings)}};
   }
   std::optional<QueuePairReport> report;
   {
@@ -91,8 +94,9 @@ Json Management::recovery(const Json& request) {
 Json Management::set(const Json& request) {
   const auto changes = request.find("settings");
   if (changes == request.end()) return error_json(EINVAL, "no setting is named");
-  if (const std::string wrong = control::check_changes(*changes); !wrong.empty()) return error_json(EINVAL, wrong);
   const auto qpn = queue_pair_of(request);
+  if (const std::string wrong = control::check_changes(*changes, qpn.has_value()); !wrong.empty())
+    return error_json(EINVAL, wrong);
   std::size_t reached = 1;
   bool wake = false;
   Status status;

@@ -16,6 +16,7 @@ class CommandQueues {
  public:
   explicit CommandQueues(std::uint32_t regular_turns) : regular_turns_(regular_turns) {}
 
+  void set_regular_turns(std::uint32_t regular_turns) { regular_turns_ = regular_turns; }
   // Who is listed already stays where it is, unless its class has changed.
   void push_back(Member* member, bool large) {
     const ReadyQueue wanted = large ? ReadyQueue::kLarge : ReadyQueue::kRegular;

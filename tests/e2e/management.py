@@ -125,6 +125,10 @@ def settings_reach_running_programs(lab):
     rows = lab.wait_for("a third", "h1", "recovery", "show", "dev", "brdma_eth0", until=lambda rows: len(rows) == 4)
     assert sorted(row["settings"]["recovery.depth_max"] for row in rows[1:]) == [5, 300, 300], rows
     assert later.poll() is None
+    # Transfers too: from now on the client's WRITEs of 16 KiB leave in segments.
+    assert all(row["operations_complete"] == 0 for row in lab.ask_json("h1", "statistic", "show"))
+    lab.ask("h2", "recovery", "set", "dev", "brdma_eth0", "threshold_bytes", "8192", "segment_bytes", "8192")
+    lab.wait_for("segments", "h1", "statistic", "show", until=lambda rows: any(row["operations_complete"] > 0 for row in rows))
     # The data path did not notice.
     sent = only(lab.ask_json("h2", "statistic", "show", "qp"))["sent_pkts"]
     lab.wait_for("goes on", "h2", "statistic", "show", "qp", until=lambda rows: rows[0]["sent_pkts"] > sent)

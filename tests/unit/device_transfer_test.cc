@@ -270,6 +270,35 @@ TEST(Transfer, WhoWatchesARegionHearsOfWrites) {
   EXPECT_FALSE(rx.poll_write_arrival());
 }
 
+// Settings of transfers change while the program runs: for messages that begin after that.
+TEST(Transfer, SettingsChangeBetweenMessages) {
+  struct Undivided final : RecoveryEditor {
+    void edit(RecoveryConfig&, bool) const override {}
+    void edit_transfers(TransferConfig& config) const override { config.segment_bytes = segment_bytes; }
+    std::uint32_t segment_bytes = 0;
+  };
+  TwoEngines pair{options()};
+  Engine& tx = *pair.side[0].engine;
+  const auto operations = [&] { return pair.side[1].count(Counter::kOperationsComplete); };
+  ASSERT_TRUE(pair.post(0, pair.write(0, 0, 6 * kSegment, 1)).ok());
+  pair.run_for(3_us);  // the first packets are on their way
+  Undivided change;
+  ASSERT_TRUE(tx.change_recovery(std::nullopt, change, pair.now).ok());
+  EXPECT_EQ(tx.transfer().segment_bytes, 0u);
+  ASSERT_TRUE(pair.run_until_idle());
+  EXPECT_EQ(operations(), 6u) << "what has begun ends as it began";
+  ASSERT_TRUE(pair.post(0, pair.write(0, 0, 6 * kSegment, 2)).ok());
+  ASSERT_TRUE(pair.run_until_idle());
+  EXPECT_EQ(operations(), 6u);
+  change.segment_bytes = 2 * kSegment;
+  ASSERT_TRUE(tx.change_recovery(std::nullopt, change, pair.now).ok());
+  ASSERT_TRUE(pair.post(0, pair.write(0, 0, 6 * kSegment, 3)).ok());
+  ASSERT_TRUE(pair.run_until_idle());
+  EXPECT_EQ(operations(), 9u);
+  EXPECT_EQ(pair.poll(0).size(), 3u);
+  EXPECT_TRUE(pair.same(0, 6 * kSegment));
+}
+
 // A region that goes while an operation is under way: what was looked up at registration is not used any more.
 TEST(Transfer, ARegionThatGoesIsFoundOut) {
   PairOptions pair_options = options();

@@ -66,7 +66,8 @@ Json take_changes(Words& words, OutputStyle& style) {
     if (take_style_option(words, style)) continue;
     const std::string key = words.take();
     const control::Definition* const definition = control::find_definition(key);
-    if (definition == nullptr || !definition->key.starts_with("recovery.")) {
+    if (definition == nullptr ||
+        (!definition->key.starts_with("recovery.") && !definition->key.starts_with("transfer."))) {
       throw UsageError("there is no setting '" + key + "': 'brdma recovery show' lists them");
     }
     const std::string value = words.take_value(key);

@@ -171,7 +171,7 @@ Json devices_json(const SharedState& state, const std::string& device) {
 
 // Whether the change may be made at all; then it is also kept for programs to come. An error, or none.
 std::optional<ContextError> keep_change(SessionHost& host, std::uint32_t asker, const Question& question) {
-  if (const std::string wrong = control::check_changes(question.settings); !wrong.empty()) {
+  if (const std::string wrong = control::check_changes(question.settings, question.qp.has_value()); !wrong.empty()) {
     return ContextError{EINVAL, wrong};
   }
   if (question.qp) return std::nullopt;

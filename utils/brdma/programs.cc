@@ -11,7 +11,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
-#include <vector>
 
 namespace brdma {
 namespace {
@@ -71,12 +70,11 @@ std::string find_own_program(const std::string& name) {
 }
 
 std::string find_library() {
-  std::vector<std::string> candidates{own_directory() + "/../lib/" + std::string{kLibrary}};
-#ifdef BRDMA_INSTALL_LIBDIR
-  candidates.push_back(std::string{BRDMA_INSTALL_LIBDIR} + "/" + std::string{kLibrary});
-#endif
+  const std::string beside = own_directory() + "/../";
   std::string looked;
-  for (const std::string& candidate : candidates) {
+  for (const std::string& folder :
+       {beside + "lib/", beside + BRDMA_RELATIVE_LIBDIR "/", std::string{BRDMA_INSTALL_LIBDIR "/"}}) {
+    const std::string candidate = folder + std::string{kLibrary};
     const std::string path = resolved(candidate);
     if (!path.empty() && access(path.c_str(), R_OK) == 0) return path;
     looked += (looked.empty() ? "" : ", ") + candidate;

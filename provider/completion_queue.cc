@@ -75,10 +75,9 @@ void purge_events(CompletionQueueObject& cq, OpenDevice& device) {
 
 }  // namespace
 
-extern "C" {
-
 // libibverbs fills in the ibv_cq's own members after we return; until then nothing can complete into it.
-ibv_cq* create_cq(ibv_context* context, int entries, ibv_comp_channel* channel, int vector) {
+ibv_cq* make_completion_queue(ibv_context* context, int entries, ibv_comp_channel* channel, int vector,
+                              const CqOptions& options) {
   OpenDevice& device = device_of(context);
   if (entries < 1 || entries > static_cast<int>(kCompletionsMax)) return fail<ibv_cq>(EINVAL);
   if (vector < 0 || vector >= context->num_comp_vectors) return fail<ibv_cq>(EINVAL);
@@ -90,7 +89,7 @@ ibv_cq* create_cq(ibv_context* context, int entries, ibv_comp_channel* channel, 
     cq->channel_writer = writer.value();
   }
   Context::Session session(*cq->context);
-  auto created = session.engine().create_cq(capacity_for(entries), cq.get());
+  auto created = session.engine().create_cq(capacity_for(entries), cq.get(), options);
   if (!created) {
     if (cq->channel_writer >= 0) ::close(cq->channel_writer);
     return fail<ibv_cq>(created.reason().error());
@@ -99,6 +98,12 @@ ibv_cq* create_cq(ibv_context* context, int entries, ibv_comp_channel* channel, 
   cq->core.cq.cqe = static_cast<int>(session.engine().cq_capacity(cq->engine));
   cq->core.cq.handle = device.next_handle();
   return &cq.release()->core.cq;
+}
+
+extern "C" {
+
+ibv_cq* create_cq(ibv_context* context, int entries, ibv_comp_channel* channel, int vector) {
+  return make_completion_queue(context, entries, channel, vector, {});
 }
 
 int destroy_cq(ibv_cq* ibv) {

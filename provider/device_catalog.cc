@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 namespace brdma::provider {
 namespace {
@@ -19,11 +20,11 @@ Catalog& catalog() {
 
 }  // namespace
 
-DeviceList refresh_devices() {
-  auto fresh = std::make_shared<const std::vector<DeviceInfo>>(list_devices());
+DeviceList read_devices() { return std::make_shared<const std::vector<DeviceInfo>>(list_devices()); }
+
+void set_current_devices(DeviceList devices) {
   const std::lock_guard guard(catalog().lock);
-  catalog().devices = fresh;
-  return fresh;
+  catalog().devices = std::move(devices);
 }
 
 DeviceList current_devices() {
@@ -31,7 +32,9 @@ DeviceList current_devices() {
     const std::lock_guard guard(catalog().lock);
     if (catalog().devices) return catalog().devices;
   }
-  return refresh_devices();
+  DeviceList fresh = read_devices();
+  set_current_devices(fresh);
+  return fresh;
 }
 
 std::optional<DeviceInfo> find_device(std::string_view name) {

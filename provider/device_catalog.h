@@ -14,8 +14,10 @@ namespace brdma::provider {
 
 using DeviceList = std::shared_ptr<const std::vector<DeviceInfo>>;
 
-// Reads the network interfaces. Thread-safe.
-DeviceList refresh_devices();
+// Reads the network interfaces. Thread-safe, as the others.
+[[nodiscard]] DeviceList read_devices();
+// From now on this is the list.
+void set_current_devices(DeviceList devices);
 // The last list; reads the interfaces if there was none yet.
 [[nodiscard]] DeviceList current_devices();
 [[nodiscard]] std::optional<DeviceInfo> find_device(std::string_view name);

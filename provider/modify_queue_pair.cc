@@ -119,6 +119,7 @@ int query_qp(ibv_qp* ibv, ibv_qp_attr* attributes, int, ibv_qp_init_attr* init_a
   Context::Session session(*qp.context);
   *attributes = {};
   translate(session.engine().query_qp(qp.engine), *attributes);
+  attributes->sq_draining = session.engine().sq_draining(qp.engine) ? 1 : 0;
   const QpCapabilities granted = session.engine().qp_capabilities(qp.engine);
   attributes->cap = {.max_send_wr = granted.send_wr_max,
                      .max_recv_wr = granted.receive_wr_max,

@@ -13,6 +13,7 @@
 
 #include "abi/abi.h"
 #include "device/engine.h"
+#include "lazy_poller.h"
 #include "open_device.h"
 #include "work_builder.h"
 
@@ -36,11 +37,13 @@ struct AddressHandleObject {
 struct CompletionQueueObject {
   union {
     ibv_cq cq;
+    ibv_cq_ex cq_ex;  // where it has a poller
     std::byte reserve[abi::kObjectReserve];
   } core{.reserve = {}};
   Context* context = nullptr;
   CompletionQueue* engine = nullptr;
-  int channel_writer = -1;  // our own description of the completion channel; -1: no channel
+  std::unique_ptr<LazyPoller> poller;  // of ibv_create_cq_ex()
+  int channel_writer = -1;             // our own description of the completion channel; -1: no channel
   // Events written and not purged; under the context's lock. Destruction waits until so many are acknowledged.
   std::uint32_t completion_events_written = 0;
   std::uint32_t async_events_written = 0;

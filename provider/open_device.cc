@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -11,6 +12,7 @@
 #include "device_catalog.h"
 #include "event_pipe.h"
 #include "objects.h"
+#include "preload/view.h"
 #include "verbs.h"
 
 namespace brdma::provider {
@@ -41,7 +43,8 @@ OpenDevice::OpenDevice(Libibverbs& core, const abi::Layout& layout, void* verbs_
       layout_(layout),
       verbs_context_(verbs_context),
       ibv_(reinterpret_cast<ibv_context*>(static_cast<std::byte*>(verbs_context) + layout.context_offset)),
-      device_(std::move(device)) {
+      device_(std::move(device)),
+      told_(device_) {
   const OpenDevice* self = this;
   std::memcpy(place_of_pointer(ibv_), &self, sizeof self);
 }
@@ -123,7 +126,27 @@ void OpenDevice::leave_all() {
 
 DeviceInfo OpenDevice::info() const {
   auto now = find_device(device_.name);
-  return now ? std::move(*now) : device_;  // its interface is gone: as it was
+  if (now) return std::move(*now);
+  DeviceInfo gone = device_;  // its interface is down or gone: as it was, but for that
+  gone.active = false;
+  return gone;
+}
+
+std::vector<int> OpenDevice::interface_changed(bool removed) {
+  preload::refresh();  // who is told that GIDs have changed asks for them
+  const DeviceInfo now = info();
+  std::vector<int> events;
+  const auto same = [](const DeviceInfo::Gid& a, const DeviceInfo::Gid& b) { return a.address == b.address; };
+  // A port that is down has no addresses to speak of: they count when it is back.
+  if (now.active && !std::ranges::equal(now.gids, told_.gids, same)) events.push_back(IBV_EVENT_GID_CHANGE);
+  if (now.active != told_.active) events.push_back(now.active ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
+  if (removed) events.push_back(IBV_EVENT_DEVICE_FATAL);
+  if (now.active) {
+    told_ = now;
+  } else {
+    told_.active = false;
+  }
+  return events;
 }
 
 void OpenDevice::completion_event(void* cq_user) { static_cast<CompletionQueueObject*>(cq_user)->write_event(); }

@@ -36,6 +36,7 @@ class OpenDevice final : public NotificationHandler {
 
   void completion_event(void* cq_user) override;
   void async_event(int ibv_event_type, void* qp_or_cq_user) override;
+  std::vector<int> interface_changed(bool removed) override;
   // The program ends: what the contexts that it left open owe their peers is sent.
   static void leave_all();
   // Call with the context's lock held (a Session).
@@ -50,6 +51,7 @@ class OpenDevice final : public NotificationHandler {
   void* verbs_context_;
   ibv_context* ibv_;
   DeviceInfo device_;
+  DeviceInfo told_;  // as the program has been told; of interface_changed()
   int async_writer_ = -1;
   std::atomic<std::uint32_t> next_handle_{1};
   std::unique_ptr<Context> context_;

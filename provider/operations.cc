@@ -2,13 +2,13 @@
 
 namespace brdma::provider {
 
-// What is not here (shared receive queues, memory windows, XRC, flows, extended completion queues) keeps libibverbs'
-// own answer: EOPNOTSUPP.
+// What is not here (shared receive queues, memory windows, XRC, flows) keeps libibverbs' own answer: EOPNOTSUPP.
 void fill_operations(abi::OpTable& ops) {
   ops.set("alloc_pd", &verbs::alloc_pd);
   ops.set("attach_mcast", &verbs::attach_mcast);
   ops.set("create_ah", &verbs::create_ah);
   ops.set("create_cq", &verbs::create_cq);
+  ops.set("create_cq_ex", &verbs::create_cq_ex);
   ops.set("create_qp", &verbs::create_qp);
   ops.set("create_qp_ex", &verbs::create_qp_ex);
   ops.set("dealloc_pd", &verbs::dealloc_pd);
@@ -26,6 +26,7 @@ void fill_operations(abi::OpTable& ops) {
   ops.set("query_device_ex", &verbs::query_device_ex);
   ops.set("query_port", &verbs::query_port);
   ops.set("query_qp", &verbs::query_qp);
+  ops.set("query_rt_values", &verbs::query_rt_values);
   ops.set("reg_mr", &verbs::reg_mr);
   ops.set("req_notify_cq", &verbs::req_notify_cq);
   ops.set("resize_cq", &verbs::resize_cq);

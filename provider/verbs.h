@@ -10,6 +10,7 @@
 
 #include "abi/abi.h"
 #include "abi/layout.h"
+#include "bitmaprdma/types.h"
 
 namespace brdma::provider {
 
@@ -19,11 +20,17 @@ inline constexpr std::uint32_t kCompletionsMax = 1u << 20;  // entries of a comp
 void fill_operations(abi::OpTable& ops);
 
 namespace verbs {
+
+// completion_queue.cc: create_cq with more to say.
+ibv_cq* make_completion_queue(ibv_context* context, int entries, ibv_comp_channel* channel, int vector,
+                              const CqOptions& options);
+
 extern "C" {
 // query.cc
 int query_device(ibv_context* context, ibv_device_attr* attributes);
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* attributes,
                     std::size_t bytes);
+int query_rt_values(ibv_context* context, ibv_values_ex* values);
 int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attributes);
 void free_context(ibv_context* context);
 
@@ -43,6 +50,7 @@ int detach_mcast(ibv_qp* qp, const ibv_gid* group, std::uint16_t lid);
 
 // completion_queue.cc
 ibv_cq* create_cq(ibv_context* context, int entries, ibv_comp_channel* channel, int vector);
+ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes);  // completion_queue_ex.cc
 int destroy_cq(ibv_cq* cq);
 int resize_cq(ibv_cq* cq, int entries);
 int poll_cq(ibv_cq* cq, int entries, ibv_wc* completions);

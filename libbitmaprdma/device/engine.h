@@ -106,7 +106,7 @@ class Engine {
   Status unwatch_writes(MemoryRegion* region);
   [[nodiscard]] std::optional<WriteArrival> poll_write_arrival();
   [[nodiscard]] MemoryRegionInfo info(const MemoryRegion* region) const;
-  Result<CompletionQueue*, Status> create_cq(std::uint32_t entries, void* user);
+  Result<CompletionQueue*, Status> create_cq(std::uint32_t entries, void* user, const CqOptions& options = {});
   Status destroy_cq(CompletionQueue* cq);
   Status resize_cq(CompletionQueue* cq, std::uint32_t entries);
   [[nodiscard]] std::uint32_t cq_capacity(const CompletionQueue* cq) const;
@@ -129,6 +129,7 @@ class Engine {
   // Checks move and mask as IBTA table 92 does: EINVAL and nothing changed where they do not fit.
   Status modify_qp(QueuePair* qp, const QpAttributes& attributes, std::uint32_t mask, Instant now);
   [[nodiscard]] QpAttributes query_qp(const QueuePair* qp) const;
+  [[nodiscard]] bool sq_draining(const QueuePair* qp) const;  // in SQD, and not drained yet
   [[nodiscard]] QpCapabilities qp_capabilities(const QueuePair* qp) const;
 
   // --- data path ---
@@ -136,7 +137,8 @@ class Engine {
   // Would post_send take all of them, one after the other? If not: why not. Nothing changes.
   [[nodiscard]] Status check_send(const QueuePair* qp, std::span<const SendRequest> requests) const;
   Status post_receive(QueuePair* qp, const ReceiveRequest& request, Instant now);
-  std::size_t poll_cq(CompletionQueue* cq, std::span<Completion> out);
+  // `times`: empty, or as long as `out`, for when each completion was made (CqOptions::stamped).
+  std::size_t poll_cq(CompletionQueue* cq, std::span<Completion> out, std::span<Instant> times = {});
   // Arms the CQ: the next completion (or the next solicited one) makes one notification.
   void request_notify(CompletionQueue* cq, bool solicited_only);
 

@@ -39,9 +39,9 @@ Status Engine::watch_writes(MemoryRegion* region, void* user) { return impl_->me
 Status Engine::unwatch_writes(MemoryRegion* region) { return impl_->memory.watch(region, false, nullptr); }
 MemoryRegionInfo Engine::info(const MemoryRegion* region) const { return {region->key, region->key}; }
 
-Result<CompletionQueue*, Status> Engine::create_cq(std::uint32_t entries, void* user) {
+Result<CompletionQueue*, Status> Engine::create_cq(std::uint32_t entries, void* user, const CqOptions& options) {
   if (entries == 0 || entries > kCqEntriesMax) return Status{EINVAL};
-  impl_->completion_queues.push_back(std::make_unique<CompletionQueue>(entries, user));
+  impl_->completion_queues.push_back(std::make_unique<CompletionQueue>(entries, user, options));
   return impl_->completion_queues.back().get();
 }
 
@@ -127,6 +127,7 @@ Status Engine::modify_qp(QueuePair* qp, const QpAttributes& attributes, std::uin
 }
 
 QpAttributes Engine::query_qp(const QueuePair* qp) const { return qp->identity().attributes; }
+bool Engine::sq_draining(const QueuePair* qp) const { return qp->draining(); }
 QpCapabilities Engine::qp_capabilities(const QueuePair* qp) const { return qp->identity().capabilities; }
 
 Status Engine::check_send(const QueuePair* qp, std::span<const SendRequest> requests) const {
@@ -145,7 +146,9 @@ Status Engine::post_receive(QueuePair* qp, const ReceiveRequest& request, Instan
   return status;
 }
 
-std::size_t Engine::poll_cq(CompletionQueue* cq, std::span<Completion> out) { return cq->poll(out); }
+std::size_t Engine::poll_cq(CompletionQueue* cq, std::span<Completion> out, std::span<Instant> times) {
+  return cq->poll(out, times);
+}
 void Engine::request_notify(CompletionQueue* cq, bool solicited_only) { cq->arm(solicited_only); }
 
 }  // namespace brdma

@@ -109,6 +109,7 @@ Context::Impl::Impl(const DeviceInfo& device_info, io::Lease leased, const Optio
   shard.set_gauges(lease.gauges);
   if (lease.device_use != nullptr) shard.engine().share_limits(DeviceUse{*lease.device_use, lease.slot});
   if (options.control_thread) {
+    if (handler != nullptr && netdev.open(device.ifindex)) control.watch(netdev.fd(), [this] { handle_netdev(); });
     control.start(lease.control_fd, [this](std::string_view line) { return management.answer(line); });
   }
 }
@@ -144,6 +145,14 @@ void Context::Impl::handle_hangup() {
   if (lease.alive()) return;
   lease.abandon();
   if (handler != nullptr) handler->async_event(kEventDeviceFatal, nullptr);
+}
+
+void Context::Impl::handle_netdev() {
+  const io::NetdevWatch::Change change = netdev.read();
+  if (change == io::NetdevWatch::Change::kNone) return;
+  const std::vector<int> events = handler->interface_changed(change == io::NetdevWatch::Change::kRemoved);
+  const std::lock_guard held{shard.lock()};
+  for (const int event : events) handler->async_event(event, nullptr);
 }
 
 Context::Context(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -182,12 +191,12 @@ Context::Session::~Session() {
 
 Engine& Context::Session::engine() { return context_.impl_->shard.engine(); }
 
-std::size_t Context::poll_cq(CompletionQueue* cq, std::span<Completion> out) {
+std::size_t Context::poll_cq(CompletionQueue* cq, std::span<Completion> out, std::span<Instant> times) {
   std::size_t count = 0;
   bool yield = false;
   {
     const Call call{impl_->shard};
-    count = impl_->shard.poll_cq(cq, out);
+    count = impl_->shard.poll_cq(cq, out, times);
     yield = count == 0 && impl_->shard.attendance().should_yield();
   }
   if (yield) [[unlikely]]

@@ -42,9 +42,32 @@ bool ControlThread::start(int connection_fd, Answer answer) {
 void ControlThread::run() {
   pthread_setname_np(pthread_self(), "brdma-control");
   try {
-    while (wait(connection_fd_, POLLIN, kForever) && read_more()) answer_lines();
+    while (serve()) {
+    }
   } catch (const std::bad_alloc&) {  // nobody answers from here on; brdmad says so
   }
+}
+
+void ControlThread::watch(int fd, std::function<void()> on_readable) {
+  watched_fd_ = fd;
+  on_readable_ = std::move(on_readable);
+}
+
+// One thing that happened. False: to stop.
+bool ControlThread::serve() {
+  std::array<pollfd, 3> fds{pollfd{stop_.get(), POLLIN, 0}, pollfd{connection_fd_, POLLIN, 0},
+                            pollfd{watched_fd_, POLLIN, 0}};
+  if (::poll(fds.data(), fds.size(), kForever) < 0) return errno == EINTR;
+  if (fds[0].revents != 0) return false;
+  if (fds[1].revents != 0) {
+    if (read_more()) {
+      answer_lines();
+    } else {
+      connection_fd_ = -1;
+    }
+  }
+  if (fds[2].revents != 0) on_readable_();
+  return true;
 }
 
 // False: to stop, or time is up.

@@ -1,7 +1,8 @@
 // io/control_thread.h - listens on the lease's connection for what brdmad asks (io/management.h) and answers.
 //
 // A thread of its own, because nobody else always can: the progress thread spins while packets come and is not there
-// before the first queue pair, the application may compute for hours. It sleeps in poll() until brdmad writes; all
+// before the first queue pair, the application may compute for hours. It sleeps in poll() until brdmad writes, or a
+// second descriptor has something to tell (io/netdev_watch.h); all
 // signals are blocked in it. fork(): the child has no such thread.
 #pragma once
 
@@ -23,11 +24,14 @@ class ControlThread {
   ControlThread(const ControlThread&) = delete;
   ControlThread& operator=(const ControlThread&) = delete;
 
+  // Before start(): `on_readable` is called when `fd` is; both outlive the thread.
+  void watch(int fd, std::function<void()> on_readable);
   // `connection_fd` outlives the thread. False: the system gives no thread or descriptor; nobody answers then.
   bool start(int connection_fd, Answer answer);
 
  private:
   void run();
+  bool serve();
   bool wait(int fd, short events, int timeout_ms) const;
   bool read_more();
   void answer_lines();
@@ -35,6 +39,8 @@ class ControlThread {
 
   int connection_fd_ = -1;
   Answer answer_;
+  int watched_fd_ = -1;
+  std::function<void()> on_readable_;
   std::string input_;
   FileDescriptor stop_;
   std::thread thread_;

@@ -12,6 +12,7 @@
 #include "io/control_thread.h"
 #include "io/lease.h"
 #include "io/management.h"
+#include "io/netdev_watch.h"
 #include "io/progress_thread.h"
 #include "io/receive_socket.h"
 #include "io/shard.h"
@@ -40,6 +41,7 @@ struct Context::Impl {
   // Shard's lock held. At the first queue pair packets can come: somebody must be there for them.
   void start_thread_if_needed();
   void handle_hangup();
+  void handle_netdev();  // without the lock
 
   DeviceInfo device;
   io::Lease lease;
@@ -49,6 +51,7 @@ struct Context::Impl {
   bool thread_wanted;
   io::ProgressThread thread;
   io::Management management;
+  io::NetdevWatch netdev;
   io::ControlThread control;  // after all that it asks: it stops first
   int pid;
 };

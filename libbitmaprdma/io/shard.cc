@@ -48,11 +48,14 @@ Shard::Shard(const EngineConfig& config, ReceiveSocket receive_socket, std::vect
       engine_(config, statistics, nullptr),
       deferral_(config.recovery.ack_hold_max) {}
 
-std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out) {
+std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out, std::span<Instant> times) {
   attendance_.called();
-  std::size_t count = engine_.poll_cq(cq, out);
+  std::size_t count = engine_.poll_cq(cq, out, times);
   if (count > 0) attendance_.polled_well();
   if (count > 0 || engine_.queue_pairs() == 0) return count;
+  const auto poll_more = [&](std::size_t got) {
+    return engine_.poll_cq(cq, out.subspan(got), times.empty() ? times : times.subspan(got));
+  };
   Instant now = monotonic_now();
   ReceivedMessage message;
   unsigned received = 0;
@@ -60,7 +63,7 @@ std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out) {
     if (received > 0) now = monotonic_now();
     handle_message(message, now);
     // As soon as the caller's array is full he gets it: what else came can wait for his next call, he cannot.
-    count += engine_.poll_cq(cq, out.subspan(count));
+    count += poll_more(count);
     if (++received % kMessagesPerDrain == 0) drain(now);
   }
   const bool due = deadline_ && *deadline_ <= now;
@@ -71,7 +74,7 @@ std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out) {
   }
   handle_due_timeouts(now);
   drain(now);
-  if (count < out.size()) count += engine_.poll_cq(cq, out.subspan(count));  // of timeouts
+  if (count < out.size()) count += poll_more(count);  // of timeouts
   if (count == 0) {
     attendance_.polled_in_vain();
   } else {

@@ -56,7 +56,7 @@ class Shard {
   void set_gauges(Gauges* gauges) { gauges_ = gauges; }  // null: none
 
   // --- the application's calls ---
-  std::size_t poll_cq(CompletionQueue* cq, std::span<Completion> out);
+  std::size_t poll_cq(CompletionQueue* cq, std::span<Completion> out, std::span<Instant> times = {});
   Status post_send(QueuePair* qp, std::span<const SendRequest> requests, std::size_t& posted);
   Status post_send_all(QueuePair* qp, std::span<const SendRequest> requests);  // or none
   Status post_receive(QueuePair* qp, std::span<const ReceiveRequest> requests, std::size_t& posted);

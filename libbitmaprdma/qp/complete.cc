@@ -71,7 +71,7 @@ void Requester::Impl::break_locally(std::uint64_t wqe, CompletionStatus status) 
 
 Outcome Requester::Impl::outcome(Instant now) {
   if (broken_wqe && queue.head() == *broken_wqe) return fail(*broken_wqe, broken_status, now);
-  return Outcome{.to_error = completions_lost};
+  return completions_lost ? Outcome{.to_error = true, .async_event = kEventQpFatal} : Outcome{};
 }
 
 }  // namespace brdma::qp

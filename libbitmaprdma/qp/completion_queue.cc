@@ -5,25 +5,35 @@
 
 namespace brdma {
 
-CompletionQueue::Push CompletionQueue::push(const Completion& completion, bool solicited) {
-  if (overrun_ || ring_.size() >= entries_) {
-    const bool first = !overrun_;
-    overrun_ = true;
-    return first ? Push::kOverrun
-                 : Push::kQuiet;  // told once; all that follows is lost, or one between others would be
+CompletionQueue::Push CompletionQueue::push(const Completion& completion, bool solicited, Instant now) {
+  if (overrun_ || ring_.size() >= entries_) [[unlikely]] {
+    if (!options_.ignore_overrun) {
+      const bool first = !overrun_;
+      overrun_ = true;
+      return first ? Push::kOverrun
+                   : Push::kQuiet;  // told once; all that follows is lost, or one between others would be
+    }
+    pop();
   }
   ring_.push_back(completion);
+  if (options_.stamped) times_.push_back(now);
   const bool wakes = armed_ == Armed::kAny || (armed_ == Armed::kSolicited && solicited);
   if (!wakes) return Push::kQuiet;
   armed_ = Armed::kNo;
   return Push::kNotify;
 }
 
-std::size_t CompletionQueue::poll(std::span<Completion> out) {
+void CompletionQueue::pop() {
+  ring_.pop_front();
+  if (options_.stamped) times_.pop_front();
+}
+
+std::size_t CompletionQueue::poll(std::span<Completion> out, std::span<Instant> times) {
   const std::size_t count = std::min(out.size(), ring_.size());
   for (std::size_t i = 0; i < count; ++i) {
     out[i] = ring_.front();
-    ring_.pop_front();
+    if (!times.empty() && options_.stamped) times[i] = times_.front();
+    pop();
   }
   return count;
 }
@@ -36,6 +46,7 @@ void CompletionQueue::arm(bool solicited_only) {
 Status CompletionQueue::resize(std::uint32_t entries) {
   if (entries == 0 || entries < ring_.size()) return Status{EINVAL};
   ring_.reserve(entries);
+  if (options_.stamped) times_.reserve(entries);
   entries_ = entries;
   return Status::success();
 }
@@ -43,8 +54,11 @@ Status CompletionQueue::resize(std::uint32_t entries) {
 void CompletionQueue::purge(std::uint32_t qp_num) {
   for (std::size_t left = ring_.size(); left > 0; --left) {
     const Completion completion = ring_.front();
-    ring_.pop_front();
-    if (completion.qp_num != qp_num) ring_.push_back(completion);
+    const Instant made = options_.stamped ? times_.front() : Instant{};
+    pop();
+    if (completion.qp_num == qp_num) continue;
+    ring_.push_back(completion);
+    if (options_.stamped) times_.push_back(made);
   }
 }
 

@@ -1,6 +1,7 @@
 // qp/completion_queue.h - a bounded queue of completions, with the arm-once notification of verbs.
 // Overrun is the caller's sizing mistake as IBTA has it: the CQ goes into error, a notification says so, nothing is
 // overwritten, and nothing is taken any more: what can still be polled is everything up to the overrun, without a hole.
+// A program may ask for the other way (CqOptions::ignore_overrun).
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 
 #include "base/result.h"
 #include "base/ring.h"
+#include "base/units.h"
 #include "bitmaprdma/types.h"
 
 namespace brdma {
@@ -17,26 +19,32 @@ class CompletionQueue {
  public:
   enum class Push : std::uint8_t { kQuiet, kNotify, kOverrun };
 
-  CompletionQueue(std::uint32_t entries, void* user) : entries_(entries), user_(user), ring_(entries) {}
+  CompletionQueue(std::uint32_t entries, void* user, const CqOptions& options = {})
+      : entries_(entries), user_(user), options_(options), ring_(entries), times_(options.stamped ? entries : 0) {}
   // `solicited`: asked for by the sender's solicited flag, or an error: fires a solicited-only arm too.
-  Push push(const Completion& completion, bool solicited);
-  std::size_t poll(std::span<Completion> out);
+  Push push(const Completion& completion, bool solicited, Instant now);
+  // `times`: empty, or as long as `out`, for when each was made (of a queue that keeps it).
+  std::size_t poll(std::span<Completion> out, std::span<Instant> times = {});
   void arm(bool solicited_only);
   Status resize(std::uint32_t entries);
   // Removes the completions of a destroyed queue pair.
   void purge(std::uint32_t qp_num);
   [[nodiscard]] std::uint32_t capacity() const { return entries_; }
+  [[nodiscard]] bool overwrites() const { return ring_.size() >= entries_ && options_.ignore_overrun; }  // at push()
   [[nodiscard]] std::size_t size() const { return ring_.size(); }
   [[nodiscard]] void* user() const { return user_; }
   std::uint32_t queue_pairs = 0;  // that use it: destroy answers EBUSY while > 0
 
  private:
   enum class Armed : std::uint8_t { kNo, kSolicited, kAny };
+  void pop();
   std::uint32_t entries_;
   void* user_;
+  CqOptions options_;
   Armed armed_ = Armed::kNo;
   bool overrun_ = false;
   Ring<Completion> ring_;
+  Ring<Instant> times_;  // of each in ring_, where they are kept
 };
 
 }  // namespace brdma

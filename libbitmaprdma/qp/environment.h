@@ -101,7 +101,9 @@ struct Environment {
           trace::CompletionMade{completion.wr_id, static_cast<std::uint32_t>(completion.status),
                                 completion.opcode >= CompletionOpcode::kReceive});
     if (completion.status == CompletionStatus::kFlushed) count(Counter::kFlushedCompletions);
-    switch (cq.push(completion, solicited)) {
+    if (cq.overwrites()) [[unlikely]]
+      count(Counter::kCompletionsOverwritten);
+    switch (cq.push(completion, solicited, now)) {
       case CompletionQueue::Push::kQuiet:
         return true;
       case CompletionQueue::Push::kNotify:

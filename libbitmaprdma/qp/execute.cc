@@ -243,7 +243,8 @@ void Responder::Impl::complete_receive(const wire::Packet& packet, CompletionSta
   receives.pop();
   rsn = (rsn + 1) & kSerialMask;
   if (good) env.count(Counter::kReceives);
-  if (!env.complete(*identity.receive_cq, completion, packet.bth.solicited || !good, now)) outcome.to_error = true;
+  if (!env.complete(*identity.receive_cq, completion, packet.bth.solicited || !good, now))
+    outcome = Outcome{.to_error = true, .async_event = kEventQpFatal};
 }
 
 }  // namespace brdma::qp

@@ -228,9 +228,13 @@ void QueuePair::enter_reset() {
 
 void QueuePair::raise(int async_event) { async_events_ |= 1u << async_event; }
 
+bool QueuePair::draining() const {
+  if (identity_.state != QpState::kSqd) return false;
+  return unreliable_ ? !unreliable_->sender.idle() : !requester_.idle();
+}
+
 void QueuePair::note_drained() {
-  if (!drain_wanted_ || identity_.state != QpState::kSqd) return;
-  if (unreliable_ ? !unreliable_->sender.idle() : !requester_.idle()) return;
+  if (!drain_wanted_ || identity_.state != QpState::kSqd || draining()) return;
   drain_wanted_ = false;
   raise(qp::kEventSqDrained);
 }

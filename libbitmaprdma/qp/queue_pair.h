@@ -57,6 +57,7 @@ class QueuePair {
   void take_leave();              // Engine::take_leave
   // Other recovery settings from now on; `recovery` outlives the queue pair, or the next call of this.
   void set_recovery(const RecoveryConfig* recovery, Instant now);
+  [[nodiscard]] bool draining() const;  // in SQD, and work requests that were begun are not complete
   [[nodiscard]] bool has_output(Instant now) const;
   [[nodiscard]] bool only_deferrable(Instant now) const;
   // What our requester would send next belongs to a large command: others have the first turn.

@@ -34,6 +34,7 @@ namespace brdma {
   X(kRemoteInvalidRequests, resp_remote_invalid_requests)                                                           \
   X(kFlushedCompletions, req_cqe_flush_error)                                                                       \
   X(kUcMessagesDropped, uc_messages_dropped)                                                                        \
+  X(kCompletionsOverwritten, completions_overwritten) /* in queues that ignore overruns */                          \
   X(kSends, rdma_sends)                                                                                             \
   X(kReceives, rdma_recvs)                                                                                          \
   X(kWriteRequests, rx_write_requests)                                                                              \

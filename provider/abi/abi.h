@@ -71,6 +71,8 @@ static_assert(offsetof(ibv_qp, mutex) == 64 && offsetof(ibv_qp, cond) == 104 &&
 static_assert(sizeof(ibv_cq) == 128 && offsetof(ibv_cq, cqe) == 28 && offsetof(ibv_cq, mutex) == 32);
 static_assert(offsetof(ibv_cq, cond) == 72 && offsetof(ibv_cq, comp_events_completed) == 120);
 static_assert(offsetof(ibv_cq, async_events_completed) == 124);
+static_assert(offsetof(ibv_cq_ex, async_events_completed) == 124 && offsetof(ibv_cq_ex, status) == 132);
+static_assert(offsetof(ibv_cq_ex, start_poll) == 144 && offsetof(ibv_cq_ex, read_completion_wallclock_ns) == 280);
 static_assert(sizeof(ibv_pd) == 16 && sizeof(ibv_mr) == 48 && sizeof(ibv_comp_channel) == 16);
 static_assert(sizeof(ibv_wc) == 48 && sizeof(ibv_sge) == 16 && sizeof(ibv_async_event) == 16);
 static_assert(sizeof(ibv_qp_attr) == 144 && sizeof(ibv_qp_init_attr) == 64 && sizeof(ibv_device_attr) == 232);

@@ -59,6 +59,24 @@ void make_tree(const std::vector<DeviceInfo>& devices) {
   shown_tree.store(new DeviceTree(std::move(tree).value()), std::memory_order_release);
 }
 
+std::size_t gid_count(const provider::DeviceList& devices) {
+  std::size_t count = 0;
+  for (const DeviceInfo& device : *devices) count += device.gids.size();
+  return count;
+}
+
+// With view().lock held. The files and the list, which says how many there are, change one after the other: every index
+// of the list has its file at any time.
+void show(const provider::DeviceList& devices) {
+  if (gid_count(devices) >= gid_count(provider::current_devices())) {
+    make_tree(*devices);
+    provider::set_current_devices(devices);
+  } else {
+    provider::set_current_devices(devices);
+    make_tree(*devices);
+  }
+}
+
 const DeviceTree* tree_for(const Match& match) {
   const bool listing = is_device_list(match);
   const DeviceTree* tree = shown_tree.load(std::memory_order_acquire);
@@ -67,8 +85,8 @@ const DeviceTree* tree_for(const Match& match) {
   making_tree = true;
   {
     const std::lock_guard guard(view().lock);
-    const provider::DeviceList devices = listing ? provider::refresh_devices() : provider::current_devices();
-    make_tree(*devices);
+    const provider::DeviceList devices = listing ? provider::read_devices() : provider::current_devices();
+    show(devices);
     if (listing && devices->empty()) complain_once("no RDMA device: " + io::no_device_reason());
   }
   making_tree = false;
@@ -77,6 +95,20 @@ const DeviceTree* tree_for(const Match& match) {
 }
 
 }  // namespace
+
+void refresh() {
+  making_tree = true;
+  {
+    const std::lock_guard guard(view().lock);
+    const provider::DeviceList devices = provider::read_devices();
+    if (shown_tree.load(std::memory_order_relaxed) != nullptr) {
+      show(devices);
+    } else {
+      provider::set_current_devices(devices);
+    }
+  }
+  making_tree = false;
+}
 
 ShownPath::ShownPath(const char* path, const void* caller) : shown_(path) {
   const auto match = match_path(path);

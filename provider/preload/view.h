@@ -27,4 +27,7 @@ class ShownPath {
   char buffer_[PATH_MAX];
 };
 
+// Looks at the interfaces anew, and shows what there is now to whoever has been shown something before.
+void refresh();
+
 }  // namespace brdma::preload

@@ -170,7 +170,7 @@ TEST(Objects, AnOverrunCompletionQueueTakesNothingMore) {
   Completion completion;
   const auto push = [&](std::uint64_t number) {
     completion.wr_id = number;
-    return cq.push(completion, false);
+    return cq.push(completion, false, Instant{});
   };
   EXPECT_EQ(push(1), CompletionQueue::Push::kQuiet);
   EXPECT_EQ(push(2), CompletionQueue::Push::kQuiet);
@@ -180,6 +180,28 @@ TEST(Objects, AnOverrunCompletionQueueTakesNothingMore) {
   EXPECT_EQ(push(4), CompletionQueue::Push::kQuiet) << "there is room, but 3 is missing";
   ASSERT_EQ(cq.poll(out), 1u);
   EXPECT_EQ(out[0].wr_id, 2u);
+}
+
+TEST(Objects, ACompletionQueueThatIgnoresOverrunsKeepsTheNewest) {
+  CompletionQueue cq{2, nullptr, {.stamped = true, .ignore_overrun = true}};
+  Completion completion;
+  for (std::uint64_t number = 1; number <= 5; ++number) {
+    EXPECT_EQ(cq.overwrites(), number > 2);
+    completion.wr_id = number;
+    completion.qp_num = static_cast<std::uint32_t>(number);
+    cq.push(completion, false, Instant::from_ns(static_cast<std::int64_t>(number) * 100));
+  }
+  ASSERT_TRUE(cq.resize(3).ok());
+  completion.wr_id = completion.qp_num = 6;
+  cq.push(completion, false, Instant::from_ns(600));
+  cq.purge(5);
+  std::array<Completion, 4> out;
+  std::array<Instant, 4> times;
+  ASSERT_EQ(cq.poll(out, times), 2u);
+  EXPECT_EQ(out[0].wr_id, 4u);
+  EXPECT_EQ(times[0].ns(), 400);
+  EXPECT_EQ(out[1].wr_id, 6u);
+  EXPECT_EQ(times[1].ns(), 600);
 }
 
 TEST(Objects, AQueuePairInErrorHasOutputWhileItsNakWaits) {

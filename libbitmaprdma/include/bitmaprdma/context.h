@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/units.h"
 #include "bitmaprdma/types.h"
 
 namespace brdma {
@@ -47,6 +48,9 @@ struct NotificationHandler {
   virtual void completion_event(void* cq_user) = 0;
   virtual void async_event(int ibv_event_type, void* qp_or_cq_user) = 0;  // enum ibv_event_type
   virtual void write_event(const WriteArrival&) {}                        // regions of Context::watch_writes
+  // Something about the network interface is different, or it is gone for good. Called without the lock, may block.
+  // Answers the asynchronous events that this makes; they come back by async_event().
+  virtual std::vector<int> interface_changed(bool /*removed*/) { return {}; }
 };
 
 struct ContextError {
@@ -76,7 +80,8 @@ class Context {
   };
 
   // Fast paths: one lock, one burst of progress each.
-  std::size_t poll_cq(CompletionQueue* cq, std::span<Completion> out);
+  // `times`: empty, or as long as `out`: when each was made (CqOptions::stamped), by CLOCK_MONOTONIC.
+  std::size_t poll_cq(CompletionQueue* cq, std::span<Completion> out, std::span<Instant> times = {});
   // Posts from `requests` in order until one fails; `posted` says how many were taken.
   Status post_send(QueuePair* qp, std::span<const SendRequest> requests, std::size_t& posted);
   Status post_send_all(QueuePair* qp, std::span<const SendRequest> requests);  // all of them, or none

@@ -134,6 +134,11 @@ struct Completion {
 };
 static_assert(sizeof(Completion) == 48);
 
+struct CqOptions {
+  bool stamped = false;         // keeps the time at which each completion was made
+  bool ignore_overrun = false;  // a completion too many takes the place of the oldest, which is lost
+};
+
 struct QpCapabilities {
   std::uint32_t send_wr_max = 0;
   std::uint32_t receive_wr_max = 0;

@@ -65,6 +65,18 @@ struct QueuePairObject {
   QpCapabilities granted;  // its limits are checked before a list of that length is read
 };
 
+struct SharedReceiveQueueObject {
+  union {
+    ibv_srq srq;
+    std::byte reserve[abi::kObjectReserve];
+  } core{.reserve = {}};
+  Context* context = nullptr;
+  SharedReceiveQueue* engine = nullptr;
+  std::uint32_t async_events_written = 0;  // as above
+  SrqAttributes granted;                   // as it was made
+};
+
+static_assert(std::is_standard_layout_v<SharedReceiveQueueObject>);
 static_assert(std::is_standard_layout_v<ProtectionDomainObject> && std::is_standard_layout_v<MemoryRegionObject>);
 static_assert(std::is_standard_layout_v<AddressHandleObject>);
 static_assert(std::is_standard_layout_v<CompletionQueueObject> && std::is_standard_layout_v<QueuePairObject>);
@@ -73,6 +85,7 @@ inline ProtectionDomainObject& object_of(ibv_pd* pd) { return *reinterpret_cast<
 inline MemoryRegionObject& object_of(abi::VerbsMr* mr) { return *reinterpret_cast<MemoryRegionObject*>(mr); }
 inline AddressHandleObject& object_of(ibv_ah* ah) { return *reinterpret_cast<AddressHandleObject*>(ah); }
 inline CompletionQueueObject& object_of(ibv_cq* cq) { return *reinterpret_cast<CompletionQueueObject*>(cq); }
+inline SharedReceiveQueueObject& object_of(ibv_srq* srq) { return *reinterpret_cast<SharedReceiveQueueObject*>(srq); }
 inline QueuePairObject& object_of(ibv_qp* qp) { return *reinterpret_cast<QueuePairObject*>(qp); }
 
 // Waits until the program has acknowledged `written` events of an object (verbs manual: destroying blocks until then).

@@ -151,15 +151,21 @@ std::vector<int> OpenDevice::interface_changed(bool removed) {
 
 void OpenDevice::completion_event(void* cq_user) { static_cast<CompletionQueueObject*>(cq_user)->write_event(); }
 
-void OpenDevice::async_event(int ibv_event_type, void* qp_or_cq_user) {
+void OpenDevice::async_event(int ibv_event_type, void* user) {
   ibv_async_event event{};
   event.event_type = static_cast<enum ibv_event_type>(ibv_event_type);
   std::uint32_t* written = nullptr;
   switch (event.event_type) {
     case IBV_EVENT_CQ_ERR: {
-      auto* cq = static_cast<CompletionQueueObject*>(qp_or_cq_user);
+      auto* cq = static_cast<CompletionQueueObject*>(user);
       event.element.cq = &cq->core.cq;
       written = &cq->async_events_written;
+      break;
+    }
+    case IBV_EVENT_SRQ_LIMIT_REACHED: {
+      auto* srq = static_cast<SharedReceiveQueueObject*>(user);
+      event.element.srq = &srq->core.srq;
+      written = &srq->async_events_written;
       break;
     }
     case IBV_EVENT_DEVICE_FATAL:
@@ -170,7 +176,7 @@ void OpenDevice::async_event(int ibv_event_type, void* qp_or_cq_user) {
       event.element.port_num = 1;
       break;
     default: {
-      auto* qp = static_cast<QueuePairObject*>(qp_or_cq_user);
+      auto* qp = static_cast<QueuePairObject*>(user);
       event.element.qp = &qp->core.qp;
       written = &qp->async_events_written;
     }

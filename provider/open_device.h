@@ -35,7 +35,7 @@ class OpenDevice final : public NotificationHandler {
   [[nodiscard]] std::uint32_t next_handle() { return next_handle_.fetch_add(1, std::memory_order_relaxed); }
 
   void completion_event(void* cq_user) override;
-  void async_event(int ibv_event_type, void* qp_or_cq_user) override;
+  void async_event(int ibv_event_type, void* user) override;
   std::vector<int> interface_changed(bool removed) override;
   // The program ends: what the contexts that it left open owe their peers is sent.
   static void leave_all();

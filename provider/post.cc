@@ -58,8 +58,12 @@ int translate(const QueuePairObject& qp, const ibv_send_wr& in, SendRequest& out
   return 0;
 }
 
-int translate(const QueuePairObject& qp, const ibv_recv_wr& in, ReceiveRequest& out) {
-  if (in.num_sge < 0 || static_cast<std::uint32_t>(in.num_sge) > qp.granted.receive_sge_max) return EINVAL;
+std::uint32_t sges_max(const QueuePairObject& qp) { return qp.granted.receive_sge_max; }
+std::uint32_t sges_max(const SharedReceiveQueueObject& srq) { return srq.granted.sge_max; }
+
+template <class Queue>
+int translate(const Queue& queue, const ibv_recv_wr& in, ReceiveRequest& out) {
+  if (in.num_sge < 0 || static_cast<std::uint32_t>(in.num_sge) > sges_max(queue)) return EINVAL;
   out = {.wr_id = in.wr_id, .sges = sges_of(in.sg_list, in.num_sge)};
   return 0;
 }
@@ -67,39 +71,40 @@ int translate(const QueuePairObject& qp, const ibv_recv_wr& in, ReceiveRequest& 
 Status post(const QueuePairObject& qp, std::span<const SendRequest> requests, std::size_t& posted) {
   return qp.context->post_send(qp.engine, requests, posted);
 }
-Status post(const QueuePairObject& qp, std::span<const ReceiveRequest> requests, std::size_t& posted) {
-  return qp.context->post_receive(qp.engine, requests, posted);
+template <class Queue>
+Status post(const Queue& queue, std::span<const ReceiveRequest> requests, std::size_t& posted) {
+  return queue.context->post_receive(queue.engine, requests, posted);
 }
 
 // The usual case, without the arrays.
-template <class Request, class WorkRequest>
-int post_one(const QueuePairObject& qp, WorkRequest* work, WorkRequest** bad) {
+template <class Request, class Queue, class WorkRequest>
+int post_one(const Queue& queue, WorkRequest* work, WorkRequest** bad) {
   Request request;
-  int error = translate(qp, *work, request);
+  int error = translate(queue, *work, request);
   std::size_t posted = 0;
-  if (error == 0) error = post(qp, std::span<const Request>(&request, 1), posted).error();
+  if (error == 0) error = post(queue, std::span<const Request>(&request, 1), posted).error();
   if (error != 0) *bad = work;
   return error;
 }
 
 // Requests in front of one that fails are posted; *bad names the one that is not.
-template <class Request, class WorkRequest>
-int post_list(const QueuePairObject& qp, WorkRequest* next, WorkRequest** bad) {
-  if (next != nullptr && next->next == nullptr) return post_one<Request>(qp, next, bad);
+template <class Request, class Queue, class WorkRequest>
+int post_list(const Queue& queue, WorkRequest* next, WorkRequest** bad) {
+  if (next != nullptr && next->next == nullptr) return post_one<Request>(queue, next, bad);
   std::array<Request, kBatchMax> batch;
   std::array<WorkRequest*, kBatchMax> origin;
   while (next != nullptr) {
     std::size_t count = 0;
     int error = 0;
     while (next != nullptr && count < kBatchMax) {
-      error = translate(qp, *next, batch[count]);
+      error = translate(queue, *next, batch[count]);
       if (error != 0) break;
       origin[count++] = next;
       next = next->next;
     }
     if (count != 0) {
       std::size_t posted = 0;
-      const Status status = post(qp, std::span<const Request>(batch).first(count), posted);
+      const Status status = post(queue, std::span<const Request>(batch).first(count), posted);
       if (!status.ok()) {
         *bad = origin[posted];
         return status.error();
@@ -123,6 +128,10 @@ int post_send(ibv_qp* qp, ibv_send_wr* requests, ibv_send_wr** bad_request) {
 
 int post_recv(ibv_qp* qp, ibv_recv_wr* requests, ibv_recv_wr** bad_request) {
   return post_list<ReceiveRequest>(object_of(qp), requests, bad_request);
+}
+
+int post_srq_recv(ibv_srq* srq, ibv_recv_wr* requests, ibv_recv_wr** bad_request) {
+  return post_list<ReceiveRequest>(object_of(srq), requests, bad_request);
 }
 
 }  // extern "C"

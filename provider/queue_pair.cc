@@ -11,8 +11,8 @@ namespace {
 // 0, or why this cannot be made.
 int check(const ibv_pd* pd, const ibv_qp_init_attr& wanted) {
   if (wanted.qp_type != IBV_QPT_RC && wanted.qp_type != IBV_QPT_UC && wanted.qp_type != IBV_QPT_UD) return EOPNOTSUPP;
-  if (wanted.srq != nullptr) return EOPNOTSUPP;
   if (wanted.send_cq == nullptr || wanted.recv_cq == nullptr) return EINVAL;
+  if (wanted.srq != nullptr && wanted.srq->context != pd->context) return EINVAL;
   if (wanted.send_cq->context != pd->context || wanted.recv_cq->context != pd->context) return EINVAL;
   return 0;
 }
@@ -45,6 +45,7 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* wanted) {
                    .pd = object_of(pd).engine,
                    .send_cq = object_of(wanted->send_cq).engine,
                    .receive_cq = object_of(wanted->recv_cq).engine,
+                   .srq = wanted->srq == nullptr ? nullptr : object_of(wanted->srq).engine,
                    .capabilities = capabilities_of(wanted->cap),
                    .signal_all = qp->signal_all,
                    .path_mtu = active_mtu,
@@ -64,6 +65,7 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* wanted) {
   core.pd = pd;
   core.send_cq = wanted->send_cq;
   core.recv_cq = wanted->recv_cq;
+  core.srq = wanted->srq;
   core.handle = device.next_handle();
   core.qp_num = session.engine().qp_num(qp->engine);
   core.state = IBV_QPS_RESET;

@@ -65,9 +65,16 @@ int query_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask, ibv_qp_init_attr* in
 // queue_pair_ex.cc
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes);
 
+// shared_receive_queue.cc
+ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes);
+int modify_srq(ibv_srq* srq, ibv_srq_attr* attributes, int mask);
+int query_srq(ibv_srq* srq, ibv_srq_attr* attributes);
+int destroy_srq(ibv_srq* srq);
+
 // post.cc
 int post_send(ibv_qp* qp, ibv_send_wr* requests, ibv_send_wr** bad_request);
 int post_recv(ibv_qp* qp, ibv_recv_wr* requests, ibv_recv_wr** bad_request);
+int post_srq_recv(ibv_srq* srq, ibv_recv_wr* requests, ibv_recv_wr** bad_request);
 }
 }  // namespace verbs
 }  // namespace brdma::provider

@@ -20,6 +20,8 @@ Notification::Kind kind_of(int async_event) {
       return Notification::Kind::kCommEstablished;
     case qp::kEventSqDrained:
       return Notification::Kind::kSqDrained;
+    case qp::kEventLastWqeReached:
+      return Notification::Kind::kLastWqeReached;
     default:
       return Notification::Kind::kQpFatal;
   }
@@ -71,6 +73,10 @@ void Engine::Impl::collect_notices() {
     const auto kind = notice.overrun ? Notification::Kind::kCqError : Notification::Kind::kCompletion;
     notifications.push_back({kind, notice.cq->user()});
   }
+  while (!environment.low_queues.empty()) [[unlikely]] {
+      notifications.push_back({Notification::Kind::kSrqLimitReached, environment.low_queues.front()->user()});
+      environment.low_queues.pop_front();
+    }
 }
 
 // Deadlines are asked once a round, not once a packet.

@@ -40,6 +40,7 @@ class ProtectionDomain;
 class MemoryRegion;
 class CompletionQueue;
 class QueuePair;
+class SharedReceiveQueue;
 
 struct MemoryRegionInfo {
   std::uint32_t lkey = 0;
@@ -51,7 +52,8 @@ struct QpCreate {
   ProtectionDomain* pd = nullptr;
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* receive_cq = nullptr;
-  QpCapabilities capabilities;
+  SharedReceiveQueue* srq = nullptr;  // null: receives of its own. Of any protection domain
+  QpCapabilities capabilities;        // with a shared receive queue: those of receives are ignored, and come back as 0
   bool signal_all = false;            // sq_sig_all
   PathMtu path_mtu = PathMtu::k1024;  // UD: its longest message; the others are told when they are connected
   void* user = nullptr;               // handed back in notifications
@@ -66,11 +68,12 @@ struct Notification {
     kQpRequestError,
     kCommEstablished,
     kSqDrained,
-    kLastWqeReached,
+    kLastWqeReached,   // of a queue pair with a shared receive queue: none will be taken any more
+    kSrqLimitReached,  // fewer receives than its limit are left
     kCqError
   };
   Kind kind = Kind::kCompletion;
-  void* user = nullptr;  // the user pointer of the CQ (kCompletion, kCqError) or QP
+  void* user = nullptr;  // the user pointer of the CQ (kCompletion, kCqError), SRQ (kSrqLimitReached) or QP
 };
 
 // Changes recovery settings, those in force and those to come.
@@ -110,6 +113,11 @@ class Engine {
   Status destroy_cq(CompletionQueue* cq);
   Status resize_cq(CompletionQueue* cq, std::uint32_t entries);
   [[nodiscard]] std::uint32_t cq_capacity(const CompletionQueue* cq) const;
+  // Writes back what was granted (at least what was asked); the limit is 0 at first, whatever it says.
+  Result<SharedReceiveQueue*, Status> create_srq(ProtectionDomain* pd, SrqAttributes& attributes, void* user);
+  Status modify_srq(SharedReceiveQueue* srq, const SrqAttributes& attributes, std::uint32_t mask);
+  [[nodiscard]] SrqAttributes query_srq(const SharedReceiveQueue* srq) const;
+  Status destroy_srq(SharedReceiveQueue* srq);
   // Writes back in `request.capabilities` what was granted (at least what was asked).
   Result<QueuePair*, Status> create_qp(QpCreate& request);
   Status destroy_qp(QueuePair* qp);  // EBUSY: attached to a multicast group
@@ -137,6 +145,7 @@ class Engine {
   // Would post_send take all of them, one after the other? If not: why not. Nothing changes.
   [[nodiscard]] Status check_send(const QueuePair* qp, std::span<const SendRequest> requests) const;
   Status post_receive(QueuePair* qp, const ReceiveRequest& request, Instant now);
+  Status post_receive(SharedReceiveQueue* srq, const ReceiveRequest& request, Instant now);
   // `times`: empty, or as long as `out`, for when each completion was made (CqOptions::stamped).
   std::size_t poll_cq(CompletionQueue* cq, std::span<Completion> out, std::span<Instant> times = {});
   // Arms the CQ: the next completion (or the next solicited one) makes one notification.

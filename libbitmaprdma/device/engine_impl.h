@@ -12,6 +12,7 @@
 #include "memory/memory_table.h"
 #include "qp/completion_queue.h"
 #include "qp/environment.h"
+#include "qp/shared_receive_queue.h"
 #include "registry/command_queues.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
@@ -24,7 +25,8 @@ struct Engine::Impl {
   EngineConfig config;
   memory::MemoryTable memory;
   qp::Environment environment;
-  device::QpTable queue_pairs;
+  std::vector<std::unique_ptr<SharedReceiveQueue>> shared_receive_queues;  // each knows its place
+  device::QpTable queue_pairs;                                             // give back receives when they go
   std::vector<std::unique_ptr<CompletionQueue>> completion_queues;
   device::Timers timers;
   registry::CommandQueues<QueuePair> ready;  // queue pairs that may have something to send

@@ -4,6 +4,7 @@
 
 #include "device/engine_impl.h"
 #include "qp/limits.h"
+#include "qp/shared_receive_queue.h"
 
 namespace brdma {
 namespace {
@@ -61,6 +62,7 @@ std::uint32_t Engine::cq_capacity(const CompletionQueue* cq) const { return cq->
 
 Result<QueuePair*, Status> Engine::create_qp(QpCreate& request) {
   if (request.pd == nullptr || request.send_cq == nullptr || request.receive_cq == nullptr) return Status{EINVAL};
+  if (request.srq != nullptr) request.capabilities.receive_wr_max = request.capabilities.receive_sge_max = 0;
   if (!within_limits(request.capabilities)) return Status{EINVAL};
   if (!impl_->admits_queue_pair()) return Status{ENOMEM};
   const auto qpn = impl_->queue_pairs.allocate();
@@ -70,6 +72,7 @@ Result<QueuePair*, Status> Engine::create_qp(QpCreate& request) {
   }
   impl_->environment.count(Counter::kQpsCreated);
   request.capabilities = granted(request.capabilities);
+  if (request.srq != nullptr) request.capabilities.receive_wr_max = request.capabilities.receive_sge_max = 0;
   qp::Identity identity;
   identity.qpn = *qpn;
   identity.type = request.type;
@@ -80,11 +83,14 @@ Result<QueuePair*, Status> Engine::create_qp(QpCreate& request) {
   identity.pd = request.pd;
   identity.send_cq = request.send_cq;
   identity.receive_cq = request.receive_cq;
+  identity.srq = request.srq;
   identity.recovery = &impl_->config.recovery;
   ++request.pd->users;
   ++request.send_cq->queue_pairs;
   ++request.receive_cq->queue_pairs;
-  return impl_->queue_pairs.add(std::make_unique<QueuePair>(impl_->environment, identity));
+  QueuePair* const qp = impl_->queue_pairs.add(std::make_unique<QueuePair>(impl_->environment, identity));
+  if (request.srq != nullptr) request.srq->queue_pairs.push_back(qp);
+  return qp;
 }
 
 Status Engine::destroy_qp(QueuePair* qp) {
@@ -95,6 +101,7 @@ Status Engine::destroy_qp(QueuePair* qp) {
   if (me.given_out == qp) me.given_out = nullptr;
   me.timers.set(qp, std::nullopt);
   std::erase(me.stale_timers, qp);
+  if (identity.srq != nullptr) std::erase(identity.srq->queue_pairs, qp);
   me.queue_pairs.remove(qp);
   me.device_use.set_queue_pairs(me.queue_pairs.size());
   me.environment.count(Counter::kQpsDestroyed);

@@ -229,6 +229,11 @@ Status Context::post_receive(QueuePair* qp, std::span<const ReceiveRequest> requ
   return impl_->shard.post_receive(qp, requests, posted);
 }
 
+Status Context::post_receive(SharedReceiveQueue* srq, std::span<const ReceiveRequest> requests, std::size_t& posted) {
+  const Call call{impl_->shard};
+  return impl_->shard.post_receive(srq, requests, posted);
+}
+
 void Context::request_notify(CompletionQueue* cq, bool solicited_only) {
   const Call call{impl_->shard};
   impl_->shard.request_notify(cq, solicited_only);

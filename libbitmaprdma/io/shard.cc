@@ -27,6 +27,8 @@ int verbs_event(Notification::Kind kind) {
       return 4;
     case Notification::Kind::kSqDrained:
       return 5;
+    case Notification::Kind::kSrqLimitReached:
+      return 15;
     case Notification::Kind::kLastWqeReached:
       return 16;
     case Notification::Kind::kCompletion:
@@ -127,11 +129,19 @@ bool Shard::may_gather(const QueuePair* qp, std::span<const SendRequest> request
 }
 
 Status Shard::post_receive(QueuePair* qp, std::span<const ReceiveRequest> requests, std::size_t& posted) {
+  return post_receives(qp, requests, posted);
+}
+Status Shard::post_receive(SharedReceiveQueue* srq, std::span<const ReceiveRequest> requests, std::size_t& posted) {
+  return post_receives(srq, requests, posted);
+}
+
+template <class Queue>
+Status Shard::post_receives(Queue* queue, std::span<const ReceiveRequest> requests, std::size_t& posted) {
   attendance_.called();
   const Instant now = monotonic_now();
   Status status;
   for (posted = 0; posted < requests.size() && status.ok();) {
-    status = engine_.post_receive(qp, requests[posted], now);
+    status = engine_.post_receive(queue, requests[posted], now);
     if (status.ok()) ++posted;
   }
   settle(now);

@@ -60,6 +60,7 @@ class Shard {
   Status post_send(QueuePair* qp, std::span<const SendRequest> requests, std::size_t& posted);
   Status post_send_all(QueuePair* qp, std::span<const SendRequest> requests);  // or none
   Status post_receive(QueuePair* qp, std::span<const ReceiveRequest> requests, std::size_t& posted);
+  Status post_receive(SharedReceiveQueue* srq, std::span<const ReceiveRequest> requests, std::size_t& posted);
   void request_notify(CompletionQueue* cq, bool solicited_only);
   // Around other engine calls (they may take away queue pairs and memory that a pending batch points to): before()
   // sends what is held back and gets rid of the pending batch, settle() sends what they made.
@@ -82,6 +83,8 @@ class Shard {
   [[nodiscard]] int receive_fd() const { return receive_socket_.fd(); }
 
  private:
+  template <class Queue>
+  Status post_receives(Queue* queue, std::span<const ReceiveRequest> requests, std::size_t& posted);
   void handle_message(const ReceivedMessage& message, Instant now);
   bool handle_due_timeouts(Instant now);
   [[nodiscard]] bool may_hold_back();

@@ -52,9 +52,10 @@ struct Environment {
   trace::Sink* sink = nullptr;
   mutable std::uint32_t active_qps = 0;  // queue pairs that receive: the socket's credit is shared among them
   mutable Ring<CompletionNotice> notices{};
-  mutable Ring<WriteArrival> arrivals{};   // of regions that are watched
-  mutable bitmap::SegmentPool segments{};  // of all windows
-  mutable WarmPool<Disorder> disorders{};  // of queue pairs that miss packets
+  mutable Ring<SharedReceiveQueue*> low_queues{};  // that have reached their limit
+  mutable Ring<WriteArrival> arrivals{};           // of regions that are watched
+  mutable bitmap::SegmentPool segments{};          // of all windows
+  mutable WarmPool<Disorder> disorders{};          // of queue pairs that miss packets
   mutable WarmPool<Repairs> repairs{};
   mutable DuplicateLog duplicates{};  // received of late
   // Packets dropped so far. The queue pair compares it before and after a packet: a packet that nobody dropped was

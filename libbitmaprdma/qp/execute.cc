@@ -49,7 +49,7 @@ Verdict Responder::Impl::execute_send(const wire::Packet& packet, bool placed, O
   if (!payload_fits_opcode(packet)) return Verdict::kInvalidRequest;
   // There are no memory windows yet, and a region's key can't be invalidated from afar.
   if (packet.op == RcOp::kSendLastInvalidate || packet.op == RcOp::kSendOnlyInvalidate) return Verdict::kAccessError;
-  if (receives.empty()) return Verdict::kNotReady;
+  if (!receives.has(0)) return Verdict::kNotReady;
   // Where the data lies was decided by its RSN and index: they must be what they turn out to be in order.
   if (placed && (packet.bxth.rsn != rsn || packet.bxth.packet_index != message.packets)) {
     return Verdict::kInvalidRequest;
@@ -95,7 +95,7 @@ Verdict Responder::Impl::execute_write(const wire::Packet& packet, bool placed, 
   if (!payload_fits_opcode(packet)) return Verdict::kInvalidRequest;
   const bool immediate = wire::has_immediate(packet.op);
   // Before anything is written or counted: the same packet will come again.
-  if (immediate && receives.empty()) return Verdict::kNotReady;
+  if (immediate && !receives.has(0)) return Verdict::kNotReady;
   if (first) {
     const Verdict verdict = begin_write(packet);
     if (verdict != Verdict::kDone) return verdict;
@@ -241,6 +241,7 @@ void Responder::Impl::complete_receive(const wire::Packet& packet, CompletionSta
     completion.immediate_be = packet.immediate_be;
   }
   receives.pop();
+  if (!good) message = Message{};  // its receive is used up
   rsn = (rsn + 1) & kSerialMask;
   if (good) env.count(Counter::kReceives);
   if (!env.complete(*identity.receive_cq, completion, packet.bth.solicited || !good, now))

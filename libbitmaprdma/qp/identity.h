@@ -9,11 +9,15 @@
 #include "memory/memory_table.h"
 #include "qp/completion_queue.h"
 
+namespace brdma {
+class SharedReceiveQueue;
+}
+
 namespace brdma::qp {
 
 // enum ibv_event_type, as far as queue pairs raise them.
 inline constexpr int kEventQpFatal = 1, kEventQpRequestError = 2, kEventQpAccessError = 3, kEventCommEstablished = 4,
-                     kEventSqDrained = 5;
+                     kEventSqDrained = 5, kEventLastWqeReached = 16;
 
 // What a part asks its queue pair to do; parts never change the state themselves.
 struct Outcome {
@@ -39,6 +43,7 @@ struct Identity {
   ProtectionDomain* pd = nullptr;
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* receive_cq = nullptr;
+  SharedReceiveQueue* srq = nullptr;         // null: receives of its own
   const RecoveryConfig* recovery = nullptr;  // one of the engine's: changed at run time (Engine::change_recovery)
 
   // Bitmap mode: agreed once CAPS went both ways; then requests leave as bitmap packets. Packets of either kind are

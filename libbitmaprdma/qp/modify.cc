@@ -200,6 +200,7 @@ void QueuePair::enter_error(Instant now) {
   negotiation_ = Negotiation{};
   fail_sends(now);
   fail_receives(now);
+  if (identity_.srq != nullptr) raise(qp::kEventLastWqeReached);
 }
 
 // UC and UD: a work request failed here. What is received is not concerned.

@@ -26,10 +26,14 @@ std::optional<DropReason> Responder::Impl::place_or_hold(const wire::Packet& pac
   return std::nullopt;
 }
 
-// Index of the posted receive that a bitmap packet's RSN names.
-std::optional<std::size_t> Responder::Impl::receive_index(const wire::Packet& packet) const {
+// Index of the posted receive that a bitmap packet's RSN names. Each message in between has a PSN at least: an RSN that
+// is further away would take the others' receives for nothing.
+std::optional<std::size_t> Responder::Impl::receive_index(const wire::Packet& packet) {
   const std::size_t index = (packet.bxth.rsn - rsn) & 0xFF'FFFF;
-  if (index >= receives.size()) return std::nullopt;
+  if (index >= receives.size() && static_cast<std::int64_t>(index) > distance(packet.bth.psn, base())) {
+    return std::nullopt;
+  }
+  if (!receives.has(index)) return std::nullopt;
   return index;
 }
 
@@ -76,7 +80,7 @@ void Responder::Impl::copy_uncovered(Psn psn, std::byte* to, ConstBytes payload)
   copy_end_last(to + run.offset, payload.subspan(run.offset, run.size));
 }
 
-std::optional<DropReason> Responder::Impl::check_held(const wire::Packet& packet) const {
+std::optional<DropReason> Responder::Impl::check_held(const wire::Packet& packet) {
   if (packet.op == wire::RcOp::kReadRequest) {
     const std::uint32_t packets = response_packets(packet.reth.length, mtu);
     if (static_cast<std::uint64_t>(distance(packet.bth.psn, base())) + packets > window.open()) {

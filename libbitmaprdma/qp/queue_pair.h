@@ -47,7 +47,8 @@ class QueuePair {
   Status modify(const QpAttributes& attributes, std::uint32_t mask, Instant now);  // qp/modify.cc: IBTA table 92
   Status post_send(const SendRequest& request, Instant now);  // EINVAL (also: state), ENOMEM (queue full)
   [[nodiscard]] Status check_send(std::span<const SendRequest> requests) const;  // what post_send of them would answer
-  Status post_receive(const ReceiveRequest& request, Instant now);               // likewise
+  Status post_receive(const ReceiveRequest& request, Instant now);  // likewise; EINVAL with a shared receive queue
+  void receive_posted() { responder_.receive_posted(); }            // to the shared receive queue
   // Peer and ICRC checked by the engine. `datagram`: what it came in.
   void handle_packet(const wire::Packet& packet, const Datagram& datagram, Instant now);
   void handle_timeout(Instant now);

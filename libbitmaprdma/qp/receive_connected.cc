@@ -54,7 +54,7 @@ Outcome UnreliableReceiver::take_send(const wire::Packet& packet, Instant now) {
   if (message_.kind != Message::Kind::kSend || (last ? size > id_.mtu() : size != id_.mtu())) {
     return refuse(packet, DropReason::kBadLength);
   }
-  if (receives_.empty()) return refuse(packet, DropReason::kNoReceive);
+  if (!receives_.has(0)) return refuse(packet, DropReason::kNoReceive);
   const std::uint64_t bytes = message_.bytes + size;
   if (bytes > receives_[0].bytes) return refuse(packet, DropReason::kBadLength);
   const auto fault = receives_.scatter(env_.memory, id_.pd, 0, message_.bytes, packet.payload);
@@ -77,7 +77,7 @@ Outcome UnreliableReceiver::take_write(const wire::Packet& packet, Instant now) 
   const wire::Reth& reth = message_.reth;
   if (last ? bytes != reth.length : bytes >= reth.length) return refuse(packet, DropReason::kBadLength);
   const bool immediate = wire::has_immediate(packet.op);
-  if (immediate && receives_.empty()) return refuse(packet, DropReason::kNoReceive);
+  if (immediate && !receives_.has(0)) return refuse(packet, DropReason::kNoReceive);
   std::byte* to = nullptr;
   // The whole message on its first packet: nothing is written of one that leaves its region.
   const bool allowed = (id_.attributes.access & kAccessRemoteWrite) != 0 &&

@@ -59,7 +59,7 @@ Outcome UnreliableReceiver::take_datagram(const wire::Packet& packet, const Data
     return Outcome{};
   };
   if (packet.deth.qkey != id_.attributes.qkey) return drop(DropReason::kBadQkey);
-  if (receives_.empty()) return drop(DropReason::kNoReceive);
+  if (!receives_.has(0)) return drop(DropReason::kNoReceive);
   const std::uint64_t bytes = kGrhSize + packet.payload.size();
   if (bytes > receives_[0].bytes) return drop(DropReason::kBadLength);
   Grh grh{};

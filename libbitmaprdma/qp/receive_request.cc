@@ -1,5 +1,6 @@
 // qp/receive_request.cc - admission of a request: in order, ahead, or seen before (spec 1: windows and mapping).
 #include "qp/responder_impl.h"
+#include "qp/shared_receive_queue.h"
 
 namespace brdma::qp {
 
@@ -102,6 +103,7 @@ void Responder::Impl::drain(Outcome& outcome, Instant now) {
     if (verdict == Verdict::kNotReady) {
       not_ready(packet);
       blocked = true;
+      if (identity.srq != nullptr) identity.srq->note_waiting();
       break;
     }
     if (verdict != Verdict::kDone) {

@@ -16,10 +16,7 @@ recovery::ToleranceConfig tolerance_config(const RecoveryConfig& config) {
 }
 
 Responder::Impl::Impl(const Environment& environment, Identity& owner)
-    : env(environment),
-      identity(owner),
-      receives(owner.capabilities.receive_wr_max, owner.capabilities.receive_sge_max),
-      window(Psn{}, window_shape(recovery()), env.segments) {}
+    : env(environment), identity(owner), receives(owner), window(Psn{}, window_shape(recovery()), env.segments) {}
 
 // The first packet that comes early; not the others.
 void Responder::Impl::begin_disorder() {
@@ -69,13 +66,15 @@ void Responder::Impl::reset_connection() {
 
 Status Responder::Impl::post_receive(const ReceiveRequest& request) {
   const Status status = receives.post(request);
-  if (status.ok() && blocked) retry_blocked = true;
+  if (status.ok()) receive_posted();
   return status;
 }
 
 // Answers that are on their way still leave: the NAK that tells the peer why is among them.
 void Responder::Impl::flush(Instant now) {
-  while (!receives.empty()) {
+  // Of a shared queue's, the one that a message has begun to fill is used up; the others go back.
+  std::size_t flushed = identity.srq == nullptr ? receives.size() : message.kind == Message::Kind::kSend ? 1 : 0;
+  for (; flushed > 0; --flushed) {
     Completion completion;
     completion.wr_id = receives[0].wr_id;
     completion.status = CompletionStatus::kFlushed;
@@ -84,6 +83,8 @@ void Responder::Impl::flush(Instant now) {
     receives.pop();
     env.complete(*identity.receive_cq, completion, /*solicited=*/true, now);
   }
+  receives.clear();
+  message = Message{};
   halted = true;
   end_disorder();
   if (paths) paths->clear();
@@ -137,6 +138,7 @@ Responder::Responder(const Environment& environment, Identity& identity)
 Responder::~Responder() = default;
 
 Status Responder::post_receive(const ReceiveRequest& request) { return impl_->post_receive(request); }
+void Responder::receive_posted() { impl_->receive_posted(); }
 void Responder::start(Psn first) { impl_->start(first); }
 void Responder::reset() {
   impl_->reset_connection();

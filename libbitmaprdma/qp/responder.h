@@ -47,6 +47,7 @@ class Responder {
   ~Responder();
 
   Status post_receive(const ReceiveRequest& request);  // EINVAL, ENOMEM
+  void receive_posted();                               // to the shared receive queue
   void start(Psn first);                               // INIT -> RTR
   void reset();                                        // to RESET: all forgotten
   void flush(Instant now);                             // to ERR: receives complete as kFlushed

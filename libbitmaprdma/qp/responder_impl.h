@@ -44,7 +44,10 @@ enum class Verdict : std::uint8_t {
 
 struct Responder::Impl {
   Impl(const Environment& environment, Identity& owner);
-  ~Impl() { end_disorder(); }
+  ~Impl() {
+    end_disorder();
+    receives.clear();  // what came from a shared queue
+  }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
@@ -107,8 +110,8 @@ struct Responder::Impl {
   std::optional<DropReason> place_or_hold(const wire::Packet& packet);
   std::optional<DropReason> place_send_early(const wire::Packet& packet);
   std::optional<DropReason> place_write_early(const wire::Packet& packet);
-  std::optional<DropReason> check_held(const wire::Packet& packet) const;
-  [[nodiscard]] std::optional<std::size_t> receive_index(const wire::Packet& packet) const;
+  std::optional<DropReason> check_held(const wire::Packet& packet);
+  [[nodiscard]] std::optional<std::size_t> receive_index(const wire::Packet& packet);
 
   // receive_operation.cc
   [[nodiscard]] std::uint64_t target_of(const wire::Packet& packet) const;
@@ -206,6 +209,9 @@ struct Responder::Impl {
     return disorder == nullptr ? nullptr : disorder->early.find(psn);
   }
   Status post_receive(const ReceiveRequest& request);
+  void receive_posted() {
+    if (blocked) retry_blocked = true;
+  }
   void flush(Instant now);
   Outcome handle_timeout(Instant now);
   [[nodiscard]] std::optional<Instant> next_timeout() const;

@@ -3,9 +3,9 @@
 namespace brdma::qp {
 
 UnreliableReceiver::UnreliableReceiver(const Environment& environment, const Identity& identity)
-    : env_(environment),
-      id_(identity),
-      receives_(identity.capabilities.receive_wr_max, identity.capabilities.receive_sge_max) {}
+    : env_(environment), id_(identity), receives_(identity) {}
+
+UnreliableReceiver::~UnreliableReceiver() { receives_.clear(); }
 
 void UnreliableReceiver::start(Psn first) {
   expected_ = first;
@@ -19,14 +19,17 @@ void UnreliableReceiver::reset() {
 }
 
 void UnreliableReceiver::flush(Instant now) {
-  while (!receives_.empty()) {
-    const Completion flushed{.wr_id = receives_[0].wr_id,
-                             .status = CompletionStatus::kFlushed,
-                             .opcode = CompletionOpcode::kReceive,
-                             .qp_num = id_.qpn};
+  // Of a shared queue's, the one that a message has begun to fill is used up; the others go back.
+  std::size_t flushed = id_.srq == nullptr ? receives_.size() : message_.kind == Message::Kind::kSend ? 1 : 0;
+  for (; flushed > 0; --flushed) {
+    const Completion flush{.wr_id = receives_[0].wr_id,
+                           .status = CompletionStatus::kFlushed,
+                           .opcode = CompletionOpcode::kReceive,
+                           .qp_num = id_.qpn};
     receives_.pop();
-    env_.complete(*id_.receive_cq, flushed, /*solicited=*/true, now);
+    env_.complete(*id_.receive_cq, flush, /*solicited=*/true, now);
   }
+  receives_.clear();
   message_ = {};
 }
 
@@ -50,6 +53,7 @@ Outcome UnreliableReceiver::complete(const wire::Packet& packet, Completion comp
     completion.immediate_be = packet.immediate_be;
   }
   receives_.pop();
+  if (!good) message_ = {};  // its receive is used up
   if (good) env_.count(Counter::kReceives);
   const bool kept = env_.complete(*id_.receive_cq, completion, packet.bth.solicited || !good, now);
   return {.to_error = !good || !kept};

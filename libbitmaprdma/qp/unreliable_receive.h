@@ -23,6 +23,9 @@ namespace brdma::qp {
 class UnreliableReceiver {
  public:
   UnreliableReceiver(const Environment& environment, const Identity& identity);
+  ~UnreliableReceiver();
+  UnreliableReceiver(const UnreliableReceiver&) = delete;
+  UnreliableReceiver& operator=(const UnreliableReceiver&) = delete;
 
   Status post(const ReceiveRequest& request) { return receives_.post(request); }  // EINVAL, ENOMEM
   void start(Psn first);                                                          // INIT -> RTR

@@ -103,6 +103,19 @@ def integrity(own, impaired):
     return polling + events + [[own, "-s", "7", "-n", "4", "-S", "900000"]]
 
 
+def shared(impaired, short):
+    brief = [["ibv_srq_pingpong", "-n", "200"], ["ibv_srq_pingpong", "-e", "-n", "200"], ["ib_send_bw", "--use-srq", "-q", "4", "-n", "500"], ["ib_send_lat", "--use-srq", "-n", "500"]]
+    if short:
+        return brief
+    return brief + [
+        ["ibv_srq_pingpong"],
+        ["ibv_srq_pingpong", "-g", "1", "-q", "64", "-s", "20000", "-r", "100"],
+        ["ibv_srq_pingpong", "-q", "2", "-m", "1024", "-r", "8", "-n", "500"],
+        ["ib_send_bw", "--use-srq", "-b", "-q", "2", "-n", "1000"],
+        ["ib_send_bw", "--use-srq", "-e", "-n", "1000"],
+    ]
+
+
 def cases_of(group, network, build, short):
     impaired = network != "clean"
     own = os.path.join(build, "bin", "verbs_integrity")
@@ -112,6 +125,8 @@ def cases_of(group, network, build, short):
         return [["ibv_rc_pingpong", "-g", "1"], ["ibv_rc_pingpong", "-g", "1", "-e", "-n", "200"]] if short else pingpong(impaired)
     if group == "unreliable":
         return unreliable(impaired)[:2] if short else unreliable(impaired)
+    if group == "shared":
+        return shared(impaired, short)
     if group == "atomic":
         return [["ib_atomic_bw"], ["ib_atomic_lat"]] if short else atomic(impaired)
     if group == "integrity":

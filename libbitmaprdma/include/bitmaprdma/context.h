@@ -23,6 +23,7 @@ class Engine;
 class CompletionQueue;
 class MemoryRegion;
 class QueuePair;
+class SharedReceiveQueue;
 
 // A network interface as an RDMA device. Found without privilege; needs no daemon.
 struct DeviceInfo {
@@ -46,8 +47,9 @@ struct DeviceInfo {
 struct NotificationHandler {
   virtual ~NotificationHandler() = default;
   virtual void completion_event(void* cq_user) = 0;
-  virtual void async_event(int ibv_event_type, void* qp_or_cq_user) = 0;  // enum ibv_event_type
-  virtual void write_event(const WriteArrival&) {}                        // regions of Context::watch_writes
+  // enum ibv_event_type; `user` of the queue pair, completion queue or shared receive queue that it is about.
+  virtual void async_event(int ibv_event_type, void* user) = 0;
+  virtual void write_event(const WriteArrival&) {}  // regions of Context::watch_writes
   // Something about the network interface is different, or it is gone for good. Called without the lock, may block.
   // Answers the asynchronous events that this makes; they come back by async_event().
   virtual std::vector<int> interface_changed(bool /*removed*/) { return {}; }
@@ -86,6 +88,7 @@ class Context {
   Status post_send(QueuePair* qp, std::span<const SendRequest> requests, std::size_t& posted);
   Status post_send_all(QueuePair* qp, std::span<const SendRequest> requests);  // all of them, or none
   Status post_receive(QueuePair* qp, std::span<const ReceiveRequest> requests, std::size_t& posted);
+  Status post_receive(SharedReceiveQueue* srq, std::span<const ReceiveRequest> requests, std::size_t& posted);
   void request_notify(CompletionQueue* cq, bool solicited_only);
   // As Engine::attach_multicast, and the interface joins the group. Errors also as setsockopt(2) has them.
   Status attach_multicast(QueuePair* qp, const IpAddress& group);

@@ -83,6 +83,15 @@ struct ReceiveRequest {
   std::span<const Sge> sges;
 };
 
+// A shared receive queue's: what was asked for, what is granted. `limit`: a number of posted receives; when fewer are
+// left, once, an event is raised (0: not armed). Masks: enum ibv_srq_attr_mask.
+struct SrqAttributes {
+  std::uint32_t wr_max = 0;
+  std::uint32_t sge_max = 0;
+  std::uint32_t limit = 0;
+};
+inline constexpr std::uint32_t kSrqAttrWrMax = 1, kSrqAttrLimit = 2;
+
 // enum ibv_wc_status
 enum class CompletionStatus : std::uint32_t {
   kSuccess = 0,

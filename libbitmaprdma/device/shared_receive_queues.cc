@@ -1,0 +1,58 @@
+// Shared receive queues: made, changed, posted to, destroyed when no queue pair uses them.
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "device/engine_impl.h"
+#include "qp/limits.h"
+#include "qp/queue_pair.h"
+
+namespace brdma {
+
+Result<SharedReceiveQueue*, Status> Engine::create_srq(ProtectionDomain* pd, SrqAttributes& attributes, void* user) {
+  Impl& me = *impl_;
+  if (pd == nullptr || attributes.wr_max > qp::kWorkRequestsMax || attributes.sge_max > qp::kSgesMax) {
+    return Status{EINVAL};
+  }
+  attributes = {.wr_max = std::max(attributes.wr_max, 1u), .sge_max = std::max(attributes.sge_max, 1u), .limit = 0};
+  auto srq = std::make_unique<SharedReceiveQueue>(pd, attributes, user, me.environment.low_queues);
+  srq->place = me.shared_receive_queues.size();
+  ++pd->users;
+  me.shared_receive_queues.push_back(std::move(srq));
+  return me.shared_receive_queues.back().get();
+}
+
+Status Engine::modify_srq(SharedReceiveQueue* srq, const SrqAttributes& attributes, std::uint32_t mask) {
+  if ((mask & kSrqAttrWrMax) != 0 && attributes.wr_max > qp::kWorkRequestsMax) return Status{EINVAL};
+  const Status status = srq->modify(attributes, mask);
+  impl_->collect_notices();
+  return status;
+}
+
+SrqAttributes Engine::query_srq(const SharedReceiveQueue* srq) const { return srq->attributes(); }
+
+// Receives that are still posted vanish with it, as IBTA has it.
+Status Engine::destroy_srq(SharedReceiveQueue* srq) {
+  auto& all = impl_->shared_receive_queues;
+  if (!srq->queue_pairs.empty()) return Status{EBUSY};
+  if (srq->place >= all.size() || all[srq->place].get() != srq) return Status{EINVAL};
+  --srq->pd()->users;
+  std::swap(all[srq->place], all.back());
+  all[srq->place]->place = srq->place;
+  all.pop_back();
+  return Status::success();
+}
+
+Status Engine::post_receive(SharedReceiveQueue* srq, const ReceiveRequest& request, Instant now) {
+  impl_->now = now;
+  const Status status = srq->post(request);
+  if (status.ok() && srq->take_waiting()) [[unlikely]] {
+    for (QueuePair* qp : srq->queue_pairs) {
+      qp->receive_posted();
+      impl_->touched(qp);
+    }
+  }
+  return status;
+}
+
+}  // namespace brdma

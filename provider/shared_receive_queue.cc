@@ -1,0 +1,65 @@
+// Shared receive queues of the basic kind. XRC's keep libibverbs' own answer (EOPNOTSUPP), as does ibv_get_srq_num.
+#include <cerrno>
+#include <memory>
+
+#include "objects.h"
+#include "verbs.h"
+
+namespace brdma::provider::verbs {
+
+static_assert(kSrqAttrWrMax == IBV_SRQ_MAX_WR && kSrqAttrLimit == IBV_SRQ_LIMIT);
+
+extern "C" {
+
+// libibverbs fills in the ibv_srq's own members after we return; without queue pairs nothing is raised until then.
+ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* wanted) {
+  OpenDevice& device = device_of(pd->context);
+  auto srq = std::make_unique<SharedReceiveQueueObject>();
+  srq->context = &device.engine_context();
+  Context::Session session(*srq->context);
+  SrqAttributes attributes{.wr_max = wanted->attr.max_wr, .sge_max = wanted->attr.max_sge};
+  auto created = session.engine().create_srq(object_of(pd).engine, attributes, srq.get());
+  if (!created) return fail<ibv_srq>(created.reason().error());
+  srq->engine = created.value();
+  srq->granted = attributes;
+  wanted->attr.max_wr = attributes.wr_max;
+  wanted->attr.max_sge = attributes.sge_max;
+  srq->core.srq.handle = device.next_handle();
+  return &srq.release()->core.srq;
+}
+
+int modify_srq(ibv_srq* ibv, ibv_srq_attr* attributes, int mask) {
+  SharedReceiveQueueObject& srq = object_of(ibv);
+  Context::Session session(*srq.context);
+  return session.engine()
+      .modify_srq(srq.engine, {.wr_max = attributes->max_wr, .limit = attributes->srq_limit},
+                  static_cast<std::uint32_t>(mask))
+      .error();
+}
+
+int query_srq(ibv_srq* ibv, ibv_srq_attr* attributes) {
+  SharedReceiveQueueObject& srq = object_of(ibv);
+  Context::Session session(*srq.context);
+  const SrqAttributes now = session.engine().query_srq(srq.engine);
+  *attributes = {.max_wr = now.wr_max, .max_sge = now.sge_max, .srq_limit = now.limit};
+  return 0;
+}
+
+int destroy_srq(ibv_srq* ibv) {
+  SharedReceiveQueueObject& srq = object_of(ibv);
+  {
+    Context::Session session(*srq.context);
+    if (const Status status = session.engine().destroy_srq(srq.engine); !status.ok()) return status.error();
+  }
+  {
+    const Context::Session session(*srq.context);
+    if (srq.async_events_written != 0) srq.async_events_written -= device_of(ibv->context).purge_async_events(ibv);
+  }
+  wait_for_acknowledgements(ibv->mutex, ibv->cond, ibv->events_completed, srq.async_events_written);
+  delete &srq;
+  return 0;
+}
+
+}  // extern "C"
+
+}  // namespace brdma::provider::verbs

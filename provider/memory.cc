@@ -6,15 +6,20 @@
 #include <array>
 #include <cerrno>
 #include <memory>
+#include <span>
 
+#include "memory/memory_table.h"
 #include "objects.h"
 #include "verbs.h"
 
 namespace brdma::provider::verbs {
 namespace {
 
-// Hints about pages and ordering, which mean nothing where memory is copied.
-constexpr int kHints = IBV_ACCESS_HUGETLB | IBV_ACCESS_RELAXED_ORDERING;
+// Hints about pages and ordering, which mean nothing where memory is copied: no page is ever pinned, all is on demand.
+constexpr int kHints = IBV_ACCESS_HUGETLB | IBV_ACCESS_RELAXED_ORDERING | IBV_ACCESS_ON_DEMAND;
+
+static_assert(memory::kChangeTranslation == IBV_REREG_MR_CHANGE_TRANSLATION);
+static_assert(memory::kChangeDomain == IBV_REREG_MR_CHANGE_PD && memory::kChangeAccess == IBV_REREG_MR_CHANGE_ACCESS);
 
 // Real devices answer EFAULT for memory that is not there; without this the first packet would crash the program.
 bool is_mapped(void* address, std::size_t length) {
@@ -72,6 +77,36 @@ ibv_mr* reg_mr(ibv_pd* ibv, void* address, std::size_t length, std::uint64_t iov
   mr->core.mr.rkey = keys.rkey;
   mr->core.access = access;
   return &mr.release()->core.mr;
+}
+
+// What `flags` names becomes another; keys stay. Where this fails nothing has changed.
+int rereg_mr(abi::VerbsMr* ibv, int flags, ibv_pd* pd, void* address, std::size_t length, int access) {
+  MemoryRegionObject& mr = object_of(ibv);
+  if ((flags & IBV_REREG_MR_CHANGE_PD) != 0 && (pd == nullptr || pd->context != ibv->mr.context)) return EINVAL;
+  if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0 && !is_mapped(address, length)) return EFAULT;
+  const bool zero_based = ((flags & IBV_REREG_MR_CHANGE_ACCESS) != 0 ? access : ibv->access) & IBV_ACCESS_ZERO_BASED;
+  MemoryRegion to;
+  to.pd = (flags & IBV_REREG_MR_CHANGE_PD) != 0 ? object_of(pd).engine : nullptr;
+  to.address = reinterpret_cast<std::uintptr_t>(address);
+  to.iova = zero_based ? 0 : to.address;
+  to.length = length;
+  to.access = static_cast<std::uint32_t>(access & ~kHints);
+  Context::Session session(device_of(ibv->mr.context).engine_context());
+  const Status status = session.engine().change_memory(mr.engine, static_cast<std::uint32_t>(flags), to);
+  if (status.ok() && (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0) ibv->access = access;
+  return status.error();
+}
+
+// Pages come when they are touched, by whoever touches them first: there is nothing to do but to say what is wrong.
+int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* list, std::uint32_t count) {
+  if ((flags & ~static_cast<std::uint32_t>(IBV_ADVISE_MR_FLAG_FLUSH)) != 0) return EINVAL;
+  if (advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) return EOPNOTSUPP;
+  const std::uint32_t needed = advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE ? kAccessLocalWrite : 0;
+  Context::Session session(device_of(pd->context).engine_context());
+  for (const ibv_sge& each : std::span(list, count)) {
+    if (!session.engine().covers(object_of(pd).engine, each.lkey, each.addr, each.length, needed)) return EFAULT;
+  }
+  return 0;
 }
 
 int dereg_mr(abi::VerbsMr* ibv) {

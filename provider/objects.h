@@ -34,6 +34,11 @@ struct AddressHandleObject {
   AddressHandle address;
 };
 
+struct MemoryWindowObject {
+  ibv_mw core{};
+  MemoryRegion* engine = nullptr;
+};
+
 struct CompletionQueueObject {
   union {
     ibv_cq cq;
@@ -84,6 +89,7 @@ static_assert(std::is_standard_layout_v<CompletionQueueObject> && std::is_standa
 inline ProtectionDomainObject& object_of(ibv_pd* pd) { return *reinterpret_cast<ProtectionDomainObject*>(pd); }
 inline MemoryRegionObject& object_of(abi::VerbsMr* mr) { return *reinterpret_cast<MemoryRegionObject*>(mr); }
 inline AddressHandleObject& object_of(ibv_ah* ah) { return *reinterpret_cast<AddressHandleObject*>(ah); }
+inline MemoryWindowObject& object_of(ibv_mw* mw) { return *reinterpret_cast<MemoryWindowObject*>(mw); }
 inline CompletionQueueObject& object_of(ibv_cq* cq) { return *reinterpret_cast<CompletionQueueObject*>(cq); }
 inline SharedReceiveQueueObject& object_of(ibv_srq* srq) { return *reinterpret_cast<SharedReceiveQueueObject*>(srq); }
 inline QueuePairObject& object_of(ibv_qp* qp) { return *reinterpret_cast<QueuePairObject*>(qp); }

@@ -2,16 +2,20 @@
 
 namespace brdma::provider {
 
-// What is not here (memory windows, XRC, flows) keeps libibverbs' own answer: EOPNOTSUPP.
+// What is not here (XRC, flows) keeps libibverbs' own answer: EOPNOTSUPP.
 void fill_operations(abi::OpTable& ops) {
+  ops.set("advise_mr", &verbs::advise_mr);
+  ops.set("alloc_mw", &verbs::alloc_mw);
   ops.set("alloc_pd", &verbs::alloc_pd);
   ops.set("attach_mcast", &verbs::attach_mcast);
+  ops.set("bind_mw", &verbs::bind_mw);
   ops.set("create_ah", &verbs::create_ah);
   ops.set("create_cq", &verbs::create_cq);
   ops.set("create_cq_ex", &verbs::create_cq_ex);
   ops.set("create_qp", &verbs::create_qp);
   ops.set("create_qp_ex", &verbs::create_qp_ex);
   ops.set("create_srq", &verbs::create_srq);
+  ops.set("dealloc_mw", &verbs::dealloc_mw);
   ops.set("dealloc_pd", &verbs::dealloc_pd);
   ops.set("dereg_mr", &verbs::dereg_mr);
   ops.set("destroy_ah", &verbs::destroy_ah);
@@ -34,6 +38,7 @@ void fill_operations(abi::OpTable& ops) {
   ops.set("query_srq", &verbs::query_srq);
   ops.set("reg_mr", &verbs::reg_mr);
   ops.set("req_notify_cq", &verbs::req_notify_cq);
+  ops.set("rereg_mr", &verbs::rereg_mr);
   ops.set("resize_cq", &verbs::resize_cq);
 }
 

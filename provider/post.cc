@@ -35,6 +35,7 @@ int translate(const QueuePairObject& qp, const ibv_send_wr& in, SendRequest& out
   const std::uint32_t sges_max = (in.send_flags & IBV_SEND_INLINE) != 0 ? qp::kSgesMax : qp.granted.send_sge_max;
   if (in.num_sge < 0 || static_cast<std::uint32_t>(in.num_sge) > sges_max) return EINVAL;
   if (static_cast<unsigned>(in.opcode) > IBV_WR_SEND_WITH_INV) return EINVAL;
+  if (in.opcode == IBV_WR_BIND_MW && in.bind_mw.mw == nullptr) return EINVAL;
   out = SendRequest{};
   out.wr_id = in.wr_id;
   out.sges = sges_of(in.sg_list, in.num_sge);
@@ -46,6 +47,8 @@ int translate(const QueuePairObject& qp, const ibv_send_wr& in, SendRequest& out
     out.address = &object_of(in.wr.ud.ah).address;
     out.remote_qpn = in.wr.ud.remote_qpn;
     out.remote_qkey = in.wr.ud.remote_qkey;
+  } else if (in.opcode == IBV_WR_BIND_MW) {
+    describe_binding(in.bind_mw.rkey, in.bind_mw.bind_info, out);
   } else if (in.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || in.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
     out.remote_address = in.wr.atomic.remote_addr;
     out.rkey = in.wr.atomic.rkey;
@@ -119,6 +122,14 @@ int post_list(const Queue& queue, WorkRequest* next, WorkRequest** bad) {
 }
 
 }  // namespace
+
+void describe_binding(std::uint32_t rkey, const ibv_mw_bind_info& info, SendRequest& out) {
+  out.rkey = rkey;
+  out.immediate_be = info.mr == nullptr ? 0 : info.mr->lkey;
+  out.remote_address = info.addr;
+  out.compare_or_add = info.length;
+  out.swap = info.mw_access_flags;
+}
 
 extern "C" {
 

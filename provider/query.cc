@@ -44,6 +44,7 @@ void fill(OpenDevice& open, ibv_device_attr& attributes) {
   attributes.max_cq = kObjectsMax;
   attributes.max_cqe = static_cast<int>(kCompletionsMax);
   attributes.max_mr = static_cast<int>(memory::kRegionsMax);
+  attributes.max_mw = static_cast<int>(memory::kWindowsMax);
   attributes.max_pd = kObjectsMax;
   attributes.max_ah = kObjectsMax;
   attributes.max_mcast_grp = kObjectsMax;

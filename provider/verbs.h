@@ -24,6 +24,8 @@ namespace verbs {
 // completion_queue.cc: create_cq with more to say.
 ibv_cq* make_completion_queue(ibv_context* context, int entries, ibv_comp_channel* channel, int vector,
                               const CqOptions& options);
+// Into the members of a request that binds a memory window.
+void describe_binding(std::uint32_t rkey, const ibv_mw_bind_info& info, SendRequest& out);
 
 extern "C" {
 // query.cc
@@ -39,6 +41,13 @@ ibv_pd* alloc_pd(ibv_context* context);
 int dealloc_pd(ibv_pd* pd);
 ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, int access);
 int dereg_mr(abi::VerbsMr* mr);
+int rereg_mr(abi::VerbsMr* mr, int flags, ibv_pd* pd, void* address, std::size_t length, int access);
+int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* list, std::uint32_t count);
+
+// memory_window.cc
+ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);
+int dealloc_mw(ibv_mw* mw);
+int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind);
 
 // address_handle.cc
 ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attributes);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 
+#include "verbs.h"
 #include "work_builder.h"
 
 namespace brdma::provider {
@@ -14,6 +15,8 @@ constexpr std::uint64_t kSends = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_
 constexpr std::uint64_t kWrites = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
 constexpr std::uint64_t kAnswered =
     IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+
+constexpr std::uint64_t kWindows = IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV;
 
 WorkBuilder& builder(ibv_qp_ex* qp) { return *object_of(&qp->qp_base).builder; }
 
@@ -88,10 +91,16 @@ void wr_atomic_fetch_add(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t addres
   atomic(qp, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, WorkOpcode::kAtomicFetchAdd, rkey, address, add, 0);
 }
 
+void wr_bind_mw(ibv_qp_ex* qp, ibv_mw*, std::uint32_t rkey, const ibv_mw_bind_info* info) {
+  verbs::describe_binding(rkey, *info, begin(qp, IBV_QP_EX_WITH_BIND_MW, WorkOpcode::kBindMw));
+}
+
+void wr_local_inv(ibv_qp_ex* qp, std::uint32_t rkey) {
+  begin(qp, IBV_QP_EX_WITH_LOCAL_INV, WorkOpcode::kLocalInvalidate).immediate_be = rkey;
+}
+
 // Operations that no queue pair of ours has: refused at ibv_create_qp_ex() already, and here for who calls them all the
 // same.
-void wr_bind_mw(ibv_qp_ex* qp, ibv_mw*, std::uint32_t, const ibv_mw_bind_info*) { refuse(qp); }
-void wr_local_inv(ibv_qp_ex* qp, std::uint32_t) { refuse(qp); }
 void wr_send_tso(ibv_qp_ex* qp, void*, std::uint16_t, std::uint16_t) { refuse(qp); }
 void wr_atomic_write(ibv_qp_ex* qp, std::uint32_t, std::uint64_t, const void*) { refuse(qp); }
 void wr_flush(ibv_qp_ex* qp, std::uint32_t, std::uint64_t, std::size_t, std::uint8_t, std::uint8_t) { refuse(qp); }
@@ -132,7 +141,7 @@ void set_later(QueuePairObject& qp, const abi::Layout& layout, std::size_t offse
 
 std::uint64_t wr_operations(QpType type) {
   if (type == QpType::kUd) return kSends;
-  return type == QpType::kUc ? kSends | kWrites : kSends | kWrites | kAnswered;
+  return type == QpType::kUc ? kSends | kWrites : kSends | kWrites | kAnswered | kWindows;
 }
 
 void add_wr_functions(QueuePairObject& qp, const abi::Layout& layout, std::uint64_t operations) {

@@ -100,7 +100,15 @@ class Engine {
   // Registers [address, address+length), known to work requests and peers as starting at `iova`. Pins nothing.
   Result<MemoryRegion*, Status> register_memory(ProtectionDomain* pd, std::uint64_t address, std::uint64_t length,
                                                 std::uint64_t iova, std::uint32_t access);
-  Status deregister_memory(MemoryRegion* region);
+  Status deregister_memory(MemoryRegion* region);  // EBUSY: memory windows are bound to it
+  // ibv_rereg_mr: of `to`, what `mask` (memory::kChange...) names. Keys stay. EBUSY: memory windows are bound to it.
+  Status change_memory(MemoryRegion* region, std::uint32_t mask, const MemoryRegion& to);
+  // A work request of that domain could use these bytes.
+  [[nodiscard]] bool covers(const ProtectionDomain* pd, std::uint32_t lkey, std::uint64_t address, std::uint64_t length,
+                            std::uint32_t needed) const;
+  // Memory windows: bound by work requests (kBindMw), type 2 also taken back by them (kLocalInvalidate) and by peers.
+  Result<MemoryRegion*, Status> alloc_window(ProtectionDomain* pd, bool type2);
+  Status dealloc_window(MemoryRegion* window);
   // From now on each WRITE that arrives in this region makes one WriteArrival, with or without immediate, as soon as
   // its last missing packet is here; no receive is needed, and the sender's last acknowledgement is not waited for.
   // Whoever drives the engine asks poll_write_arrival() until it is empty; of more than kWriteArrivalsMax that nobody

@@ -36,6 +36,18 @@ Result<MemoryRegion*, Status> Engine::register_memory(ProtectionDomain* pd, std:
   return impl_->memory.add(pd, address, length, iova, access);
 }
 Status Engine::deregister_memory(MemoryRegion* region) { return impl_->memory.remove(region); }
+Status Engine::change_memory(MemoryRegion* region, std::uint32_t mask, const MemoryRegion& to) {
+  return impl_->memory.change(region, mask, to);
+}
+bool Engine::covers(const ProtectionDomain* pd, std::uint32_t lkey, std::uint64_t address, std::uint64_t length,
+                    std::uint32_t needed) const {
+  std::byte* bytes = nullptr;
+  return impl_->memory.resolve(pd, lkey, address, length, needed, &bytes) == memory::Fault::kNone;
+}
+Result<MemoryRegion*, Status> Engine::alloc_window(ProtectionDomain* pd, bool type2) {
+  return impl_->memory.add_window(pd, type2);
+}
+Status Engine::dealloc_window(MemoryRegion* window) { return impl_->memory.remove_window(window); }
 Status Engine::watch_writes(MemoryRegion* region, void* user) { return impl_->memory.watch(region, true, user); }
 Status Engine::unwatch_writes(MemoryRegion* region) { return impl_->memory.watch(region, false, nullptr); }
 MemoryRegionInfo Engine::info(const MemoryRegion* region) const { return {region->key, region->key}; }
@@ -104,6 +116,7 @@ Status Engine::destroy_qp(QueuePair* qp) {
   if (identity.srq != nullptr) std::erase(identity.srq->queue_pairs, qp);
   me.queue_pairs.remove(qp);
   me.device_use.set_queue_pairs(me.queue_pairs.size());
+  me.memory.forget_queue_pair(identity.qpn);
   me.environment.count(Counter::kQpsDestroyed);
   identity.send_cq->purge(identity.qpn);
   identity.receive_cq->purge(identity.qpn);

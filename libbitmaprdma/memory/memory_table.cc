@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -11,12 +12,27 @@ namespace brdma::memory {
 namespace {
 
 constexpr std::uint32_t kRandomBits = 12;
-static_assert(kRegionsMax == 1u << (32 - kRandomBits));
+constexpr std::uint32_t kSlotsMax = 1u << (32 - kRandomBits);
+static_assert(kRegionsMax + kWindowsMax == kSlotsMax);
 constexpr std::uint32_t kNoSlot = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint32_t kAccessKnown =
     kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic | kAccessMwBind | kAccessZeroBased;
 // IBV_ACCESS_OPTIONAL_RANGE: hints such as relaxed ordering, which a device may ignore.
 constexpr std::uint32_t kAccessOptional = 0x3FF0'0000;
+
+bool access_valid(std::uint32_t access) {
+  if ((access & ~(kAccessKnown | kAccessOptional)) != 0) return false;
+  const bool remote_changes = (access & (kAccessRemoteWrite | kAccessRemoteAtomic)) != 0;
+  return !remote_changes || (access & kAccessLocalWrite) != 0;
+}
+
+constexpr std::uint32_t kRemote = kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
+constexpr std::uint32_t kWindowKeyMask = 0xFF;  // of a window's key: what the program chooses
+
+// A window serves peers; one of type 2 only those of its queue pair.
+bool lends_to(const MemoryRegion& window, const Accessor& who, std::uint32_t needed) {
+  return window.lender != nullptr && (needed & kRemote) != 0 && (!window.type2 || window.qpn == who.qpn);
+}
 
 bool end_overflows(std::uint64_t start, std::uint64_t length) {
   return length != 0 && start > std::numeric_limits<std::uint64_t>::max() - (length - 1);
@@ -43,6 +59,10 @@ struct MemoryTable::Impl {
   [[nodiscard]] bool owns(const ProtectionDomain* pd) const {
     return std::any_of(domains.begin(), domains.end(), [pd](const auto& own) { return own.get() == pd; });
   }
+  [[nodiscard]] MemoryRegion* find(std::uint32_t key) {
+    return const_cast<MemoryRegion*>(std::as_const(*this).find(key));
+  }
+  MemoryRegion* put(std::unique_ptr<MemoryRegion> region);
   std::uint32_t take_slot();
   std::uint32_t new_key(std::uint32_t index);
 
@@ -50,7 +70,7 @@ struct MemoryTable::Impl {
   std::uint32_t secret;
   std::vector<Slot> slots;
   std::uint32_t free_head = kNoSlot, free_tail = kNoSlot;
-  std::size_t used = 0;
+  std::size_t used = 0, windows = 0;
   std::vector<std::unique_ptr<ProtectionDomain>> domains;
   std::uint32_t domains_made = 0;
 };
@@ -58,7 +78,7 @@ struct MemoryTable::Impl {
 // Slots are used again in the order in which they were freed: the longest time before an old key could match.
 std::uint32_t MemoryTable::Impl::take_slot() {
   if (free_head == kNoSlot) {
-    if (slots.size() == kRegionsMax) return kNoSlot;
+    if (slots.size() == kSlotsMax) return kNoSlot;
     slots.emplace_back();
     return static_cast<std::uint32_t>(slots.size() - 1);
   }
@@ -72,7 +92,7 @@ std::uint32_t MemoryTable::Impl::new_key(std::uint32_t index) {
   for (;;) {
     const auto low = static_cast<std::uint32_t>(random.below(1u << kRandomBits));
     const std::uint32_t key = (index << kRandomBits | low) ^ secret;
-    if (low == slots[index].last_random || key == 0) continue;
+    if (low == slots[index].last_random || (key & ~kWindowKeyMask) == 0) continue;
     slots[index].last_random = low;
     return key;
   }
@@ -99,27 +119,53 @@ Status MemoryTable::dealloc_pd(ProtectionDomain* pd) {
 Result<MemoryRegion*, Status> MemoryTable::add(ProtectionDomain* pd, std::uint64_t address, std::uint64_t length,
                                                std::uint64_t iova, std::uint32_t access) {
   if (!impl_->owns(pd)) return Status{EINVAL};
-  if ((access & ~(kAccessKnown | kAccessOptional)) != 0) return Status{EINVAL};
-  const bool remote_changes = (access & (kAccessRemoteWrite | kAccessRemoteAtomic)) != 0;
-  if (remote_changes && (access & kAccessLocalWrite) == 0) return Status{EINVAL};
+  if (!access_valid(access)) return Status{EINVAL};
   if (end_overflows(address, length) || end_overflows(iova, length)) return Status{EINVAL};
-  const std::uint32_t index = impl_->take_slot();
-  if (index == kNoSlot) return Status{ENOMEM};
-
+  if (impl_->used == kRegionsMax) return Status{ENOMEM};
   auto region = std::make_unique<MemoryRegion>();
   region->pd = pd;
   region->address = address;
   region->iova = iova;
   region->length = length;
   region->access = access;
-  region->key = impl_->new_key(index);
-  Impl::Slot& slot = impl_->slots[index];
+  ++pd->users;
+  ++impl_->used;
+  return impl_->put(std::move(region));
+}
+
+// There is a slot: regions and windows are counted.
+MemoryRegion* MemoryTable::Impl::put(std::unique_ptr<MemoryRegion> region) {
+  const std::uint32_t index = take_slot();
+  BRDMA_CHECK(index != kNoSlot);
+  region->key = new_key(index);
+  Slot& slot = slots[index];
   slot.key = region->key;
   slot.next_free = kNoSlot;
   slot.region = std::move(region);
-  ++pd->users;
-  ++impl_->used;
   return slot.region.get();
+}
+
+Status MemoryTable::change(MemoryRegion* region, std::uint32_t mask, const MemoryRegion& to) {
+  if ((mask & ~(kChangeTranslation | kChangeDomain | kChangeAccess)) != 0 || mask == 0) return Status{EINVAL};
+  if (region->windows > 0) return Status{EBUSY};
+  if ((mask & kChangeDomain) != 0 && !impl_->owns(to.pd)) return Status{EINVAL};
+  if ((mask & kChangeAccess) != 0 && !access_valid(to.access)) return Status{EINVAL};
+  if ((mask & kChangeTranslation) != 0 && (end_overflows(to.address, to.length) || end_overflows(to.iova, to.length))) {
+    return Status{EINVAL};
+  }
+  if ((mask & kChangeDomain) != 0) {
+    --region->pd->users;
+    region->pd = to.pd;
+    ++region->pd->users;
+  }
+  if ((mask & kChangeAccess) != 0) region->access = to.access;
+  if ((mask & kChangeTranslation) != 0) {
+    region->address = to.address;
+    region->iova = to.iova;
+    region->length = to.length;
+  }
+  ++version_;
+  return Status::success();
 }
 
 Status MemoryTable::watch(MemoryRegion* region, bool watched, void* watcher) {
@@ -134,19 +180,24 @@ Status MemoryTable::watch(MemoryRegion* region, bool watched, void* watcher) {
 const MemoryRegion* MemoryTable::find(std::uint32_t key) const { return impl_->find(key); }
 
 Status MemoryTable::remove(MemoryRegion* region) {
-  if (region == nullptr || impl_->find(region->key) != region) return Status{EINVAL};
+  if (region == nullptr || impl_->find(region->key) != region || region->window) return Status{EINVAL};
   BRDMA_CHECK(region->pd->users > 0);
+  if (region->windows > 0) return Status{EBUSY};
   if (region->watched) --watched_;
   --region->pd->users;
   --impl_->used;
-  const std::uint32_t index = impl_->index_of(region->key);
+  release_slot(region->key);
+  return Status::success();
+}
+
+void MemoryTable::release_slot(std::uint32_t key) {
+  const std::uint32_t index = impl_->index_of(key);
   impl_->slots[index].key = 0;
   impl_->slots[index].region.reset();
   if (impl_->free_tail != kNoSlot) impl_->slots[impl_->free_tail].next_free = index;
   if (impl_->free_head == kNoSlot) impl_->free_head = index;
   impl_->free_tail = index;
   ++version_;
-  return Status::success();
 }
 
 std::size_t MemoryTable::regions() const { return impl_->used; }
@@ -154,24 +205,104 @@ std::size_t MemoryTable::regions() const { return impl_->used; }
 std::vector<MemoryRegion> MemoryTable::list() const {
   std::vector<MemoryRegion> all;
   for (const Impl::Slot& slot : impl_->slots) {
-    if (slot.key != 0) all.push_back(*slot.region);
+    if (slot.key != 0 && !slot.region->window) all.push_back(*slot.region);
   }
   return all;
 }
 
-Fault MemoryTable::resolve(const ProtectionDomain* pd, std::uint32_t key, std::uint64_t address, std::uint64_t length,
+Fault MemoryTable::resolve(const Accessor& who, std::uint32_t key, std::uint64_t address, std::uint64_t length,
                            std::uint32_t needed, std::byte** bytes) const {
   *bytes = nullptr;
   if (length == 0) return Fault::kNone;
   const MemoryRegion* region = impl_->find(key);
   if (region == nullptr) return Fault::kBadKey;
-  if (region->pd != pd) return Fault::kWrongDomain;
+  if (region->pd != who.pd) return Fault::kWrongDomain;
+  if (region->window && !lends_to(*region, who, needed)) [[unlikely]]
+    return Fault::kBadKey;
   if ((region->access & needed) != needed) return Fault::kNoPermission;
   // address - iova wraps to something huge where the address lies before the region: one comparison for both ends.
   const std::uint64_t offset = address - region->iova;
   if (offset > region->length || length > region->length - offset) return Fault::kOutOfBounds;
   *bytes = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(region->address + offset));
   return Fault::kNone;
+}
+
+Result<MemoryRegion*, Status> MemoryTable::add_window(ProtectionDomain* pd, bool type2) {
+  if (!impl_->owns(pd)) return Status{EINVAL};
+  if (impl_->windows == kWindowsMax) return Status{ENOMEM};
+  auto window = std::make_unique<MemoryRegion>();
+  window->pd = pd;
+  window->window = true;
+  window->type2 = type2;
+  ++pd->users;
+  ++impl_->windows;
+  return impl_->put(std::move(window));
+}
+
+Status MemoryTable::remove_window(MemoryRegion* window) {
+  if (window == nullptr || impl_->find(window->key) != window || !window->window) return Status{EINVAL};
+  unbind(window);
+  --window->pd->users;
+  --impl_->windows;
+  release_slot(window->key);
+  return Status::success();
+}
+
+void MemoryTable::unbind(MemoryRegion* window) {
+  if (window->lender == nullptr) return;
+  --window->lender->windows;
+  if (window->type2) --bound_type2_;
+  window->lender = nullptr;
+  window->access = 0;
+  window->length = 0;
+  ++version_;
+}
+
+bool MemoryTable::bind(const Accessor& who, const Binding& to) {
+  const std::uint32_t index = impl_->index_of(to.key);
+  if (index >= impl_->slots.size() || to.key == 0) return false;
+  Impl::Slot& slot = impl_->slots[index];
+  if (slot.key == 0 || ((slot.key ^ to.key) & ~kWindowKeyMask) != 0 || !slot.region->window) return false;
+  MemoryRegion& window = *slot.region;
+  if (window.pd != who.pd || (window.type2 && (window.lender != nullptr || to.length == 0))) return false;
+  MemoryRegion* lender = nullptr;
+  if (to.length != 0) {
+    lender = impl_->find(to.lkey);
+    if (lender == nullptr || lender->window || lender->pd != window.pd) return false;
+    if ((lender->access & kAccessMwBind) == 0 || (to.access & ~(kRemote | kAccessZeroBased)) != 0) return false;
+    const bool changes = (to.access & (kAccessRemoteWrite | kAccessRemoteAtomic)) != 0;
+    if (changes && (lender->access & kAccessLocalWrite) == 0) return false;
+    const std::uint64_t offset = to.address - lender->iova;
+    if (offset > lender->length || to.length > lender->length - offset) return false;
+  }
+  unbind(&window);
+  window.key = slot.key = to.key;
+  ++version_;
+  if (lender == nullptr) return true;
+  ++lender->windows;
+  window.lender = lender;
+  window.address = lender->address + (to.address - lender->iova);
+  window.iova = (to.access & kAccessZeroBased) != 0 ? 0 : to.address;
+  window.length = to.length;
+  window.access = to.access & kRemote;
+  window.qpn = window.type2 ? who.qpn : 0;
+  if (window.type2) ++bound_type2_;
+  return true;
+}
+
+bool MemoryTable::invalidate(const Accessor& who, std::uint32_t key) {
+  MemoryRegion* const window = impl_->find(key);
+  if (window == nullptr || !window->window || !window->type2 || window->lender == nullptr) return false;
+  if (window->pd != who.pd || window->qpn != who.qpn) return false;
+  unbind(window);
+  return true;
+}
+
+void MemoryTable::forget_queue_pair(std::uint32_t qpn) {
+  if (bound_type2_ == 0) return;
+  for (Impl::Slot& slot : impl_->slots) {
+    if (slot.key != 0 && slot.region->type2 && slot.region->qpn == qpn) unbind(slot.region.get());
+  }
 }
 
 }  // namespace brdma::memory

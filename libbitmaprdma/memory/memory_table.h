@@ -1,10 +1,11 @@
-// memory/memory_table.h - protection domains, memory regions and their keys; every access to application memory on
-// behalf of a work request or a peer is checked here first.
+// memory/memory_table.h - protection domains, memory regions, memory windows and their keys; every access to
+// application memory on behalf of a work request or a peer is checked here first.
 //   key, 32 bits, random, never 0:  (slot index << 12 | 12 random bits) ^ a secret of the table
 // so a lookup is one array access and a compare, a peer cannot guess a key from another one's region, and a key that
-// was removed stays wrong when its slot is used again.
+// was removed stays wrong when its slot is used again. The low 8 bits of a window's key are the program's: each binding
+// brings a key whose other bits are those that the window has had from the beginning.
 // Errors: Status with the verbs manual's errno value, nothing changed; a peer's bad access is a Fault.
-// Limits: kRegionsMax regions. Thread-safety: one thread at a time.
+// Limits: kRegionsMax regions, as many windows. Thread-safety: one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -22,9 +23,10 @@ namespace brdma {
 class ProtectionDomain {
  public:
   std::uint32_t number = 0;
-  std::uint32_t users = 0;  // regions and queue pairs; dealloc answers EBUSY while > 0
+  std::uint32_t users = 0;  // regions, windows, queue pairs, shared receive queues; dealloc answers EBUSY while > 0
 };
 
+// A memory window is a region that lends the bytes of another one, to peers only, and has none while it is not bound.
 class MemoryRegion {
  public:
   ProtectionDomain* pd = nullptr;
@@ -35,13 +37,39 @@ class MemoryRegion {
   std::uint32_t key = 0;  // lkey == rkey
   bool watched = false;   // arrivals of WRITEs are told, with `watcher`
   void* watcher = nullptr;
+
+  std::uint32_t windows = 0;  // that are bound to it: it can't go
+
+  bool window = false;
+  bool type2 = false;              // of a window: bound by a work request, to one queue pair
+  MemoryRegion* lender = nullptr;  // of a window; null: not bound
+  std::uint32_t qpn = 0;           // of a bound window of type 2: the queue pair that may be accessed through
 };
 
 namespace memory {
 
 enum class Fault : std::uint8_t { kNone, kBadKey, kWrongDomain, kOutOfBounds, kNoPermission };
 
-inline constexpr std::uint32_t kRegionsMax = 1u << 20;
+inline constexpr std::uint32_t kRegionsMax = 1u << 19, kWindowsMax = 1u << 19;
+
+// Who wants to access memory: the domain, and the queue pair where it is for a peer.
+struct Accessor {
+  // NOLINTNEXTLINE: who accesses memory of its own has only a domain
+  Accessor(const ProtectionDomain* domain, std::uint32_t queue_pair = 0) : pd(domain), qpn(queue_pair) {}
+  const ProtectionDomain* pd;
+  std::uint32_t qpn;
+};
+
+// What a window is to lend.
+struct Binding {
+  std::uint32_t key = 0;                  // the window's from now on
+  std::uint32_t lkey = 0;                 // of the region
+  std::uint64_t address = 0, length = 0;  // as that region is addressed
+  std::uint32_t access = 0;               // kAccessRemote..., kAccessZeroBased: its addresses count from 0
+};
+
+// enum ibv_rereg_mr_flags
+inline constexpr std::uint32_t kChangeTranslation = 1, kChangeDomain = 2, kChangeAccess = 4;
 
 class MemoryTable {
  public:
@@ -56,26 +84,45 @@ class MemoryTable {
   // unknown access bit, remote write or atomics without local write, an end beyond the address space. ENOMEM: full.
   Result<MemoryRegion*, Status> add(ProtectionDomain* pd, std::uint64_t address, std::uint64_t length,
                                     std::uint64_t iova, std::uint32_t access);
-  Status remove(MemoryRegion* region);  // one that add() gave, once; EINVAL: another table's
+  Status remove(MemoryRegion* region);  // one that add() gave, once; EINVAL: another table's; EBUSY: windows are bound
+  // Other bytes, domain or access under the same key; `mask` says which of `to` counts. EBUSY: windows are bound;
+  // EINVAL as add() has it, and nothing changed.
+  Status change(MemoryRegion* region, std::uint32_t mask, const MemoryRegion& to);
+
+  // --- windows ---
+  Result<MemoryRegion*, Status> add_window(ProtectionDomain* pd, bool type2);  // EINVAL, ENOMEM
+  Status remove_window(MemoryRegion* window);                                  // bound or not
+  // What a work request asks for. False: not allowed (IBTA 10.6.7.2), nothing changed. A window of type 1 may be bound
+  // anew at any time, to nothing by length 0; one of type 2 only where it is not bound.
+  bool bind(const Accessor& who, const Binding& binding);
+  // A bound window of type 2, by its queue pair or that one's peer. False: there is none of that key.
+  bool invalidate(const Accessor& who, std::uint32_t key);
+  void forget_queue_pair(std::uint32_t qpn);  // it is gone, and what was bound for it
+
   [[nodiscard]] std::size_t regions() const;
   [[nodiscard]] std::vector<MemoryRegion> list() const;             // copies, for whoever asks
   Status watch(MemoryRegion* region, bool watched, void* watcher);  // EINVAL: another table's
   [[nodiscard]] std::size_t watched() const { return watched_; }    // how many regions
   [[nodiscard]] const MemoryRegion* find(std::uint32_t key) const;  // null: none of that key
   // Changes when a region goes: what resolve() gave before may not be used any more.
+  // or is another one.
   [[nodiscard]] std::uint64_t version() const { return version_; }
 
   // Resolves [address, address + length) under `key` for `needed` access (kAccess... bits; 0 = local read); addresses
   // count from the region's iova. On kNone `*bytes` points to the memory. Length 0 resolves without looking at key or
   // address, to null (IBTA: an R_Key is not checked for a zero-length access).
-  [[nodiscard]] Fault resolve(const ProtectionDomain* pd, std::uint32_t key, std::uint64_t address,
-                              std::uint64_t length, std::uint32_t needed, std::byte** bytes) const;
+  [[nodiscard]] Fault resolve(const Accessor& who, std::uint32_t key, std::uint64_t address, std::uint64_t length,
+                              std::uint32_t needed, std::byte** bytes) const;
 
  private:
+  void unbind(MemoryRegion* window);
+  void release_slot(std::uint32_t key);
+
   struct Impl;
   std::unique_ptr<Impl> impl_;
   std::uint64_t version_ = 0;
   std::size_t watched_ = 0;
+  std::size_t bound_type2_ = 0;
 };
 
 }  // namespace memory

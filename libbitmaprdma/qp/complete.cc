@@ -15,6 +15,10 @@ CompletionOpcode completion_opcode(WorkOpcode opcode) {
       return CompletionOpcode::kCompSwap;
     case WorkOpcode::kAtomicFetchAdd:
       return CompletionOpcode::kFetchAdd;
+    case WorkOpcode::kBindMw:
+      return CompletionOpcode::kBindMw;
+    case WorkOpcode::kLocalInvalidate:
+      return CompletionOpcode::kLocalInvalidate;
     default:
       return CompletionOpcode::kSend;
   }
@@ -55,6 +59,10 @@ void Requester::Impl::complete_head(CompletionStatus status, Instant now) {
     if (!env.complete(*id.send_cq, completion, status != CompletionStatus::kSuccess, now)) completions_lost = true;
   }
   queue.pop();
+  // What was done by ourselves behind it has waited for just this.
+  if (status != CompletionStatus::kSuccess) return;
+  if (queue.head() < queue.next() && is_local(queue[queue.head()].opcode)) [[unlikely]]
+    complete_head(CompletionStatus::kSuccess, now);
 }
 
 Outcome Requester::Impl::fail(std::uint64_t wqe, CompletionStatus status, Instant now) {

@@ -47,8 +47,6 @@ Verdict Responder::Impl::execute_send(const wire::Packet& packet, bool placed, O
   if (first != (message.kind == Message::Kind::kNone)) return Verdict::kInvalidRequest;
   if (!first && message.kind != Message::Kind::kSend) return Verdict::kInvalidRequest;
   if (!payload_fits_opcode(packet)) return Verdict::kInvalidRequest;
-  // There are no memory windows yet, and a region's key can't be invalidated from afar.
-  if (packet.op == RcOp::kSendLastInvalidate || packet.op == RcOp::kSendOnlyInvalidate) return Verdict::kAccessError;
   if (!receives.has(0)) return Verdict::kNotReady;
   // Where the data lies was decided by its RSN and index: they must be what they turn out to be in order.
   if (placed && (packet.bxth.rsn != rsn || packet.bxth.packet_index != message.packets)) {
@@ -69,6 +67,10 @@ Verdict Responder::Impl::execute_send(const wire::Packet& packet, bool placed, O
     ++message.packets;
     return Verdict::kDone;
   }
+  // Once the data is there, and before anybody is told. A region's key can't be invalidated from afar.
+  if (wire::has_invalidate(packet.op) && !env.memory.invalidate(identity.accessor(), packet.invalidate_rkey)) {
+    return Verdict::kAccessError;
+  }
   message = Message{};
   msn = (msn + 1) & kSerialMask;
   complete_receive(packet, CompletionStatus::kSuccess, static_cast<std::uint32_t>(bytes), outcome, now);
@@ -80,7 +82,7 @@ Verdict Responder::Impl::begin_write(const wire::Packet& packet) {
   if ((identity.attributes.access & kAccessRemoteWrite) == 0) return Verdict::kInvalidRequest;
   if (packet.reth.length > kMessageBytesMax) return Verdict::kInvalidRequest;
   std::byte* bytes = nullptr;
-  const auto fault = env.memory.resolve(identity.pd, packet.reth.rkey, packet.reth.address, packet.reth.length,
+  const auto fault = env.memory.resolve(identity.accessor(), packet.reth.rkey, packet.reth.address, packet.reth.length,
                                         kAccessRemoteWrite, &bytes);
   if (fault != memory::Fault::kNone) return Verdict::kAccessError;
   env.count(Counter::kWriteRequests);
@@ -141,8 +143,8 @@ bool Responder::Impl::place_write(const wire::Packet& packet) {
   // Of a registered operation it was looked up once, and holds until a region goes.
   std::byte* to = packet.bxth.operation_packets != 0 ? registered_place(packet) : nullptr;
   if (to == nullptr) {
-    const auto fault = env.memory.resolve(identity.pd, message.reth.rkey, message.reth.address + message.bytes, size,
-                                          kAccessRemoteWrite, &to);
+    const auto fault = env.memory.resolve(identity.accessor(), message.reth.rkey, message.reth.address + message.bytes,
+                                          size, kAccessRemoteWrite, &to);
     if (fault != memory::Fault::kNone) return false;
   }
   copy_uncovered(packet.bth.psn, to, packet.payload);
@@ -158,7 +160,7 @@ Verdict Responder::Impl::check_read(const wire::Packet& packet) const {
   // of our window; it may come again as a bitmap packet.
   if (packets > kReadPacketsMax) return Verdict::kInvalidRequest;
   std::byte* bytes = nullptr;
-  const auto fault = env.memory.resolve(identity.pd, packet.reth.rkey, packet.reth.address, packet.reth.length,
+  const auto fault = env.memory.resolve(identity.accessor(), packet.reth.rkey, packet.reth.address, packet.reth.length,
                                         kAccessRemoteRead, &bytes);
   return fault == memory::Fault::kNone ? Verdict::kDone : Verdict::kAccessError;
 }
@@ -199,7 +201,7 @@ Verdict Responder::Impl::check_atomic(const wire::Packet& packet, std::byte** wo
   if ((identity.attributes.access & kAccessRemoteAtomic) == 0) return Verdict::kInvalidRequest;
   if (identity.attributes.max_dest_rd_atomic == 0) return Verdict::kInvalidRequest;
   if (packet.atomic.address % kAtomicBytes != 0) return Verdict::kInvalidRequest;
-  const auto fault = env.memory.resolve(identity.pd, packet.atomic.rkey, packet.atomic.address, kAtomicBytes,
+  const auto fault = env.memory.resolve(identity.accessor(), packet.atomic.rkey, packet.atomic.address, kAtomicBytes,
                                         kAccessRemoteAtomic, word);
   if (fault != memory::Fault::kNone) return Verdict::kAccessError;
   // An aligned address in a region whose own start is not: the machine could not do it in one step.
@@ -239,6 +241,10 @@ void Responder::Impl::complete_receive(const wire::Packet& packet, CompletionSta
   if (wire::has_immediate(packet.op) && good) {
     completion.flags = kCompletionWithImm;
     completion.immediate_be = packet.immediate_be;
+  }
+  if (wire::has_invalidate(packet.op) && good) {
+    completion.flags = kCompletionWithInvalidate;
+    completion.immediate_be = packet.invalidate_rkey;  // one union with the immediate, host order
   }
   receives.pop();
   if (!good) message = Message{};  // its receive is used up

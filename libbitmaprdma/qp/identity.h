@@ -57,6 +57,8 @@ struct Identity {
   std::uint32_t receiving_paths = 1;  // that the peer sends on and we tell apart; 1: its path ids say nothing
   PeerCredit peer_credit;             // from the last CAPS or BitmapAck
 
+  // Of memory, on behalf of the peer.
+  [[nodiscard]] memory::Accessor accessor() const { return {pd, qpn}; }
   [[nodiscard]] std::uint32_t mtu() const { return mtu_bytes(attributes.path_mtu); }
   [[nodiscard]] bool can_receive() const {
     return state == QpState::kRtr || state == QpState::kRts || state == QpState::kSqd || state == QpState::kSqe;

@@ -64,8 +64,8 @@ std::optional<DropReason> Responder::Impl::place_write_early(const wire::Packet&
   }
   // The whole message must be as good as this packet: nothing is written of one that will be refused.
   std::byte* whole = nullptr;
-  const auto fault = env.memory.resolve(identity.pd, packet.reth.rkey, packet.reth.address - offset, packet.reth.length,
-                                        kAccessRemoteWrite, &whole);
+  const auto fault = env.memory.resolve(identity.accessor(), packet.reth.rkey, packet.reth.address - offset,
+                                        packet.reth.length, kAccessRemoteWrite, &whole);
   if (fault != memory::Fault::kNone) return DropReason::kEarlyInvalid;
   std::byte* const to = whole + offset;
   copy_uncovered(packet.bth.psn, to, packet.payload);
@@ -104,8 +104,8 @@ std::optional<DropReason> Responder::Impl::check_held(const wire::Packet& packet
   if (wire::is_write(packet.op)) {
     if ((identity.attributes.access & kAccessRemoteWrite) == 0) return DropReason::kEarlyInvalid;
     std::byte* to = nullptr;
-    const auto fault = env.memory.resolve(identity.pd, packet.reth.rkey, packet.reth.address, packet.payload.size(),
-                                          kAccessRemoteWrite, &to);
+    const auto fault = env.memory.resolve(identity.accessor(), packet.reth.rkey, packet.reth.address,
+                                          packet.payload.size(), kAccessRemoteWrite, &to);
     if (fault != memory::Fault::kNone) return DropReason::kEarlyInvalid;
   }
   return std::nullopt;

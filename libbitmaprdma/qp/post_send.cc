@@ -8,9 +8,7 @@
 namespace brdma::qp {
 namespace {
 
-bool known(WorkOpcode opcode) {
-  return opcode <= WorkOpcode::kAtomicFetchAdd || opcode == WorkOpcode::kSendWithInvalidate;
-}
+bool known(WorkOpcode opcode) { return opcode <= WorkOpcode::kSendWithInvalidate; }
 bool is_atomic(WorkOpcode opcode) {
   return opcode == WorkOpcode::kAtomicCmpSwap || opcode == WorkOpcode::kAtomicFetchAdd;
 }
@@ -43,6 +41,8 @@ Status Requester::Impl::check(const SendRequest& request, std::uint32_t& length)
   // The count before anything is read: a wild one leads out of the caller's list. Inline data is copied now, so there
   // the number of entries matters for nothing else.
   const bool inlined = (request.flags & kSendInline) != 0;
+  // Nothing to send or to place: local operations have neither.
+  if (is_local(request.opcode)) return inlined || !request.sges.empty() ? Status{EINVAL} : Status::success();
   if (request.sges.size() > (inlined ? kSgesMax : id.capabilities.send_sge_max)) return Status{EINVAL};
   std::uint64_t sum = 0;
   for (const Sge& sge : request.sges) sum += sge.length;

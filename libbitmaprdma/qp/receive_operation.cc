@@ -53,8 +53,8 @@ void Responder::Impl::register_operation(const wire::Packet& packet, Instant now
   if (wire::is_write(packet.op) && before < packet.reth.length) {
     const std::uint64_t left = packet.reth.length - before;
     start.bytes = std::min<std::uint64_t>(left, std::uint64_t{start.packets} << start.packet_shift);
-    const auto fault = env.memory.resolve(identity.pd, packet.reth.rkey, start.address, start.bytes, kAccessRemoteWrite,
-                                          &start.memory);
+    const auto fault = env.memory.resolve(identity.accessor(), packet.reth.rkey, start.address, start.bytes,
+                                          kAccessRemoteWrite, &start.memory);
     if (fault != memory::Fault::kNone) start.memory = nullptr;
   }
   operations.begin(start);

@@ -139,6 +139,11 @@ struct Requester::Impl {
   // --- post_send.cc ---
   [[nodiscard]] Status check(const SendRequest& request, std::uint32_t& length) const;
 
+  // --- local_operation.cc ---
+  [[nodiscard]] bool next_is_local() const;
+  [[nodiscard]] bool nothing_behind() const;  // of what was posted: all that leaves a packet has begun
+  bool execute_local(Instant now);            // false: it failed, nothing goes on behind it
+
   // --- transmit_new.cc ---
   [[nodiscard]] bool admits(std::uint32_t psns, std::uint32_t payload, bool answered);
   [[nodiscard]] std::uint32_t unstated_window() const;

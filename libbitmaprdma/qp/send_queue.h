@@ -17,6 +17,11 @@
 
 namespace brdma::qp {
 
+// Done by ourselves when its turn comes; nothing leaves.
+[[nodiscard]] inline bool is_local(WorkOpcode opcode) {
+  return opcode == WorkOpcode::kLocalInvalidate || opcode == WorkOpcode::kBindMw;
+}
+
 struct SendWqe {
   std::uint64_t wr_id = 0;
   std::uint64_t remote_address = 0;

@@ -65,7 +65,8 @@ Responder::Impl::Sending Responder::Impl::send_read_packet(Response& answer, Tra
   const wire::Packet packet = answer_packet(answer, op, now);
   if (!batch.fits(TransmitBatch::packet_bytes(packet, size), size == 0 ? 0 : 1, answer.bitmap)) return Sending::kFull;
   std::byte* data = nullptr;
-  const auto fault = env.memory.resolve(identity.pd, answer.rkey, answer.address, size, kAccessRemoteRead, &data);
+  const auto fault =
+      env.memory.resolve(identity.accessor(), answer.rkey, answer.address, size, kAccessRemoteRead, &data);
   if (fault != memory::Fault::kNone) {
     refuse_read(answer);
     return Sending::kMore;

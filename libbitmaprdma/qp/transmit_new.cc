@@ -81,6 +81,8 @@ bool Requester::Impl::ready_to_send_new() {
   if (id.state != QpState::kRts && read_cut == 0) return false;  // SQD: only what has begun
   const SendWqe& wqe = queue[queue.next()];
   if (!may_begin(wqe)) return false;
+  if (is_local(wqe.opcode)) [[unlikely]]
+    return true;
   switch (kind_of(wqe.opcode)) {
     case MessageKind::kRead:
       return admits(packets_of(next_chunk_bytes(), mtu), 0, true);
@@ -174,6 +176,10 @@ bool Requester::Impl::poll_new(TransmitBatch& batch, Instant now) {
   PayloadCursor cursor(env.memory, id.pd, 0);
   bool added = false;
   while (ready_to_send_new()) {
+    if (next_is_local()) [[unlikely]] {
+      if (!execute_local(now)) break;
+      continue;
+    }
     if (all_begun_is_sent()) begin_message();
     Message& message = messages.back();
     if (broken_wqe && message.wqe >= *broken_wqe) break;
@@ -241,10 +247,9 @@ bool Requester::Impl::transmit_request(Message& message, TransmitBatch& batch, I
 // for.
 bool Requester::Impl::wants_ack(const Message& message, bool last) {
   const bool waited_for = id.signal_all || (queue[message.wqe].flags & kSendSignaled) != 0;
-  const bool nothing_behind = queue.next() == queue.tail();
   ++packets_since_ack_request;
   const std::uint32_t limit = id.bitmap_agreed ? id.peer_credit.packets : unstated_window();
-  const bool pressing = nothing_behind || (waited_for && !id.bitmap_agreed);
+  const bool pressing = nothing_behind() || (waited_for && !id.bitmap_agreed);
   const bool wanted = (last && pressing) || ends_trial(next_sequence()) ||
                       packets_since_ack_request >= ack_request_interval() || flight.packets + 1 >= limit;
   if (wanted) packets_since_ack_request = 0;

@@ -22,12 +22,12 @@ void UnreliableReceiver::flush(Instant now) {
   // Of a shared queue's, the one that a message has begun to fill is used up; the others go back.
   std::size_t flushed = id_.srq == nullptr ? receives_.size() : message_.kind == Message::Kind::kSend ? 1 : 0;
   for (; flushed > 0; --flushed) {
-    const Completion flush{.wr_id = receives_[0].wr_id,
-                           .status = CompletionStatus::kFlushed,
-                           .opcode = CompletionOpcode::kReceive,
-                           .qp_num = id_.qpn};
+    const Completion completion{.wr_id = receives_[0].wr_id,
+                                .status = CompletionStatus::kFlushed,
+                                .opcode = CompletionOpcode::kReceive,
+                                .qp_num = id_.qpn};
     receives_.pop();
-    env_.complete(*id_.receive_cq, flush, /*solicited=*/true, now);
+    env_.complete(*id_.receive_cq, completion, /*solicited=*/true, now);
   }
   receives_.clear();
   message_ = {};

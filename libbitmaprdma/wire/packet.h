@@ -93,6 +93,9 @@ template <class... Ops>
                           RcOp::kReadResponseOnly, RcOp::kAcknowledge, RcOp::kAtomicAcknowledge, RcOp::kCompareSwap,
                           RcOp::kFetchAdd);
 }
+[[nodiscard]] constexpr bool has_invalidate(RcOp op) {
+  return op == RcOp::kSendLastInvalidate || op == RcOp::kSendOnlyInvalidate;
+}
 [[nodiscard]] constexpr bool has_immediate(RcOp op) {
   return internal::one_of(op, RcOp::kSendLastImm, RcOp::kSendOnlyImm, RcOp::kWriteLastImm, RcOp::kWriteOnlyImm);
 }

@@ -2,6 +2,7 @@
 // its removal.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <limits>
 #include <map>
@@ -90,6 +91,100 @@ TEST(MemoryTableProperty, EqualsAMapOfRegions) {
       ASSERT_EQ(table.dealloc_pd(region->pd).error(), EBUSY);
       ASSERT_TRUE(table.remove(region).ok());
     }
+    for (ProtectionDomain* pd : domains) ASSERT_TRUE(table.dealloc_pd(pd).ok());
+  });
+}
+
+// What a window is bound to, in the test's own words.
+struct Bound {
+  const MemoryRegion* lender = nullptr;
+  std::uint64_t from = 0, first = 0, length = 0;  // its addresses begin at `from`, at the lender's `first`
+  std::uint32_t access = 0, qpn = 0;
+};
+
+TEST(MemoryTableProperty, WindowsLendWhatTheyAreBoundTo) {
+  test::for_each_seed(100, [](Random& random) {
+    MemoryTable table{Random{random.next()}};
+    ProtectionDomain* const domains[2] = {table.alloc_pd(), table.alloc_pd()};
+    std::vector<MemoryRegion*> regions;
+    for (int i = 0; i < 4; ++i) {
+      regions.push_back(table.add(domains[i % 2], 0x10000, 4096, 0x4000 + 0x1000 * random.below(3), 1 | 16).value());
+    }
+    struct Window {
+      MemoryRegion* window;
+      std::uint32_t key;
+      Bound bound;
+    };
+    std::vector<Window> windows;
+    for (int i = 0; i < 6; ++i) {
+      MemoryRegion* const window = table.add_window(domains[i % 2], i % 3 == 0).value();
+      windows.push_back({window, window->key, {}});
+    }
+    const auto who = [&] {
+      return Accessor{domains[random.below(2)], static_cast<std::uint32_t>(random.below(2)) + 5};
+    };
+    for (int step = 0; step < 500; ++step) {
+      Window& each = windows[random.below(windows.size())];
+      const bool type2 = each.window->type2, bound = each.bound.lender != nullptr;
+      const Accessor accessor = who();
+      const auto choice = random.below(8);
+      if (choice < 3) {
+        const MemoryRegion* const lender = regions[random.below(regions.size())];
+        const Binding to{.key = (each.key & ~0xFFu) | static_cast<std::uint32_t>(random.below(256)),
+                         .lkey = lender->key,
+                         .address = lender->iova + random.below(4096) - random.below(2) * 100,
+                         .length = random.below(6) == 0 ? 0 : random.below(3000),
+                         .access = static_cast<std::uint32_t>(random.below(8) << 1 | random.below(2) << 5)};
+        const bool inside = to.address >= lender->iova && to.address - lender->iova + to.length <= 4096;
+        const bool expected = accessor.pd == each.window->pd && (!type2 || (!bound && to.length != 0)) &&
+                              (to.length == 0 || (inside && lender->pd == each.window->pd));
+        ASSERT_EQ(table.bind(accessor, to), expected) << "step " << step;
+        if (!expected) continue;
+        each.key = to.key;
+        each.bound = {};
+        if (to.length == 0) continue;
+        each.bound = {.lender = lender,
+                      .from = (to.access & 32) != 0 ? 0 : to.address,
+                      .first = to.address - lender->iova,
+                      .length = to.length,
+                      .access = to.access & 14,
+                      .qpn = accessor.qpn};
+      } else if (choice == 3) {
+        const bool expected = bound && type2 && accessor.pd == each.window->pd && accessor.qpn == each.bound.qpn;
+        ASSERT_EQ(table.invalidate(accessor, each.key), expected);
+        if (expected) each.bound = {};
+      } else if (choice == 4 && random.below(10) == 0) {
+        table.forget_queue_pair(accessor.qpn);
+        for (Window& other : windows) {
+          if (other.window->type2 && other.bound.qpn == accessor.qpn) other.bound = {};
+        }
+      } else if (choice == 5) {
+        MemoryRegion* const region = regions[random.below(regions.size())];
+        const auto lent = std::any_of(windows.begin(), windows.end(),
+                                      [region](const Window& other) { return other.bound.lender == region; });
+        ASSERT_EQ(region->windows > 0, lent);
+        if (lent) {
+          ASSERT_EQ(table.remove(region).error(), EBUSY);
+        }
+      } else {
+        const std::uint64_t address = near(each.bound.from + random.below(2) * each.bound.length, random);
+        const std::uint64_t length = 1 + random.below(8);
+        const std::uint32_t needed = std::uint32_t{1} << random.below(4);
+        std::byte* bytes = nullptr;
+        const Fault fault = table.resolve(accessor, each.key, address, length, needed, &bytes);
+        using Wide = unsigned __int128;
+        const bool inside =
+            address >= each.bound.from && Wide{address} + length <= Wide{each.bound.from} + each.bound.length;
+        const bool expected = bound && accessor.pd == each.window->pd && (!type2 || accessor.qpn == each.bound.qpn) &&
+                              (needed & each.bound.access) != 0 && inside;
+        ASSERT_EQ(fault == Fault::kNone, expected) << "step " << step;
+        if (expected) {
+          ASSERT_EQ(reinterpret_cast<std::uintptr_t>(bytes), 0x10000 + each.bound.first + (address - each.bound.from));
+        }
+      }
+    }
+    for (const Window& each : windows) ASSERT_TRUE(table.remove_window(each.window).ok());
+    for (MemoryRegion* region : regions) ASSERT_TRUE(table.remove(region).ok());
     for (ProtectionDomain* pd : domains) ASSERT_TRUE(table.dealloc_pd(pd).ok());
   });
 }

@@ -86,6 +86,20 @@ TEST(WireDocument, WriteWithAPiggybackedAcknowledgement) {
   EXPECT_EQ(packet_icrc(kDocumentPath, bytes), stored_icrc(bytes));
 }
 
+TEST(WireDocument, SendWithInvalidate) {
+  const Bytes headers = documented("d7 00 ffff 00 002203 80 000005") +
+                        documented("10 001102 00 000004 00 000003 00 000000") + hex("00000000000f4240") +
+                        documented("0008b2c5");
+  const Bytes bytes = headers + hex("5a5a5a5a5a5a5a5a") + documented("34fb9efa");
+  const auto parsed = parse_packet(bytes);
+  ASSERT_TRUE(parsed.ok());
+  const Packet& packet = parsed.value();
+  EXPECT_EQ(packet.op, RcOp::kSendOnlyInvalidate);
+  EXPECT_EQ(packet.invalidate_rkey, 0x8B2C5u);
+  EXPECT_EQ(packet.payload.size(), 8u);
+  EXPECT_EQ(packet_icrc(kDocumentPath, bytes), stored_icrc(bytes));
+}
+
 TEST(WireDocument, UdSendWithImmediate) {
   const Bytes bytes = documented("65 90 ffff 00 002203 00 000007") + documented("11111111 00 001102") +
                       documented("cafe0001") + documented("5a5a5a 00") + documented("eb49f386");

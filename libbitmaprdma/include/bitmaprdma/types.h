@@ -58,12 +58,14 @@ struct SendRequest {
   std::uint64_t wr_id = 0;
   std::span<const Sge> sges;
   WorkOpcode opcode = WorkOpcode::kSend;
-  std::uint32_t flags = 0;           // kSend...
-  std::uint32_t immediate_be = 0;    // as it travels, big endian; also the key of kSendWithInvalidate (host order)
-  std::uint64_t remote_address = 0;  // WRITE, READ, atomics
-  std::uint32_t rkey = 0;
-  std::uint64_t compare_or_add = 0;  // CMP_SWAP: compare; FETCH_ADD: addend
-  std::uint64_t swap = 0;
+  std::uint32_t flags = 0;  // kSend...
+  // As it travels, big endian. Host order: the key that kSendWithInvalidate and kLocalInvalidate invalidate; the region
+  // (lkey) that kBindMw binds to.
+  std::uint32_t immediate_be = 0;
+  std::uint64_t remote_address = 0;  // WRITE, READ, atomics; kBindMw: where the window begins, as the region has it
+  std::uint32_t rkey = 0;            // kBindMw: the window's from then on
+  std::uint64_t compare_or_add = 0;  // CMP_SWAP: compare; FETCH_ADD: addend; kBindMw: length
+  std::uint64_t swap = 0;            // kBindMw: kAccess...
   const AddressHandle* address = nullptr;  // UD
   std::uint32_t remote_qpn = 0;            // UD
   std::uint32_t remote_qkey = 0;           // UD; bit 31 set: the queue pair's own is sent
@@ -99,6 +101,7 @@ enum class CompletionStatus : std::uint32_t {
   kLocalQpOperationError = 2,
   kLocalProtectionError = 4,
   kFlushed = 5,
+  kWindowBindError = 6,
   kBadResponse = 7,
   kLocalAccessError = 8,
   kRemoteInvalidRequest = 9,

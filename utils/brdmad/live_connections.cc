@@ -19,9 +19,12 @@ void LiveConnections::received(const IpAddress& local, const IpAddress& remote, 
     connections_.erase(rej->remote_comm_id);
   } else if (const auto* dreq = std::get_if<wire::CmDreq>(&mad.message)) {
     connections_.erase(dreq->remote_comm_id);
+  } else if (const auto* drep = std::get_if<wire::CmDrep>(&mad.message)) {
+    connections_.erase(drep->remote_comm_id);
   }
 }
 
+// A DREQ ends nothing yet: lost, and its process gone, nobody would say it again.
 void LiveConnections::sent(const wire::CmMad& mad) {
   if (const auto* rep = std::get_if<wire::CmRep>(&mad.message)) {
     const auto request = std::find_if(requests_.begin(), requests_.end(), [&](const Request& candidate) {
@@ -33,8 +36,6 @@ void LiveConnections::sent(const wire::CmMad& mad) {
     requests_.erase(request);
   } else if (const auto* rej = std::get_if<wire::CmRej>(&mad.message)) {
     connections_.erase(rej->local_comm_id);
-  } else if (const auto* dreq = std::get_if<wire::CmDreq>(&mad.message)) {
-    connections_.erase(dreq->local_comm_id);  // the process ends it itself
   }
 }
 

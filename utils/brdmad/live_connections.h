@@ -1,5 +1,5 @@
 // brdmad/live_connections.h - the connections of each process, read off the messages that pass. When a process is
-// killed, nobody is left to end them: a DREQ is said for each, as the kernel does for a process that goes.
+// gone, nobody is left to end them, or to repeat the DREQ that was its last: one is said for each, as the kernel does.
 #pragma once
 
 #include <cstdint>

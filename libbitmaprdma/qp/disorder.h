@@ -11,6 +11,7 @@
 #include "base/warm_pool.h"
 #include "bitmap/gap_table.h"
 #include "qp/hold.h"
+#include "qp/message_table.h"
 #include "recovery/overtaking.h"
 
 namespace brdma::qp {
@@ -58,8 +59,13 @@ struct Repairs {
   bitmap::GapTable answer_gaps;
   std::optional<Instant> held_until;
   recovery::Overtaking overtaking;  // lost retransmissions
+  // The last sequence NAK that was gone back for. One for a later packet is news, however soon it comes: the peer says
+  // each only once, and is silent then until that packet is there.
+  std::optional<Sequence> gone_back_to;
 
-  [[nodiscard]] bool done() const { return answer_gaps.empty() && !held_until && overtaking.at_rest(); }
+  [[nodiscard]] bool done() const {
+    return answer_gaps.empty() && !held_until && overtaking.at_rest() && !gone_back_to;
+  }
   [[nodiscard]] std::size_t allocated_bytes() const { return answer_gaps.allocated_bytes(); }
 };
 

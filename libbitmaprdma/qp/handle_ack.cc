@@ -110,6 +110,17 @@ void Requester::Impl::widen_trial() {
   if (trial->packets > kTrialPacketsMax) trial.reset();
 }
 
+void Requester::Impl::go_back_for_nak(Sequence sequence, Instant now) {
+  env.count(Counter::kPacketSeqErr);
+  if (rnr_until) return;
+  const Psn psn = psn_of(sequence);
+  const bool said_again = repairs != nullptr && repairs->gone_back_to == sequence;
+  const Duration since = now - window.sent_at(psn, now);
+  if (said_again && since < std::max(id.recovery->resend_interval_min, rtt.smoothed())) return;
+  if (request_resend_range(sequence, next_sequence(), Counter::kRetransmittedNak, now) != 0)
+    repairing().gone_back_to = sequence;
+}
+
 // Standard acknowledgement: psn is the newest request executed, or the one that a NAK refuses.
 Outcome Requester::Impl::handle_aeth(const wire::Packet& packet, Instant now) {
   const std::uint8_t syndrome = packet.aeth.syndrome;
@@ -146,13 +157,7 @@ Outcome Requester::Impl::handle_aeth(const wire::Packet& packet, Instant now) {
       break;
     case kKindNak:
       if (syndrome == wire::kSyndromeNakSequence) {
-        env.count(Counter::kPacketSeqErr);
-        const bool resent_lately =
-            window.entry(packet.bth.psn).transmissions > 1 &&
-            now - window.sent_at(packet.bth.psn, now) < std::max(id.recovery->resend_interval_min, rtt.smoothed());
-        if (!rnr_until && !resent_lately) {
-          request_resend_range(*sequence, next_sequence(), Counter::kRetransmittedNak, now);
-        }
+        go_back_for_nak(*sequence, now);
       } else {
         result = handle_fatal_nak(syndrome, *sequence, now);
       }

@@ -152,6 +152,7 @@ void Requester::Impl::end_repairs() {
   repairs->answer_gaps.clear();
   repairs->held_until.reset();
   repairs->overtaking = recovery::Overtaking{};
+  repairs->gone_back_to.reset();
   env.repairs.give(std::exchange(repairs, nullptr));
 }
 

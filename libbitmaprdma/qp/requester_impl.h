@@ -245,6 +245,7 @@ struct Requester::Impl {
                                 Instant now) const;
   void widen_trial();
   Outcome handle_rnr(std::uint8_t syndrome, Sequence at, Instant now);
+  void go_back_for_nak(Sequence sequence, Instant now);
   Outcome handle_fatal_nak(std::uint8_t syndrome, Sequence at, Instant now);
   void note_progress(Instant now);
   void end_stall(Instant now);

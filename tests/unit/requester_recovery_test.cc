@@ -318,6 +318,21 @@ TEST_F(Standard, ASequenceNakGoesBackToItsPsn) {
   EXPECT_EQ(count(Counter::kRetransmittedNak), 5u);
 }
 
+// Kernel peers say each NAK once: one that is not followed costs a timeout.
+TEST_F(Standard, ASequenceNakForALaterPacketIsFollowedHoweverSoon) {
+  send(8);
+  sent();
+  pair.run_for(2_ms);
+  aeth(1000, wire::kSyndromeAck);  // a round trip of 2 ms
+  aeth(1003, wire::kSyndromeNakSequence);
+  EXPECT_THAT(sent(), ElementsAre(1003, 1004, 1005, 1006, 1007));
+  pair.run_for(10_us);
+  aeth(1005, wire::kSyndromeNakSequence);
+  EXPECT_THAT(sent(), ElementsAre(1005, 1006, 1007));
+  aeth(1004, wire::kSyndromeNakSequence);
+  EXPECT_TRUE(sent().empty()) << "older than what is known";
+}
+
 TEST_F(Standard, TheTimeoutGoesBackToTheOldestRetryCountTimes) {
   const Instant begun = pair.now;
   send(3);

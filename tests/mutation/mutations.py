@@ -59,8 +59,8 @@ MUTATIONS = [
         "if (window.in_window() == 0 || rnr_until || id.attributes.timeout == 0) return std::nullopt;":
             "return std::nullopt;",
     }),
-    ("an error flushes the receives no more", "qp/modify.cc", {
-        "  responder_.flush(now);\n": "",
+    ("an error flushes the receives no more", "qp/queue_pair.cc", {
+        ": responder_.flush(now); }": ": void(); }",
     }),
     # --- limits ---
     ("the peer's credit is not looked at", "qp/transmit_new.cc", {

@@ -81,10 +81,10 @@ Outcome UnreliableReceiver::take_write(const wire::Packet& packet, Instant now) 
   std::byte* to = nullptr;
   // The whole message on its first packet: nothing is written of one that leaves its region.
   const bool allowed = (id_.attributes.access & kAccessRemoteWrite) != 0 &&
-                       (message_.bytes != 0 || env_.memory.resolve(id_.pd, reth.rkey, reth.address, reth.length,
+                       (message_.bytes != 0 || env_.memory.resolve(id_.accessor(), reth.rkey, reth.address, reth.length,
                                                                    kAccessRemoteWrite, &to) == memory::Fault::kNone);
-  if (!allowed || env_.memory.resolve(id_.pd, reth.rkey, reth.address + message_.bytes, size, kAccessRemoteWrite,
-                                      &to) != memory::Fault::kNone) {
+  if (!allowed || env_.memory.resolve(id_.accessor(), reth.rkey, reth.address + message_.bytes, size,
+                                      kAccessRemoteWrite, &to) != memory::Fault::kNone) {
     env_.count(Counter::kRemoteAccessErrors);
     return refuse(packet, DropReason::kFault);
   }

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import threading
 
-PORT = "/dev/virtio-ports/agent"
 running, lock = {}, threading.Lock()
 
 

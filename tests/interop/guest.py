@@ -3,7 +3,6 @@ The host's files are seen read-only under /host in the guest."""
 import contextlib
 import json
 import os
-import queue
 import random
 import signal
 import socket
@@ -50,7 +49,7 @@ class Command:
 class Guest:
     def __init__(self, lab, host, image, memory="768M"):
         self.lab, self.host, self.address = lab, host, "10.77.0." + host[1:]
-        self.commands, self.ready, self.said = {}, threading.Event(), queue.Queue()
+        self.commands, self.ready = {}, threading.Event()
         self.directory = tempfile.TemporaryDirectory(prefix="brdma-guest-")
         self.console = os.path.join(self.directory.name, "console")
         mac, mtu = self.bridge().split()

@@ -49,7 +49,6 @@ UNRELIABLE = [  # on a clean network only: who waits for a datagram that is lost
     f"ib_send_bw -c UD -x {GID} -F -n 100 -s 1024",
     f"ib_send_lat -c UD -x {GID} -F -n 100",
 ]
-LISTENS = {"ibv_": "18515", "ib_": "18515"}
 
 
 class Ours:
@@ -84,17 +83,20 @@ class Ours:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def listens(self, command):
-        if " -R" not in command and command.startswith(tuple(LISTENS)):
-            return "LISTEN" in self.run("ss -Hltn sport = :18515")
+    def has_cm_listener(self):
         return any(row["state"] == "LISTEN" for row in self.lab.ask_json(self.host, "resource", "show", "cm_id"))
 
 
 class Rxe(Guest):
-    def listens(self, command):
-        if " -R" not in command and command.startswith(tuple(LISTENS)):
-            return "LISTEN" in self.run("ss -Hltn sport = :18515")
+    def has_cm_listener(self):
         return "LISTEN" in self.run("rdma resource show cm_id")
+
+
+def listens(host, command):
+    """ibverbs-utils and perftest without -R meet over TCP, all others by RDMA-CM."""
+    if command.startswith(("ibv_", "ib_")) and " -R" not in command:
+        return "LISTEN" in host.run("ss -Hltn sport = :18515")
+    return host.has_cm_listener()
 
 
 def pair(server, client, serve, ask, output=None):
@@ -102,7 +104,7 @@ def pair(server, client, serve, ask, output=None):
     serving = server.start(serve)
     try:
         end = time.monotonic() + PATIENCE
-        while not server.listens(serve) and serving.poll() is None:
+        while not listens(server, serve) and serving.poll() is None:
             assert time.monotonic() < end, "the server does not listen"
             time.sleep(0.1)
         asking = client.start(ask)

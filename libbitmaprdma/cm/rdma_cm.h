@@ -53,13 +53,15 @@ class RdmaCm {
   [[nodiscard]] std::optional<PortOptions> port_options(IdNumber id);
   Status set_ack_timeout(IdNumber id, std::uint8_t code);
   Status set_traffic_class(IdNumber id, std::uint8_t traffic_class);
+  [[nodiscard]] std::optional<ChannelNumber> channel_of(IdNumber id);
   // To another channel, with what waits. Answers as destroy().
   Result<std::uint32_t, Status> migrate(IdNumber id, ChannelNumber to);
 
   // --- multicast, of datagram services (cm/rdma_multicast.cc) ---
   // Answers the membership's number; kMulticastJoin says where to send. The queue pair is attached by the program.
   Result<IdNumber, Status> join(IdNumber id, std::uint64_t user, const SocketAddress& group);
-  Result<std::uint32_t, Status> leave(IdNumber membership);  // answers as destroy()
+  [[nodiscard]] std::optional<IdNumber> member(IdNumber membership) const;  // whose it is
+  Result<std::uint32_t, Status> leave(IdNumber membership);                 // answers as destroy()
 
   // --- channels ---
   [[nodiscard]] std::optional<RdmaEvent> fetch_event(ChannelNumber channel);

@@ -69,6 +69,12 @@ void RdmaCm::destroy_all(Instant now) {
   lookup_.take_leave(now);
 }
 
+std::optional<ChannelNumber> RdmaCm::channel_of(IdNumber number) {
+  const RdmaId* const id = ids_.find(number);
+  if (id == nullptr) return std::nullopt;
+  return id->channel;
+}
+
 Result<std::uint32_t, Status> RdmaCm::migrate(IdNumber number, ChannelNumber to) {
   RdmaId* const id = ids_.find(number);
   if (id == nullptr) return Status{ENOENT};

@@ -36,6 +36,12 @@ Result<IdNumber, Status> RdmaCm::join(IdNumber number, std::uint64_t user, const
   return membership;
 }
 
+std::optional<IdNumber> RdmaCm::member(IdNumber membership) const {
+  const auto entry = memberships_.find(membership);
+  if (entry == memberships_.end()) return std::nullopt;
+  return entry->second.id;
+}
+
 Result<std::uint32_t, Status> RdmaCm::leave(IdNumber membership) {
   const auto entry = memberships_.find(membership);
   if (entry == memberships_.end()) return Status{ENOENT};

@@ -24,7 +24,8 @@ inline void copy_end_last(std::byte* to, ConstBytes from) {
     __atomic_store_n(reinterpret_cast<std::uint64_t*>(to + before), word, __ATOMIC_RELEASE);
   } else {
     std::memcpy(to, from.data(), size - 1);
-    __atomic_store_n(end - 1, from[size - 1], __ATOMIC_RELEASE);
+    std::byte last = from[size - 1];
+    __atomic_store(end - 1, &last, __ATOMIC_RELEASE);
   }
 }
 

@@ -5,13 +5,15 @@
 namespace brdma::trace {
 namespace {
 
-template <class T>
+template <class T>  // an enumeration too
 void put(T& to, T value) {
-  __atomic_store_n(&to, value, __ATOMIC_RELAXED);
+  __atomic_store(&to, &value, __ATOMIC_RELAXED);
 }
 template <class T>
 T get(const T& from) {
-  return __atomic_load_n(&from, __ATOMIC_RELAXED);
+  T value;
+  __atomic_load(&from, &value, __ATOMIC_RELAXED);
+  return value;
 }
 
 }  // namespace

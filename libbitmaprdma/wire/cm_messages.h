@@ -35,7 +35,7 @@ enum class CmAnswered : std::uint8_t { kReq = 0, kRep = 1, kOther = 2 };
 namespace reject {
 inline constexpr std::uint16_t kNoQp = 1, kNoResources = 3, kTimeout = 4, kUnsupported = 5, kInvalidCommId = 6,
                                kInvalidServiceId = 8, kInvalidTransport = 9, kStaleConnection = 10, kInvalidGid = 12,
-                               kConsumer = 28;
+                               kConsumer = 28, kVendorOption = 35;
 }
 
 // Extended connection establishment: what a vendor's devices tell each other. The modifier is the MAD's.

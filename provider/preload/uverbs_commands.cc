@@ -1,10 +1,14 @@
 #include "preload/uverbs_commands.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
-#include <cstring>
 
 #include "event_pipe.h"
+#include "user_memory.h"
 
 namespace brdma::preload {
 namespace {
@@ -18,28 +22,33 @@ struct CreateCompletionChannel {
 static_assert(sizeof(CreateCompletionChannel) == 16);
 constexpr std::uint32_t kCommand = 17;
 
-CreateCompletionChannel load(const void* bytes) {
-  CreateCompletionChannel command;
-  std::memcpy(&command, bytes, sizeof command);
-  return command;
+constexpr std::size_t kHeaderBytes = offsetof(CreateCompletionChannel, response), kWordBytes = 4;
+
+int fail(int error) {
+  errno = error;
+  return -1;
 }
 
 }  // namespace
 
 bool is_create_completion_channel(const void* bytes, std::size_t count) {
-  if (count != sizeof(CreateCompletionChannel)) return false;
-  const CreateCompletionChannel command = load(bytes);
-  return command.command == kCommand && command.in_words == 4 && command.out_words == 1 && command.response != 0;
+  std::uint32_t command = 0;
+  return count >= kHeaderBytes && provider::copy_from_program(&command, bytes, sizeof command) && command == kCommand;
 }
 
 ssize_t create_completion_channel(const void* bytes, std::size_t count) {
+  CreateCompletionChannel command{};
+  if (!provider::copy_from_program(&command, bytes, std::min(count, sizeof command))) return fail(EFAULT);
+  if (count != sizeof command || command.in_words * kWordBytes != count) return fail(EINVAL);
+  std::uint32_t fd = 0;
+  if (command.out_words * kWordBytes < sizeof fd) return fail(ENOSPC);
   const auto pipe = provider::make_event_pipe();
-  if (!pipe) {
-    errno = pipe.reason().error();
-    return -1;
+  if (!pipe) return fail(pipe.reason().error());
+  fd = static_cast<std::uint32_t>(pipe.value());
+  if (!provider::copy_to_program(reinterpret_cast<void*>(command.response), &fd, sizeof fd)) {
+    ::syscall(SYS_close, pipe.value());
+    return fail(EFAULT);
   }
-  const auto fd = static_cast<std::uint32_t>(pipe.value());
-  std::memcpy(reinterpret_cast<void*>(load(bytes).response), &fd, sizeof fd);
   return static_cast<ssize_t>(count);
 }
 

@@ -9,10 +9,11 @@
 
 namespace brdma::preload {
 
-// Is this write a CREATE_COMP_CHANNEL command, to the letter?
+// Does this write begin a CREATE_COMP_CHANNEL command? Of others the node itself says that it does not serve them.
 [[nodiscard]] bool is_create_completion_channel(const void* bytes, std::size_t count);
 
-// As write(2) to the node: `count`, or -1 with errno. Call only if the above says yes.
+// As write(2) to the node: `count`, or -1 with errno, as the kernel has it: EINVAL another length than it should have,
+// ENOSPC no room for the answer, EFAULT the answer's address is none. Call only if the above says yes.
 [[nodiscard]] ssize_t create_completion_channel(const void* bytes, std::size_t count);
 
 }  // namespace brdma::preload

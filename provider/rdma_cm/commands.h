@@ -29,6 +29,10 @@ enum class Command : std::uint32_t {
   kLeaveMulticast = 17,
   kMigrateId = 18
 };
+// Numbers of commands that there are at all: 13 and those from 19 on are not served.
+inline constexpr std::uint32_t kCommandsEnd = 25;
+// No payload that we serve is longer.
+inline constexpr std::size_t kPayloadMax = 296;
 
 struct Header {
   std::uint32_t command;
@@ -119,7 +123,7 @@ struct MigrateId {
 static_assert(sizeof(Header) == 8 && sizeof(CreateId) == 24 && sizeof(Id) == 16 && sizeof(BindIp) == 40 &&
               sizeof(ResolveIp) == 64 && sizeof(ConnParam) == 272 && sizeof(Connect) == 288 && sizeof(Accept) == 296 &&
               sizeof(Reject) == 264 && sizeof(InitQpAttr) == 16 && sizeof(SetOption) == 24 && sizeof(MigrateId) == 16 &&
-              sizeof(JoinIpMulticast) == 48);
+              sizeof(JoinIpMulticast) == 48 && sizeof(Accept) == kPayloadMax);
 
 // --- answers ---
 struct AddressHandle {
@@ -181,7 +185,12 @@ static_assert(sizeof(AddressHandle) == 32 && sizeof(Route) == 64 && sizeof(Query
 // Levels and names of SET_OPTION.
 inline constexpr std::uint32_t kLevelId = 0, kLevelIb = 1;
 inline constexpr std::uint32_t kOptionTos = 0, kOptionReuseAddress = 1, kOptionAfOnly = 2, kOptionAckTimeout = 3;
+inline constexpr std::uint32_t kOptionIbPath = 1;  // of kLevelIb: one or more of so many bytes
+inline constexpr std::uint32_t kIbPathBytes = 72;
+// Of NOTIFY: the one event of libibverbs' that it is for.
+inline constexpr std::uint32_t kEventCommunicationEstablished = 4;
 // Of CREATE_ID and librdmacm's enum rdma_port_space.
-inline constexpr std::uint16_t kPortSpaceTcp = 0x0106, kPortSpaceUdp = 0x0111;
+inline constexpr std::uint16_t kPortSpaceIpoib = 0x0002, kPortSpaceTcp = 0x0106, kPortSpaceUdp = 0x0111,
+                               kPortSpaceIb = 0x013F;
 
 }  // namespace brdma::provider::ucma

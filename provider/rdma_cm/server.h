@@ -1,5 +1,5 @@
-// rdma_cm/server.h - answers librdmacm's commands: from their layouts to RDMA-CM (cm/rdma_cm.h) and back. Independent
-// of how a write reached us.
+// rdma_cm/server.h - RDMA-CM of this process, as its node: what is opened and closed, and commands (rdma_cm/execute.h).
+// Independent of how a write reached us.
 #pragma once
 
 #include <sys/types.h>
@@ -12,8 +12,7 @@ namespace brdma::provider {
 // brdmad.
 [[nodiscard]] int open_cm_channel();
 
-// As write(2) to the node: `count`, or -1 with errno. EBADF: `fd` is no channel; EINVAL: no command, or a bad one;
-// ENOSYS: one that is not served.
+// As write(2) to the node: `count`, or -1 with errno. EBADF: `fd` is no channel; others as execute() has them.
 [[nodiscard]] ssize_t cm_write(int fd, const void* bytes, std::size_t count);
 
 void cm_descriptor_copied(int from, int to);

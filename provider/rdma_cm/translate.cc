@@ -31,6 +31,8 @@ std::optional<cm::SocketAddress> address_of(const ucma::SockAddr& bytes) {
   return cm::SocketAddress{io::from_in_addr(v4.sin_addr), ntohs(v4.sin_port)};
 }
 
+bool has_family(const ucma::SockAddr& address) { return address[0] != std::byte{} || address[1] != std::byte{}; }
+
 ucma::SockAddr sock_addr_of(const cm::SocketAddress& address) {
   ucma::SockAddr bytes{};
   if (address.address.is_v4()) {

@@ -10,6 +10,8 @@ namespace brdma::provider {
 
 // Empty: neither IPv4 nor IPv6.
 [[nodiscard]] std::optional<cm::SocketAddress> address_of(const ucma::SockAddr& address);
+// False: an address that is left out.
+[[nodiscard]] bool has_family(const ucma::SockAddr& address);
 [[nodiscard]] ucma::SockAddr sock_addr_of(const cm::SocketAddress& address);
 [[nodiscard]] cm::ConnectParameters parameters_of(const ucma::ConnParam& parameters);
 [[nodiscard]] ucma::QueryRouteAnswer answer_of(const cm::RouteInfo& route);

@@ -6,40 +6,20 @@
 //   - in the end, with all identifiers destroyed and some minutes passed in silence, nothing is left.
 #include <algorithm>
 #include <array>
-#include <map>
 #include <vector>
 
 #include "base/check.h"
 #include "cm/rdma_cm.h"
+#include "cm_host.h"
 #include "input_reader.h"
 
 namespace {
 
 using namespace brdma;  // a test's entry point, no header
-using fuzz::InputReader;
+using fuzz::InputReader, fuzz::kHere, fuzz::kPeers;
 
-constexpr IpAddress kHere = IpAddress::v4(10, 0, 0, 1);
-constexpr std::array kPeers{IpAddress::v4(10, 0, 0, 2), IpAddress::v4(10, 0, 0, 3)};
 constexpr std::size_t kConnectionsMax = 64, kOperationsMax = 400;
 constexpr std::uint32_t kIdsUsed = 8;
-
-class Host : public cm::RdmaHost {
- public:
-  Result<std::uint16_t, Status> take_port(wire::PortSpace, const cm::SocketAddress& address,
-                                          const cm::PortOptions&) override {
-    return address.port == 0 ? static_cast<std::uint16_t>(40'000) : address.port;
-  }
-  Status listen_port(wire::PortSpace, const cm::SocketAddress&) override { return Status::success(); }
-  void release_port(wire::PortSpace, const cm::SocketAddress&) override {}
-  Result<IpAddress, Status> source_for(const cm::SocketAddress&) override { return kHere; }
-  std::optional<cm::LocalDevice> device_of(const IpAddress& local) override {
-    if (local != kHere) return std::nullopt;
-    return cm::LocalDevice{1, 1, PathMtu::k4096};
-  }
-  void event_added(cm::ChannelNumber channel) override { ++waiting[channel]; }
-  void events_removed(cm::ChannelNumber channel, std::uint32_t count) override { waiting[channel] -= count; }
-  std::map<cm::ChannelNumber, std::int64_t> waiting;
-};
 
 class World {
  public:
@@ -227,7 +207,7 @@ class World {
     if (said_.size() < 32) said_.push_back(mad);
   }
 
-  Host host_;
+  fuzz::CmHost host_;
   cm::RdmaCm cm_;
   Instant now_ = Instant::from_ns(1'000'000'000);
   std::vector<wire::CmMad> said_;

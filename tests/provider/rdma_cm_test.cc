@@ -1,11 +1,10 @@
-// The real librdmacm on our node: identifiers on loopback in one process, and commands that no librdmacm would write.
+// The real librdmacm on our node: identifiers on loopback in one process.
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -16,7 +15,6 @@
 
 namespace {
 
-constexpr char kNode[] = "/dev/infiniband/rdma_cm";
 constexpr int kPatienceMs = 20'000;
 
 sockaddr_in loopback(std::uint16_t port) {
@@ -144,79 +142,7 @@ TEST(RdmaCm, AnEmptyChannelDoesNotBlockWhoSaysSo) {
   EXPECT_EQ(errno, EAGAIN);
 }
 
-// --- what no librdmacm writes ---
-
-class Node : public testing::Test {
- protected:
-  Node() : fd_(::open(kNode, O_RDWR | O_CLOEXEC)) {}
-  ~Node() override { ::close(fd_); }
-
-  // errno of a command with this payload; 0: taken.
-  int write_command(std::uint32_t command, std::vector<std::byte> payload, std::uint16_t out = 0) const {
-    std::vector<std::byte> bytes(8);
-    const auto in = static_cast<std::uint16_t>(payload.size());
-    std::memcpy(bytes.data(), &command, 4);
-    std::memcpy(bytes.data() + 4, &in, 2);
-    std::memcpy(bytes.data() + 6, &out, 2);
-    bytes.insert(bytes.end(), payload.begin(), payload.end());
-    const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
-    return written == static_cast<ssize_t>(bytes.size()) ? 0 : errno;
-  }
-  int fd_;
-};
-
-TEST_F(Node, LooksLikeACharacterDevice) {
-  ASSERT_GE(fd_, 0) << std::strerror(errno);
-  struct stat status {};
-  ASSERT_EQ(::fstat(fd_, &status), 0);
-  EXPECT_TRUE(S_ISCHR(status.st_mode));
-  struct stat64 status64 {};
-  ASSERT_EQ(::fstat64(fd_, &status64), 0);
-  EXPECT_TRUE(S_ISCHR(status64.st_mode));
-  const int copy = ::dup(fd_);
-  ASSERT_EQ(::fstat(copy, &status), 0);
-  EXPECT_TRUE(S_ISCHR(status.st_mode));
-  ::close(copy);
-  EXPECT_NE(write_command(3, std::vector<std::byte>(8)), EBADF) << "the channel outlives a copy of its descriptor";
-}
-
-TEST_F(Node, ShortAndUnknownCommandsAreRefused) {
-  for (std::uint32_t command = 0; command < 30; ++command) {
-    for (const std::size_t size : {0u, 1u, 3u}) {
-      const int error = write_command(command, std::vector<std::byte>(size));
-      EXPECT_TRUE(error == EINVAL || error == ENOSYS || error == ENOENT) << command << " " << error;
-    }
-  }
-  const std::uint64_t one = 1;  // which an eventfd would add to its count of events
-  EXPECT_EQ(::write(fd_, &one, sizeof one), -1);
-  EXPECT_EQ(errno, EINVAL);
-  EXPECT_EQ(::write(fd_, "x", 1), -1);
-  EXPECT_EQ(errno, EINVAL);
-}
-
-// Identifiers that are not there, in every command: 300 bytes of one value, so each field has it.
-TEST_F(Node, IdentifiersThatNobodyHas) {
-  for (std::uint32_t command = 1; command < 25; ++command) {
-    if (command == 12) continue;  // waits for an event
-    const int error = write_command(command, std::vector<std::byte>(296, std::byte{0x7F}));
-    EXPECT_TRUE(error == ENOENT || error == ENOSYS || error == EAFNOSUPPORT || error == EINVAL)
-        << command << ": " << error;
-  }
-}
-
-TEST_F(Node, NoMoreIsAnsweredThanThereIsRoomFor) {
-  std::array<std::uint32_t, 2> answer{0xAAAAAAAA, 0xAAAAAAAA};
-  std::vector<std::byte> create(24);
-  const std::uint64_t address = reinterpret_cast<std::uintptr_t>(answer.data());
-  const std::uint16_t space = 0x0106;
-  std::memcpy(create.data() + 8, &address, 8);
-  std::memcpy(create.data() + 16, &space, 2);
-  ASSERT_EQ(write_command(0, create, 2), 0);
-  EXPECT_EQ(answer[0] >> 16, 0xAAAAu);
-  EXPECT_EQ(answer[1], 0xAAAAAAAAu);
-}
-
-TEST_F(Node, AClosedChannelTakesItsIdentifiersWithIt) {
+TEST(RdmaCm, AClosedChannelTakesItsIdentifiersWithIt) {
   Channel other;
   Id id(other);
   sockaddr_in address = loopback(7174);

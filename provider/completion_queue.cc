@@ -125,6 +125,8 @@ int resize_cq(ibv_cq* ibv, int entries) {
   if (entries < 1 || entries > static_cast<int>(kCompletionsMax)) return EINVAL;
   CompletionQueueObject& cq = object_of(ibv);
   Context::Session session(*cq.context);
+  // What is in it must fit into what is asked for, though more is granted: programs are told so alike at every size.
+  if (session.engine().cq_unpolled(cq.engine) > static_cast<std::size_t>(entries)) return EINVAL;
   const Status status = session.engine().resize_cq(cq.engine, capacity_for(entries));
   if (status.ok()) ibv->cqe = static_cast<int>(session.engine().cq_capacity(cq.engine));
   return status.error();

@@ -31,6 +31,8 @@ void fill(OpenDevice& open, ibv_device_attr& attributes) {
   const DeviceInfo device = open.info();
   static_assert(sizeof kFirmwareVersion <= sizeof attributes.fw_ver);
   std::memcpy(attributes.fw_ver, kFirmwareVersion, sizeof kFirmwareVersion);
+  attributes.vendor_id =
+      0xFFFFFF;  // what devices without an organization's number say, Soft-RoCE too; 0 is taken for no answer
   attributes.node_guid = htobe64(device.guid);
   attributes.sys_image_guid = htobe64(device.guid);
   attributes.max_mr_size = std::numeric_limits<std::uint64_t>::max();

@@ -121,6 +121,7 @@ class Engine {
   Status destroy_cq(CompletionQueue* cq);
   Status resize_cq(CompletionQueue* cq, std::uint32_t entries);
   [[nodiscard]] std::uint32_t cq_capacity(const CompletionQueue* cq) const;
+  [[nodiscard]] std::size_t cq_unpolled(const CompletionQueue* cq) const;
   // Writes back what was granted (at least what was asked); the limit is 0 at first, whatever it says.
   Result<SharedReceiveQueue*, Status> create_srq(ProtectionDomain* pd, SrqAttributes& attributes, void* user);
   Status modify_srq(SharedReceiveQueue* srq, const SrqAttributes& attributes, std::uint32_t mask);

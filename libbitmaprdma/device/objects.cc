@@ -71,6 +71,7 @@ Status Engine::resize_cq(CompletionQueue* cq, std::uint32_t entries) {
   return entries > kCqEntriesMax ? Status{EINVAL} : cq->resize(entries);
 }
 std::uint32_t Engine::cq_capacity(const CompletionQueue* cq) const { return cq->capacity(); }
+std::size_t Engine::cq_unpolled(const CompletionQueue* cq) const { return cq->size(); }
 
 Result<QueuePair*, Status> Engine::create_qp(QpCreate& request) {
   if (request.pd == nullptr || request.send_cq == nullptr || request.receive_cq == nullptr) return Status{EINVAL};

@@ -269,7 +269,9 @@ bool MemoryTable::bind(const Accessor& who, const Binding& to) {
   if (to.length != 0) {
     lender = impl_->find(to.lkey);
     if (lender == nullptr || lender->window || lender->pd != window.pd) return false;
-    if ((lender->access & kAccessMwBind) == 0 || (to.access & ~(kRemote | kAccessZeroBased)) != 0) return false;
+    // Local access is the region's: naming it is allowed and grants nothing, as with hardware.
+    if ((lender->access & kAccessMwBind) == 0 || (to.access & ~(kRemote | kAccessZeroBased | kAccessLocalWrite)) != 0)
+      return false;
     const bool changes = (to.access & (kAccessRemoteWrite | kAccessRemoteAtomic)) != 0;
     if (changes && (lender->access & kAccessLocalWrite) == 0) return false;
     const std::uint64_t offset = to.address - lender->iova;

@@ -159,6 +159,18 @@ TEST(CompletionQueue, ASmallOneHasRoomForACompletionThatIsLeftBehind) {
   EXPECT_GE(cq->cqe, 2);
 }
 
+TEST(CompletionQueue, IsNotMadeSmallerThanWhatIsInIt) {
+  Side side = Side::make();
+  ASSERT_EQ(to_init(side.qp.get()), 0);
+  for (std::uint64_t id = 0; id < 5; ++id) ASSERT_EQ(post_receive(side, id, 0, 64), 0);
+  ibv_qp_attr broken{};
+  broken.qp_state = IBV_QPS_ERR;
+  ASSERT_EQ(ibv_modify_qp(side.qp.get(), &broken, IBV_QP_STATE), 0);
+  ASSERT_EQ(wait_completion(side.cq.get()).status, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(ibv_resize_cq(side.cq.get(), 3), EINVAL);
+  EXPECT_EQ(ibv_resize_cq(side.cq.get(), 4), 0);
+}
+
 TEST(QueuePair, GrantsAtLeastWhatIsAsked) {
   Side side = Side::make();
   ibv_qp_init_attr wanted = usual_queue_pair(side.cq.get());

@@ -199,7 +199,12 @@ TEST_P(Windows, BeyondTheRegion) {
   expect_refused([](SendRequest& r) { r.compare_or_add = TwoEngines::kMemory; });
 }
 TEST_P(Windows, AccessThatIsNotAPeers) {
-  expect_refused([](SendRequest& r) { r.swap |= kAccessLocalWrite; });
+  expect_refused([](SendRequest& r) { r.swap |= kAccessMwBind; });
+}
+// Programs name it out of habit; that the region has it is what counts.
+TEST_P(Windows, LocalWriteGrantsNothing) {
+  ASSERT_EQ(status_of(1, binding(1, kAccessLocalWrite)), CompletionStatus::kSuccess);
+  EXPECT_EQ(status_of(0, through(1)), CompletionStatus::kRemoteAccessError);
 }
 TEST_P(Windows, OfType2Empty) {
   expect_refused([](SendRequest& r) { r.compare_or_add = 0; });

@@ -1,8 +1,10 @@
 // Queue pairs: making and destroying them.
+#include <algorithm>
 #include <cerrno>
 #include <memory>
 
 #include "objects.h"
+#include "qp/limits.h"
 #include "verbs.h"
 
 namespace brdma::provider::verbs {
@@ -20,12 +22,19 @@ int check(const ibv_pd* pd, const ibv_qp_init_attr& wanted) {
 static_assert(static_cast<int>(QpType::kRc) == IBV_QPT_RC && static_cast<int>(QpType::kUc) == IBV_QPT_UC);
 static_assert(static_cast<int>(QpType::kUd) == IBV_QPT_UD);
 
+// Inline data has at least the room of the scatter list, as behind Soft-RoCE and others: rdma_xclient asks for none and
+// uses 16 bytes. It is allocated when first used.
+std::uint32_t inline_room(const ibv_qp_cap& cap) {
+  constexpr auto kPerSge = static_cast<std::uint32_t>(sizeof(ibv_sge));
+  return std::max(cap.max_inline_data, std::min(cap.max_send_sge, qp::kSgesMax) * kPerSge);
+}
+
 QpCapabilities capabilities_of(const ibv_qp_cap& cap) {
   return {.send_wr_max = cap.max_send_wr,
           .receive_wr_max = cap.max_recv_wr,
           .send_sge_max = cap.max_send_sge,
           .receive_sge_max = cap.max_recv_sge,
-          .inline_bytes_max = cap.max_inline_data};
+          .inline_bytes_max = inline_room(cap)};
 }
 
 }  // namespace

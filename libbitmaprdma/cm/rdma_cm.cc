@@ -74,10 +74,18 @@ void RdmaCm::bind_device(RdmaId& id) {
   if (id.device) id.path_mtu = id.device->mtu;
 }
 
-Status RdmaCm::bind(IdNumber number, const SocketAddress& address) {
+// A loopback address that is no device's stands for all of them, as in the kernel: libfabric binds to it to see what is
+// there.
+SocketAddress RdmaCm::bindable(const SocketAddress& address) {
+  if (!address.is_loopback() || host_.device_of(address.address)) return address;
+  return {address.address.is_v4() ? IpAddress::v4(0, 0, 0, 0) : IpAddress{}, address.port};
+}
+
+Status RdmaCm::bind(IdNumber number, const SocketAddress& wanted) {
   RdmaId* const id = ids_.find(number);
   if (id == nullptr) return Status{ENOENT};
   if (id->state != IdState::kIdle) return Status{EINVAL};
+  const SocketAddress address = bindable(wanted);
   if (!address.is_any() && !host_.device_of(address.address)) return Status{ENODEV};
   const auto port = host_.take_port(id->space, address, id->port_options);
   if (!port) return port.reason();
@@ -98,8 +106,8 @@ Status RdmaCm::resolve_address(IdNumber number, const std::optional<SocketAddres
     const SocketAddress any{destination.address.is_v4() ? IpAddress::v4(0, 0, 0, 0) : IpAddress{}};
     if (const Status bound = bind(number, source.value_or(any)); !bound.ok()) return bound;
   }
-  id->remote = destination;
-  if (destination.is_any()) id->remote.address = id->local.is_any() ? id->remote.address : id->local.address;
+  id->remote = bindable(destination);
+  if (id->remote.is_any()) id->remote.address = id->local.is_any() ? id->remote.address : id->local.address;
   if (id->local.is_any()) {
     const auto address = host_.source_for(id->remote);
     if (!address) {

@@ -110,6 +110,7 @@ class RdmaCm {
   void tell(const RdmaId& id, RdmaEventKind kind, std::int32_t status = 0);
   void queue(ChannelNumber channel, const RdmaEvent& event);
   void bind_device(RdmaId& id);
+  SocketAddress bindable(const SocketAddress& address);
 
   RdmaHost& host_;
   Random random_;

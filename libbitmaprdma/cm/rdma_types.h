@@ -23,6 +23,10 @@ struct SocketAddress {
   std::uint16_t port = 0;
   std::uint32_t scope = 0;  // interface of a link-local IPv6 address
   [[nodiscard]] bool is_any() const { return address.is_zero() || address == IpAddress::v4(0, 0, 0, 0); }
+  [[nodiscard]] bool is_loopback() const {  // 127.0.0.0/8 or ::1
+    if (address.is_v4()) return address.bytes[12] == 127;
+    return address == IpAddress{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+  }
   friend bool operator==(const SocketAddress&, const SocketAddress&) = default;
 };
 

@@ -32,6 +32,17 @@ CmFrame frame_of(CmFrameKind kind, wire::PortSpace space, const cm::SocketAddres
   return {.kind = kind, .port = address.port, .space = static_cast<std::uint8_t>(space), .local = address.address};
 }
 
+// To this host itself, whose loopback is no device: every device's address leads here too. Not a link-local one (the
+// first GID), which would need its interface named beside it.
+std::optional<IpAddress> own_address(bool v4) {
+  for (const DeviceInfo& device : list_devices()) {
+    for (std::size_t at = 1; at < device.gids.size(); ++at) {
+      if (device.gids[at].address.is_v4() == v4) return device.gids[at].address;
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<CmService>, ContextError> CmService::start(CmServiceHost& host) {
@@ -158,7 +169,10 @@ Result<IpAddress, Status> CmService::source_for(const cm::SocketAddress& destina
   if (::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) return Status{errno};
   size = sizeof address;
   if (::getsockname(probe.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return Status{errno};
-  return destination.address.is_v4() ? from_in_addr(address.v4.sin_addr) : from_in6_addr(address.v6.sin6_addr);
+  const bool v4 = destination.address.is_v4();
+  const IpAddress source = v4 ? from_in_addr(address.v4.sin_addr) : from_in6_addr(address.v6.sin6_addr);
+  if (!cm::SocketAddress{source}.is_loopback() || device_of(source)) return source;
+  return own_address(v4).value_or(source);
 }
 
 }  // namespace brdma::io

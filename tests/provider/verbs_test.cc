@@ -181,6 +181,11 @@ TEST(QueuePair, GrantsAtLeastWhatIsAsked) {
   ASSERT_NE(qp, nullptr);
   EXPECT_GE(wanted.cap.max_send_wr, 64u);
   EXPECT_GE(wanted.cap.max_inline_data, 64u);
+  ibv_qp_init_attr modest = usual_queue_pair(side.cq.get());
+  modest.cap.max_inline_data = 0;
+  const Owned<ibv_qp> other(ibv_create_qp(side.pd.get(), &modest));
+  ASSERT_NE(other, nullptr);
+  EXPECT_GE(modest.cap.max_inline_data, modest.cap.max_send_sge * sizeof(ibv_sge));
   EXPECT_EQ(qp->qp_context, &marker);
   EXPECT_EQ(qp->state, IBV_QPS_RESET);
   EXPECT_GT(qp->qp_num, 1u);

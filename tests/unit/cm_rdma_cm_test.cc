@@ -252,6 +252,20 @@ TEST_F(RdmaCms, AddressesThatDoNotResolve) {
   EXPECT_EQ(a_.queue_pair_setting(id, QpState::kInit).reason().error(), EINVAL);
 }
 
+// As in the kernel: bound to, it is every address; connected to, it is a device's own.
+TEST_F(RdmaCms, LoopbackIsAnyAddress) {
+  const SocketAddress loopback{IpAddress::v4(127, 0, 0, 1), 98};
+  const IdNumber passive = a_.create(kChannel, 1).value(), active = a_.create(kChannel, 2).value();
+  ASSERT_TRUE(a_.bind(passive, loopback).ok());
+  EXPECT_FALSE(a_.query(passive).value().device);
+  EXPECT_TRUE(a_.listen(passive, 1).ok());
+  ASSERT_TRUE(a_.resolve_address(active, std::nullopt, loopback).ok());
+  fetch(a_, Kind::kAddressResolved);
+  const RouteInfo route = a_.query(active).value();
+  EXPECT_EQ(route.local.address, kAddressA);
+  EXPECT_EQ(route.remote, (SocketAddress{kAddressA, 98}));
+}
+
 TEST_F(RdmaCms, PortsAreTakenAndGivenBack) {
   const IdNumber first = a_.create(kChannel, 1).value(), second = a_.create(kChannel, 2).value();
   ASSERT_TRUE(a_.bind(first, {kAny, 99}).ok());

@@ -33,6 +33,8 @@ static_assert(static_cast<unsigned>(CompletionStatus::kGeneralError) == IBV_WC_G
 static_assert(static_cast<unsigned>(CompletionOpcode::kReceive) == IBV_WC_RECV);
 static_assert(static_cast<unsigned>(CompletionOpcode::kReceiveRdmaWithImm) == IBV_WC_RECV_RDMA_WITH_IMM);
 static_assert(static_cast<unsigned>(CompletionOpcode::kFetchAdd) == IBV_WC_FETCH_ADD);
+static_assert(static_cast<unsigned>(CompletionOpcode::kFlush) == abi::kWcFlush);
+static_assert(static_cast<unsigned>(CompletionOpcode::kAtomicWrite) == abi::kWcAtomicWrite);
 static_assert(kCompletionWithGrh == IBV_WC_GRH && kCompletionWithImm == IBV_WC_WITH_IMM &&
               kCompletionWithInvalidate == IBV_WC_WITH_INV);
 

@@ -18,6 +18,7 @@ static_assert(static_cast<int>(WorkOpcode::kRdmaRead) == IBV_WR_RDMA_READ);
 static_assert(static_cast<int>(WorkOpcode::kAtomicCmpSwap) == IBV_WR_ATOMIC_CMP_AND_SWP);
 static_assert(static_cast<int>(WorkOpcode::kAtomicFetchAdd) == IBV_WR_ATOMIC_FETCH_AND_ADD);
 static_assert(static_cast<int>(WorkOpcode::kSendWithInvalidate) == IBV_WR_SEND_WITH_INV);
+static_assert(static_cast<unsigned>(WorkOpcode::kAtomicWrite) == abi::kWrAtomicWrite);
 static_assert(kSendFence == IBV_SEND_FENCE && kSendSignaled == IBV_SEND_SIGNALED);
 static_assert(kSendSolicited == IBV_SEND_SOLICITED && kSendInline == IBV_SEND_INLINE);
 
@@ -34,7 +35,9 @@ int translate(const QueuePairObject& qp, const ibv_send_wr& in, SendRequest& out
   // Inline data is copied at once: the limit there is on its bytes.
   const std::uint32_t sges_max = (in.send_flags & IBV_SEND_INLINE) != 0 ? qp::kSgesMax : qp.granted.send_sge_max;
   if (in.num_sge < 0 || static_cast<std::uint32_t>(in.num_sge) > sges_max) return EINVAL;
-  if (static_cast<unsigned>(in.opcode) > IBV_WR_SEND_WITH_INV) return EINVAL;
+  // FLUSH has no members here in any release: it is posted by ibv_wr_flush() only.
+  const auto opcode = static_cast<unsigned>(in.opcode);
+  if (opcode > IBV_WR_SEND_WITH_INV && opcode != abi::kWrAtomicWrite) return EINVAL;
   if (in.opcode == IBV_WR_BIND_MW && in.bind_mw.mw == nullptr) return EINVAL;
   out = SendRequest{};
   out.wr_id = in.wr_id;

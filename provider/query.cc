@@ -81,7 +81,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   fill(device_of(context), full.orig_attr);
   full.completion_timestamp_mask = std::numeric_limits<std::uint64_t>::max();
   full.hca_core_clock = kClockKhz;
-  full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
+  full.device_cap_flags_ex = full.orig_attr.device_cap_flags | abi::kDeviceAtomicWrite | abi::kDeviceFlushGlobal;
   full.phys_port_cnt_ex = 1;
   std::memset(attributes, 0, bytes);
   std::memcpy(attributes, &full, std::min(bytes, sizeof full));

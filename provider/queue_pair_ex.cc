@@ -1,4 +1,5 @@
 // Queue pairs of the extended verb: the same ones, with ibv_wr_* functions where they are asked for.
+#include <algorithm>
 #include <cerrno>
 
 #include "objects.h"
@@ -8,9 +9,11 @@
 namespace brdma::provider::verbs {
 namespace {
 
+constexpr std::uint32_t kAtomicWriteBytes = 8;
+
 // 0, or why this cannot be made. libibverbs knows bits of features that we have not: XRC domains, creation flags, TSO
 // headers, receive tables and hashing.
-int check(const ibv_context* context, const ibv_qp_init_attr_ex& wanted) {
+int check(ibv_context* context, const ibv_qp_init_attr_ex& wanted) {
   constexpr std::uint32_t kKnown =
       IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
   if ((wanted.comp_mask & ~kKnown) != 0) return EOPNOTSUPP;
@@ -18,7 +21,8 @@ int check(const ibv_context* context, const ibv_qp_init_attr_ex& wanted) {
   if ((wanted.comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || wanted.pd == nullptr || wanted.pd->context != context)
     return EINVAL;
   const bool extended = (wanted.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
-  if (extended && (wanted.send_ops_flags & ~wr_operations(static_cast<QpType>(wanted.qp_type))) != 0) return EOPNOTSUPP;
+  const std::uint64_t operations = wr_operations(static_cast<QpType>(wanted.qp_type), device_of(context).layout());
+  if (extended && (wanted.send_ops_flags & ~operations) != 0) return EOPNOTSUPP;
   return 0;
 }
 
@@ -35,11 +39,14 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* wanted) {
                          .cap = wanted->cap,
                          .qp_type = wanted->qp_type,
                          .sq_sig_all = wanted->sq_sig_all};
+  // An ATOMIC WRITE's data is copied at post, as inline data is.
+  const bool extended = (wanted->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+  if (extended && (wanted->send_ops_flags & abi::kQpExWithAtomicWrite) != 0)
+    plain.cap.max_inline_data = std::max(plain.cap.max_inline_data, kAtomicWriteBytes);
   ibv_qp* qp = create_qp(wanted->pd, &plain);
   if (qp == nullptr) return nullptr;
   wanted->cap = plain.cap;
-  if ((wanted->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0)
-    add_wr_functions(object_of(qp), device_of(context).layout(), wanted->send_ops_flags);
+  if (extended) add_wr_functions(object_of(qp), device_of(context).layout(), wanted->send_ops_flags);
   return qp;
 }
 

@@ -99,11 +99,22 @@ void wr_local_inv(ibv_qp_ex* qp, std::uint32_t rkey) {
   begin(qp, IBV_QP_EX_WITH_LOCAL_INV, WorkOpcode::kLocalInvalidate).immediate_be = rkey;
 }
 
+void wr_atomic_write(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t address, const void* word) {
+  remote(qp, abi::kQpExWithAtomicWrite, WorkOpcode::kAtomicWrite, rkey, address);
+  const ibv_data_buf piece{.addr = const_cast<void*>(word), .length = sizeof(std::uint64_t)};
+  builder(qp).set_inline({&piece, 1});
+}
+
+void wr_flush(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t address, std::size_t length, std::uint8_t placement,
+              std::uint8_t selectivity) {
+  SendRequest& request = remote(qp, abi::kQpExWithFlush, WorkOpcode::kFlush, rkey, address);
+  request.compare_or_add = length;
+  request.swap = placement | std::uint64_t{selectivity} << 8;
+}
+
 // Operations that no queue pair of ours has: refused at ibv_create_qp_ex() already, and here for who calls them all the
 // same.
 void wr_send_tso(ibv_qp_ex* qp, void*, std::uint16_t, std::uint16_t) { refuse(qp); }
-void wr_atomic_write(ibv_qp_ex* qp, std::uint32_t, std::uint64_t, const void*) { refuse(qp); }
-void wr_flush(ibv_qp_ex* qp, std::uint32_t, std::uint64_t, std::size_t, std::uint8_t, std::uint8_t) { refuse(qp); }
 void wr_set_xrc_srqn(ibv_qp_ex* qp, std::uint32_t) { refuse(qp); }
 
 void wr_set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, std::uint32_t remote_qpn, std::uint32_t remote_qkey) {
@@ -130,18 +141,22 @@ void wr_set_inline_data_list(ibv_qp_ex* qp, std::size_t count, const ibv_data_bu
 
 }  // extern "C"
 
-// Functions that the header of an older release does not know.
+// Functions that the loaded library may not know.
+bool has(const abi::Layout& layout, std::size_t offset) { return layout.qp_comp_mask > offset; }
+
 template <class Function>
 void set_later(QueuePairObject& qp, const abi::Layout& layout, std::size_t offset, Function* function) {
-  if (layout.qp_comp_mask <= offset) return;
+  if (!has(layout, offset)) return;
   std::memcpy(qp.core.reserve + offset, &function, sizeof function);
 }
 
 }  // namespace
 
-std::uint64_t wr_operations(QpType type) {
+std::uint64_t wr_operations(QpType type, const abi::Layout& layout) {
+  const std::uint64_t later = (has(layout, abi::kQpExAtomicWrite) ? abi::kQpExWithAtomicWrite : 0) |
+                              (has(layout, abi::kQpExFlush) ? abi::kQpExWithFlush : 0);
   if (type == QpType::kUd) return kSends;
-  return type == QpType::kUc ? kSends | kWrites : kSends | kWrites | kAnswered | kWindows;
+  return type == QpType::kUc ? kSends | kWrites : kSends | kWrites | kAnswered | kWindows | later;
 }
 
 void add_wr_functions(QueuePairObject& qp, const abi::Layout& layout, std::uint64_t operations) {

@@ -10,8 +10,8 @@
 
 namespace brdma::provider {
 
-// enum ibv_qp_create_send_ops_flags that queue pairs of this type have.
-[[nodiscard]] std::uint64_t wr_operations(QpType type);
+// enum ibv_qp_create_send_ops_flags that queue pairs of this type have, with the loaded libibverbs.
+[[nodiscard]] std::uint64_t wr_operations(QpType type, const abi::Layout& layout);
 
 // Makes `qp` an ibv_qp_ex with these operations. Functions of operations that were not asked for are there, too:
 // ibv_wr_complete() answers EINVAL for them. Call before the program sees the queue pair.

@@ -15,8 +15,8 @@ constexpr std::uint32_t kRandomBits = 12;
 constexpr std::uint32_t kSlotsMax = 1u << (32 - kRandomBits);
 static_assert(kRegionsMax + kWindowsMax == kSlotsMax);
 constexpr std::uint32_t kNoSlot = std::numeric_limits<std::uint32_t>::max();
-constexpr std::uint32_t kAccessKnown =
-    kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic | kAccessMwBind | kAccessZeroBased;
+constexpr std::uint32_t kAccessKnown = kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead |
+                                       kAccessRemoteAtomic | kAccessMwBind | kAccessZeroBased | kAccessFlushGlobal;
 // IBV_ACCESS_OPTIONAL_RANGE: hints such as relaxed ordering, which a device may ignore.
 constexpr std::uint32_t kAccessOptional = 0x3FF0'0000;
 

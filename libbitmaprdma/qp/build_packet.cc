@@ -32,6 +32,10 @@ RcOp op_of(WorkOpcode opcode, Place place) {
       return RcOp::kCompareSwap;
     case WorkOpcode::kAtomicFetchAdd:
       return RcOp::kFetchAdd;
+    case WorkOpcode::kAtomicWrite:
+      return RcOp::kAtomicWrite;
+    case WorkOpcode::kFlush:
+      return RcOp::kFlush;
     default:
       return pick(place, RcOp::kSendFirst, RcOp::kSendMiddle, RcOp::kSendLast, RcOp::kSendOnly);
   }
@@ -84,6 +88,13 @@ void Requester::Impl::build_request(wire::Packet& packet, const Message& message
     const bool to_end = sequence + count == message.end();
     packet.reth = wire::Reth{wqe.remote_address + message.offset + skipped, wqe.rkey,
                              to_end ? message.length - skipped : count * id.mtu()};
+    return;
+  }
+  if (message.kind == MessageKind::kConfirmed) {
+    const bool flush = wqe.opcode == WorkOpcode::kFlush;
+    packet.reth =
+        wire::Reth{wqe.remote_address, wqe.rkey, flush ? static_cast<std::uint32_t>(wqe.compare_or_add) : wqe.length};
+    if (flush) packet.feth = {static_cast<std::uint8_t>(wqe.swap), static_cast<std::uint8_t>(wqe.swap >> 8)};
     return;
   }
   packet.atomic.address = wqe.remote_address;

@@ -15,6 +15,10 @@ CompletionOpcode completion_opcode(WorkOpcode opcode) {
       return CompletionOpcode::kCompSwap;
     case WorkOpcode::kAtomicFetchAdd:
       return CompletionOpcode::kFetchAdd;
+    case WorkOpcode::kAtomicWrite:
+      return CompletionOpcode::kAtomicWrite;
+    case WorkOpcode::kFlush:
+      return CompletionOpcode::kFlush;
     case WorkOpcode::kBindMw:
       return CompletionOpcode::kBindMw;
     case WorkOpcode::kLocalInvalidate:

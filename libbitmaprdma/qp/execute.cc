@@ -33,7 +33,7 @@ Verdict Responder::Impl::execute(const wire::Packet& packet, bool placed, Outcom
   if (wire::is_send(packet.op)) return execute_send(packet, placed, outcome, now);
   if (message.kind != Message::Kind::kNone) return Verdict::kInvalidRequest;  // inside another message
   if (packet.op == RcOp::kReadRequest) return execute_read(packet);
-  return execute_atomic(packet);
+  return wire::is_atomic(packet.op) ? execute_atomic(packet) : execute_confirmed(packet);
 }
 
 // IBTA 9.7.4.1.6: First and Middle carry exactly the path MTU; Last and Only at most that.

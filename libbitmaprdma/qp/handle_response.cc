@@ -1,6 +1,7 @@
-// Answers with data: READ responses and atomic acknowledgements. They may come in any order: each is placed where its
-// PSN says. What is missing between them is judged by the receiver's rules (spec 1: tolerance) and only that is asked
-// for again. In go-back-N an answer out of order is dropped and the rest asked for anew, as plain RoCE does.
+// Answers: READ responses, which confirm ATOMIC WRITEs and FLUSHes too, and atomic acknowledgements. They may come in
+// any order: each is placed where its PSN says. What is missing between them is judged by the receiver's rules (spec 1:
+// tolerance) and only that is asked for again. In go-back-N an answer out of order is dropped and the rest asked for
+// anew, as plain RoCE does.
 #include <algorithm>
 
 #include "qp/requester_impl.h"
@@ -29,7 +30,8 @@ Outcome Requester::handle_response(const wire::Packet& packet, std::uint16_t sou
   }
   Message& message = me.message_of(*sequence);
   const bool read = wire::is_read_response(packet.op);
-  if (message.kind != (read ? MessageKind::kRead : MessageKind::kAtomic)) {
+  const bool confirmation = read && message.kind == MessageKind::kConfirmed;
+  if (message.kind != (read ? MessageKind::kRead : MessageKind::kAtomic) && !confirmation) {
     me.env.drop(DropReason::kStaleResponse);
     return {};
   }
@@ -43,6 +45,8 @@ Outcome Requester::handle_response(const wire::Packet& packet, std::uint16_t sou
     return {};
   }
   me.patience.activity = now;
+  if (confirmation) [[unlikely]]
+    return me.handle_confirmation(packet, *sequence, message, now);
   return read ? me.handle_read_response(packet, *sequence, message, now)
               : me.handle_atomic_ack(packet, *sequence, message, now);
 }
@@ -61,6 +65,16 @@ Outcome Requester::Impl::handle_read_response(const wire::Packet& packet, Sequen
     return outcome(now);
   }
   answers.bytes -= expected;
+  return take_answer(sequence, message, now);
+}
+
+// An ATOMIC WRITE or FLUSH is done: a READ response without data says so (IBTA 1.5, annex A19).
+Outcome Requester::Impl::handle_confirmation(const wire::Packet& packet, Sequence sequence, Message& message,
+                                             Instant now) {
+  if (packet.op != wire::RcOp::kReadResponseOnly || !packet.payload.empty()) {
+    env.drop(DropReason::kBadLength);
+    return {};
+  }
   return take_answer(sequence, message, now);
 }
 

@@ -1,7 +1,7 @@
 // qp/message_table.h - the messages that a requester has begun and not done, in PSN order.
-// A message is what the wire knows as one: a WRITE, SEND or atomic is one; a READ is cut into chunks, each a READ
-// request and so a message of its own. PSNs are extended to 64-bit sequence numbers here (the QP's first PSN is 0), so
-// that order is an order.
+// A message is what the wire knows as one: a WRITE, SEND, atomic or FLUSH is one; a READ is cut into chunks, each a
+// READ request and so a message of its own. PSNs are extended to 64-bit sequence numbers here (the QP's first PSN is
+// 0), so that order is an order.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,9 @@ namespace brdma::qp {
 
 using Sequence = std::uint64_t;
 
-enum class MessageKind : std::uint8_t { kSend, kWrite, kRead, kAtomic };
+enum class MessageKind : std::uint8_t { kSend, kWrite, kRead, kAtomic, kConfirmed };  // last: ATOMIC WRITE, FLUSH
+// Done when an answer of its own is here, not when it is acknowledged.
+[[nodiscard]] constexpr bool is_answered(MessageKind kind) { return kind >= MessageKind::kRead; }
 
 struct Message {
   Sequence first = 0;
@@ -26,12 +28,11 @@ struct Message {
   std::uint8_t segment_packets = 0;  // of a large command: packets of each of its segments; 0: it is none
   std::uint8_t first_operation = 0;  // its first segment's number
   bool last_of_wqe = true;
-  bool request_received = false;   // READ, atomic: the peer has the request, only responses are missing
-  bool in_flight_counted = false;  // READ, atomic: its request counts against the peer's credit
+  bool request_received = false;   // answered: the peer has the request, only responses are missing
+  bool in_flight_counted = false;  // answered: its request counts against the peer's credit
 
   [[nodiscard]] Sequence end() const { return first + packets; }
-  // READ or atomic: answered with data, which only the data's arrival acknowledges.
-  [[nodiscard]] bool answered() const { return kind >= MessageKind::kRead; }
+  [[nodiscard]] bool answered() const { return is_answered(kind); }
   // Payload bytes of the packet (or response) at `sequence`.
   [[nodiscard]] std::uint32_t payload_at(Sequence sequence, std::uint32_t mtu) const {
     return sequence + 1 == end() ? length - (packets - 1) * mtu : mtu;

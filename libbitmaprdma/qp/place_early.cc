@@ -1,8 +1,8 @@
 // qp/place_early.cc - what can be done with a packet before its turn.
 // A bitmap-mode First or Middle says itself where its data goes and is placed at once. All others are held: a message's
-// last packet because programs poll on the last byte, READs and atomics because they see or change memory, standard
-// packets because they don't say what they are part of.
-// A fault makes the packet unreceived, never an answer: it is judged when it comes again in order.
+// last packet because programs poll on the last byte, READs, atomics and the like because they see or change memory,
+// standard packets because they don't say what they are part of. A fault makes the packet unreceived, never an answer:
+// it is judged when it comes again in order.
 #include <algorithm>
 #include <cstring>
 
@@ -92,6 +92,9 @@ std::optional<DropReason> Responder::Impl::check_held(const wire::Packet& packet
   if (wire::is_atomic(packet.op)) {
     std::byte* word = nullptr;
     return check_atomic(packet, &word) == Verdict::kDone ? std::nullopt : std::optional{DropReason::kEarlyInvalid};
+  }
+  if (wire::is_confirmed(packet.op)) {
+    return check_confirmed(packet) == Verdict::kDone ? std::nullopt : std::optional{DropReason::kEarlyInvalid};
   }
   if (!packet.bitmap) return std::nullopt;
   if (wire::is_send(packet.op) || wire::has_immediate(packet.op)) {

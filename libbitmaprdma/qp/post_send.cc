@@ -1,6 +1,7 @@
 // Posting: the request is checked and copied; nothing is looked up in memory tables yet (a bad key is a completion with
 // an error, not a failed post).
 #include <cerrno>
+#include <limits>
 
 #include "qp/limits.h"
 #include "qp/requester_impl.h"
@@ -8,13 +9,27 @@
 namespace brdma::qp {
 namespace {
 
-bool known(WorkOpcode opcode) { return opcode <= WorkOpcode::kSendWithInvalidate; }
+bool known(WorkOpcode opcode) {
+  return opcode <= WorkOpcode::kSendWithInvalidate || opcode == WorkOpcode::kFlush ||
+         opcode == WorkOpcode::kAtomicWrite;
+}
 bool is_atomic(WorkOpcode opcode) {
   return opcode == WorkOpcode::kAtomicCmpSwap || opcode == WorkOpcode::kAtomicFetchAdd;
 }
-bool is_answered(WorkOpcode opcode) { return opcode == WorkOpcode::kRdmaRead || is_atomic(opcode); }
+bool is_confirmed(WorkOpcode opcode) { return opcode == WorkOpcode::kFlush || opcode == WorkOpcode::kAtomicWrite; }
+bool has_result(WorkOpcode opcode) { return opcode == WorkOpcode::kRdmaRead || is_atomic(opcode); }
 
 constexpr std::uint32_t kAtomicBytes = 8;
+
+// An ATOMIC WRITE has 8 bytes to send and an aligned place for them (IBTA 1.5, oA19-28), a FLUSH has none to send.
+bool confirmed_valid(const SendRequest& request, std::uint32_t length) {
+  if (request.opcode == WorkOpcode::kAtomicWrite)
+    return length == kAtomicBytes && request.remote_address % kAtomicBytes == 0;
+  const auto placement = request.swap & 0xFF, selectivity = request.swap >> 8;
+  constexpr std::uint64_t kPlacements = wire::kFlushGlobal | wire::kFlushPersistent;
+  return length == 0 && placement != 0 && (placement & ~kPlacements) == 0 && selectivity <= wire::kFlushRegion &&
+         request.compare_or_add <= std::numeric_limits<std::uint32_t>::max();
+}
 
 }  // namespace
 
@@ -49,10 +64,12 @@ Status Requester::Impl::check(const SendRequest& request, std::uint32_t& length)
   if (sum > kMessageBytesMax) return Status{EINVAL};
   length = static_cast<std::uint32_t>(sum);
 
+  if ((has_result(request.opcode) || is_confirmed(request.opcode)) && id.attributes.max_rd_atomic == 0)
+    return Status{EINVAL};
+  if (is_confirmed(request.opcode) && !confirmed_valid(request, length)) return Status{EINVAL};
   if (inlined) {  // READs and atomics have nothing to copy
-    return is_answered(request.opcode) || sum > id.capabilities.inline_bytes_max ? Status{EINVAL} : Status::success();
+    return has_result(request.opcode) || sum > id.capabilities.inline_bytes_max ? Status{EINVAL} : Status::success();
   }
-  if (is_answered(request.opcode) && id.attributes.max_rd_atomic == 0) return Status{EINVAL};
   if (is_atomic(request.opcode) && (request.sges.size() != 1 || length < kAtomicBytes)) return Status{EINVAL};
   if (is_atomic(request.opcode)) length = kAtomicBytes;
   return Status::success();

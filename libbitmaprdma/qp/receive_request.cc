@@ -41,7 +41,7 @@ Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now)
       established = true;
       if (identity.state == QpState::kRtr) outcome.async_event = kEventCommEstablished;
     }
-    // READs and atomics are acknowledged by their answers.
+    // READs, atomics and the like are acknowledged by their answers.
     if (wire::is_write(packet.op) || wire::is_send(packet.op)) note_for_acknowledgement(packet, now);
     if (window.empty()) [[likely]] {
       advanced(packet);
@@ -197,6 +197,7 @@ void Responder::Impl::handle_duplicate(const wire::Packet& packet, Instant now) 
   if (!packet.bitmap || packet.bxth.packet_index == 0) note_unheard();
   if (packet.op == wire::RcOp::kReadRequest) return replay_read(packet, now);
   if (wire::is_atomic(packet.op)) return replay_atomic(packet, now);
+  if (wire::is_confirmed(packet.op)) return replay_confirmation(packet, now);
   acknowledge_copy(now);
   drop(DropReason::kDuplicate, packet, now);
 }

@@ -24,14 +24,14 @@
 
 namespace brdma::qp {
 
-// What is on its way to the peer. READ requests and atomics count as one packet without bytes.
+// What is on its way to the peer. Requests for answers count as one packet without bytes.
 struct Flight {
   std::uint32_t packets = 0;  // sent, not acknowledged: under the peer's credit
   std::uint64_t bytes = 0;    // their payload
   std::uint64_t pipe = 0;     // of those bytes, what is not judged lost: under the congestion window
 };
 
-// READs and atomics whose answers are on their way to us: under our own credit.
+// READs, atomics and other requests whose answers are on their way to us: under our own credit.
 struct Answers {
   std::uint32_t messages = 0;
   std::uint32_t packets = 0;
@@ -154,7 +154,7 @@ struct Requester::Impl {
   [[nodiscard]] PeerCredit answer_limit() const;
   bool poll_new(TransmitBatch& batch, Instant now);
   bool transmit_data(const Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
-  bool transmit_request(Message& message, TransmitBatch& batch, Instant now);
+  bool transmit_request(Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
   [[nodiscard]] bool wants_ack(const Message& message, bool last);
   [[nodiscard]] std::uint32_t ack_request_interval() const;
   void left(Instant now);  // something new was sent
@@ -174,9 +174,13 @@ struct Requester::Impl {
 
   // --- build_packet.cc ---
   void build_data(wire::Packet& packet, const Message& message, Sequence sequence, bool again, Instant now) const;
-  // The request for `count` responses (or the atomic) from `sequence` on.
+  // The request for `count` responses (or for what has one) from `sequence` on.
   void build_request(wire::Packet& packet, const Message& message, Sequence sequence, std::uint32_t count, bool again,
                      Instant now) const;
+  // Bytes that the request carries.
+  [[nodiscard]] std::uint32_t request_payload(const Message& message) const {
+    return message.kind == MessageKind::kConfirmed ? queue[message.wqe].length : 0;
+  }
   void trace_sent(const wire::Packet& packet, std::size_t bytes, bool again, Instant now) const;
 
   // --- spray.cc ---
@@ -221,7 +225,7 @@ struct Requester::Impl {
   [[nodiscard]] bool holds_back(Instant now) const;
   [[nodiscard]] bool resend_window_full(std::uint32_t more = 0) const;  // were `more` under way besides
   bool resend_data(Sequence sequence, const Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
-  bool resend_request(Sequence sequence, Message& message, TransmitBatch& batch, Instant now);
+  bool resend_request(Sequence sequence, Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
   // The peer got something that we sent at `sent`: decides what a timeout left in doubt.
   void note_evidence(Instant sent, Instant now);
 
@@ -262,6 +266,7 @@ struct Requester::Impl {
 
   // --- handle_response.cc ---
   Outcome handle_read_response(const wire::Packet& packet, Sequence sequence, Message& message, Instant now);
+  Outcome handle_confirmation(const wire::Packet& packet, Sequence sequence, Message& message, Instant now);
   Outcome handle_atomic_ack(const wire::Packet& packet, Sequence sequence, Message& message, Instant now);
   Outcome take_answer(Sequence sequence, Message& message, Instant now);
   [[nodiscard]] Sequence first_missing_answer() const;

@@ -75,7 +75,7 @@ bool Requester::Impl::poll_resend(TransmitBatch& batch, Instant now) {
       env.count(Counter::kResendWindowFull);
       break;
     }
-    const bool sent = message.answered() ? resend_request(sequence, message, batch, now)
+    const bool sent = message.answered() ? resend_request(sequence, message, cursor, batch, now)
                                          : resend_data(sequence, message, cursor, batch, now);
     if (!sent) break;
     if (packets++ == 0 || psn != from + 1) ++runs;
@@ -120,18 +120,25 @@ bool Requester::Impl::resend_data(Sequence sequence, const Message& message, Pay
 }
 
 // The run of pending responses from `sequence` on becomes one READ request; in go-back-N its tail, as plain RoCE does.
-bool Requester::Impl::resend_request(Sequence sequence, Message& message, TransmitBatch& batch, Instant now) {
+bool Requester::Impl::resend_request(Sequence sequence, Message& message, PayloadCursor& cursor, TransmitBatch& batch,
+                                     Instant now) {
   Sequence end = sequence;
   while (end < message.end() && window.entry(psn_of(end)).state == EntryState::kRetransmitPending) ++end;
   const bool to_end = goes_back();
   const Sequence asked_end = to_end ? message.end() : end;
+  const std::uint32_t payload = request_payload(message);
+  cursor.seek(queue, message.wqe, 0);
+  if (!cursor.take(payload)) {
+    break_locally(message.wqe, CompletionStatus::kLocalProtectionError);
+    return false;
+  }
   wire::Packet packet;
   build_request(packet, message, sequence, static_cast<std::uint32_t>(asked_end - sequence), true, now);
-  const std::size_t bytes = TransmitBatch::packet_bytes(packet, 0);
-  if (!batch.fits(bytes, 0, packet.bitmap)) return false;
+  const std::size_t bytes = TransmitBatch::packet_bytes(packet, payload);
+  if (!batch.fits(bytes, cursor.slices().size(), packet.bitmap)) return false;
   if (paths) [[unlikely]]
     label(packet, batch, static_cast<std::uint32_t>(asked_end - sequence), true, now);
-  batch.add(packet, {}, 0);
+  batch.add(packet, cursor.slices(), payload);
   for (; sequence < asked_end; ++sequence) {
     if (window.entry(psn_of(sequence)).state != EntryState::kRetransmitPending) continue;
     left_again(sequence, batch.path(), now);

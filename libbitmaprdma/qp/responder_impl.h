@@ -81,6 +81,7 @@ struct Responder::Impl {
   void handle_duplicate(const wire::Packet& packet, Instant now);
   void replay_read(const wire::Packet& packet, Instant now);
   void replay_atomic(const wire::Packet& packet, Instant now);
+  void replay_confirmation(const wire::Packet& packet, Instant now);
   void drain(Outcome& outcome, Instant now);
   void fill_gap(const wire::Packet& packet, Outcome& outcome, Instant now);
   void retry_base(Outcome& outcome, Instant now);
@@ -98,6 +99,13 @@ struct Responder::Impl {
   Verdict execute_read(const wire::Packet& packet);
   Verdict execute_atomic(const wire::Packet& packet);
   bool place_write(const wire::Packet& packet);
+  // execute_confirmed.cc: ATOMIC WRITE, FLUSH
+  Verdict execute_confirmed(const wire::Packet& packet);
+  void confirm(const wire::Packet& packet, bool replay);
+  [[nodiscard]] Verdict check_confirmed(const wire::Packet& packet) const;
+  [[nodiscard]] Verdict check_atomic_write(const wire::Packet& packet, std::byte** word) const;
+  [[nodiscard]] Verdict check_flush(const wire::Packet& packet) const;
+  void store_word(const wire::Packet& packet, std::byte* word);
   [[nodiscard]] bool payload_fits_opcode(const wire::Packet& packet) const;
   [[nodiscard]] Verdict check_read(const wire::Packet& packet) const;
   [[nodiscard]] bool overlaps_early(const wire::Packet& packet) const;

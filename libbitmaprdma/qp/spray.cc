@@ -62,7 +62,7 @@ void Requester::Impl::label(wire::Packet& packet, const TransmitBatch& batch, st
                             Instant now) {
   const std::uint8_t path = batch.path();
   packet.bxth.path = path;
-  const bool answered = packet.op == wire::RcOp::kReadRequest || wire::is_atomic(packet.op);
+  const bool answered = wire::is_answered(packet.op);
   if (!again) packet.bxth.before = paths->before(path, packet.bth.psn, psns);
   if (answered) {
     paths->request_sent(path, now);
@@ -94,6 +94,9 @@ bool Requester::Impl::poll_path_probe(TransmitBatch& batch, Instant now) {
   paths->probed(batch.path(), now);
   if (message.answered()) {
     const bool executed = *sequence < cumulative;
+    payload = request_payload(message);
+    cursor.seek(queue, message.wqe, 0);
+    if (!cursor.take(payload)) return false;  // as below
     build_request(packet, message, executed ? *sequence : message.first, executed ? 1 : message.packets, true, now);
   } else {
     payload = message.payload_at(*sequence, id.mtu());

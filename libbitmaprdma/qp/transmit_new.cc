@@ -24,6 +24,9 @@ MessageKind kind_of(WorkOpcode opcode) {
     case WorkOpcode::kAtomicCmpSwap:
     case WorkOpcode::kAtomicFetchAdd:
       return MessageKind::kAtomic;
+    case WorkOpcode::kAtomicWrite:
+    case WorkOpcode::kFlush:
+      return MessageKind::kConfirmed;
     default:
       return MessageKind::kSend;
   }
@@ -87,6 +90,7 @@ bool Requester::Impl::ready_to_send_new() {
     case MessageKind::kRead:
       return admits(packets_of(next_chunk_bytes(), mtu), 0, true);
     case MessageKind::kAtomic:
+    case MessageKind::kConfirmed:
       return admits(1, 0, true);
     default:
       if (operations.full() && segment_packets(wqe) != 0) return false;
@@ -98,8 +102,7 @@ bool Requester::Impl::ready_to_send_new() {
 bool Requester::Impl::next_is_answered() {
   if (!all_begun_is_sent()) return messages.back().answered();
   if (queue.next() == queue.tail()) return false;
-  const MessageKind kind = kind_of(queue[queue.next()].opcode);
-  return kind == MessageKind::kRead || kind == MessageKind::kAtomic;
+  return is_answered(kind_of(queue[queue.next()].opcode));
 }
 
 // What READs may have on its way to us: the socket's share, and what the path carries. Plain RoCE knows neither, but
@@ -114,9 +117,9 @@ PeerCredit Requester::Impl::answer_limit() const {
 bool Requester::Impl::may_begin(const SendWqe& wqe) {
   if ((wqe.flags & kSendFence) != 0 && read_cut == 0 && answers.messages > 0) return false;
   const MessageKind kind = kind_of(wqe.opcode);
-  if (kind != MessageKind::kRead && kind != MessageKind::kAtomic) return true;
+  if (!is_answered(kind)) return true;
   if (answers.messages >= id.attributes.max_rd_atomic) return false;
-  if (kind == MessageKind::kAtomic || answers.messages == 0) return true;
+  if (kind != MessageKind::kRead || answers.messages == 0) return true;
   const std::uint32_t chunk = next_chunk_bytes();
   const PeerCredit limit = answer_limit();
   if (answers.bytes + chunk > limit.bytes) answers.limited = true;
@@ -157,6 +160,7 @@ void Requester::Impl::begin_message() {
     if (message.last_of_wqe) read_cut = 0;
     if (!writable(env.memory, id.pd, queue, number)) break_locally(number, CompletionStatus::kLocalProtectionError);
   }
+  if (message.kind == MessageKind::kConfirmed) message.length = 0;  // of its answer
   message.packets = message.kind == MessageKind::kAtomic ? 1 : packets_of(message.length, id.mtu());
   next_msn = (next_msn + 1) & Psn::kMask;
   const bool consumes_receive = message.kind == MessageKind::kSend || wqe.opcode == WorkOpcode::kRdmaWriteWithImm;
@@ -184,7 +188,7 @@ bool Requester::Impl::poll_new(TransmitBatch& batch, Instant now) {
     Message& message = messages.back();
     if (broken_wqe && message.wqe >= *broken_wqe) break;
     const bool sent =
-        message.answered() ? transmit_request(message, batch, now) : transmit_data(message, cursor, batch, now);
+        message.answered() ? transmit_request(message, cursor, batch, now) : transmit_data(message, cursor, batch, now);
     if (!sent) break;
     added = true;
   }
@@ -222,15 +226,21 @@ bool Requester::Impl::transmit_data(const Message& message, PayloadCursor& curso
   return true;
 }
 
-bool Requester::Impl::transmit_request(Message& message, TransmitBatch& batch, Instant now) {
+bool Requester::Impl::transmit_request(Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now) {
+  const std::uint32_t payload = request_payload(message);
+  cursor.seek(queue, message.wqe, 0);
+  if (!cursor.take(payload)) {
+    break_locally(message.wqe, CompletionStatus::kLocalProtectionError);
+    return false;
+  }
   wire::Packet packet;
   build_request(packet, message, message.first, message.packets, false, now);
-  const std::size_t bytes = TransmitBatch::packet_bytes(packet, 0);
-  if (!batch.fits(bytes, 0, packet.bitmap)) return false;
+  const std::size_t bytes = TransmitBatch::packet_bytes(packet, payload);
+  if (!batch.fits(bytes, cursor.slices().size(), packet.bitmap)) return false;
   if (window.in_window() == 0) left(now);
   if (paths) [[unlikely]]
     label(packet, batch, message.packets, false, now);
-  batch.add(packet, {}, 0);
+  batch.add(packet, cursor.slices(), payload);
   window.sent_run(message.packets, batch.path(), now);
   message.in_flight_counted = true;
   ++flight.packets;

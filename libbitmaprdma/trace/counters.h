@@ -40,6 +40,8 @@ namespace brdma {
   X(kWriteRequests, rx_write_requests)                                                                              \
   X(kReadRequests, rx_read_requests)                                                                                \
   X(kAtomicRequests, rx_atomic_requests)                                                                            \
+  X(kAtomicWriteRequests, rx_atomic_write_requests)                                                                 \
+  X(kFlushRequests, rx_flush_requests)                                                                              \
   X(kAcksSent, acks_sent)                                                                                           \
   X(kAcksPiggybacked, acks_piggybacked) /* of acks_sent: inside a data packet */                                    \
   X(kAcksReceived, acks_received)                                                                                   \

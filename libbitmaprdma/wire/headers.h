@@ -17,7 +17,7 @@ namespace brdma::wire {
 
 inline constexpr std::size_t kBthSize = 12, kBxthSize = 24, kPiggybackSize = 40, kRethSize = 16, kAethSize = 4,
                              kAtomicEthSize = 28, kAtomicAckSize = 8, kImmediateSize = 4, kInvalidateSize = 4,
-                             kDethSize = 8, kIcrcSize = 4;
+                             kDethSize = 8, kFethSize = 4, kIcrcSize = 4;
 inline constexpr std::size_t kIpv4Size = 20, kIpv6Size = 40, kUdpSize = 8;
 inline constexpr std::uint16_t kDefaultPkey = 0xFFFF;
 
@@ -228,6 +228,23 @@ inline void emit_reth(const Reth& reth, std::byte* out) {
   store_be64(out, reth.address);
   store_be32(out + 8, reth.rkey);
   store_be32(out + 12, reth.length);
+}
+
+// FLUSH extended transport header (IBTA 1.5, annex A19).  0 26 reserved, selectivity (2 bits), placement (4 bits)
+struct Feth {
+  std::uint8_t placement = 0;    // kFlushGlobal, kFlushPersistent: enum ibv_placement_type
+  std::uint8_t selectivity = 0;  // kFlushRange: RETH's; kFlushRegion: all of its R_Key: enum ibv_selectivity_level
+};
+inline constexpr std::uint8_t kFlushGlobal = 1, kFlushPersistent = 2;
+inline constexpr std::uint8_t kFlushRange = 0, kFlushRegion = 1;
+
+[[nodiscard]] inline Feth parse_feth(Field<kFethSize> bytes) {
+  const std::uint32_t word = load_be32(bytes.data());
+  return Feth{.placement = static_cast<std::uint8_t>(word & 0xF),
+              .selectivity = static_cast<std::uint8_t>((word >> 4) & 3)};
+}
+inline void emit_feth(const Feth& feth, std::byte* out) {
+  store_be32(out, (feth.selectivity & 3u) << 4 | (feth.placement & 0xFu));
 }
 
 // ACK extended transport header (IBTA 9.3.5).  0 syndrome | 1 MSN

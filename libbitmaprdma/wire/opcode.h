@@ -36,6 +36,8 @@ enum class RcOp : std::uint8_t {
   kFetchAdd = 0x14,
   kSendLastInvalidate = 0x16,
   kSendOnlyInvalidate = 0x17,
+  kFlush = 0x1C,        // IBTA 1.5, annex A19
+  kAtomicWrite = 0x1D,  // likewise
 };
 
 enum class Control : std::uint8_t { kCaps = 0xE0, kBitmapAck = 0xE1, kFfm = 0xE2 };
@@ -49,8 +51,9 @@ inline constexpr std::uint8_t kTransportMask = 0xE0, kTransportRc = 0x00, kTrans
 
 // What a packet of one opcode looks like. The parts stand on the wire in the order of these bits.
 struct OpcodeShape {
-  static constexpr std::uint16_t kKnown = 1, kBxth = 2, kDeth = 4, kReth = 8, kAtomicEth = 16, kAeth = 32,
-                                 kAtomicAck = 64, kImmediate = 128, kInvalidate = 256, kPayload = 512, kControl = 1024;
+  static constexpr std::uint16_t kKnown = 1, kBxth = 2, kDeth = 4, kFeth = 8, kReth = 16, kAtomicEth = 32, kAeth = 64,
+                                 kAtomicAck = 128, kImmediate = 256, kInvalidate = 512, kPayload = 1024,
+                                 kControl = 2048;
   std::uint16_t parts = 0;
   std::uint8_t headers_size = 0;  // BTH included
 
@@ -79,6 +82,7 @@ namespace internal {
       return S::kKnown | S::kPayload | S::kInvalidate;
     case RcOp::kWriteFirst:
     case RcOp::kWriteOnly:
+    case RcOp::kAtomicWrite:
       return S::kKnown | S::kPayload | S::kReth;
     case RcOp::kWriteOnlyImm:
       return S::kKnown | S::kPayload | S::kReth | S::kImmediate;
@@ -95,8 +99,10 @@ namespace internal {
     case RcOp::kCompareSwap:
     case RcOp::kFetchAdd:
       return S::kKnown | S::kAtomicEth;
+    case RcOp::kFlush:
+      return S::kKnown | S::kFeth | S::kReth;
   }
-  return 0;  // 0x15 and 0x18..0x1F are reserved
+  return 0;  // 0x15, 0x18..0x1B, 0x1E and 0x1F are reserved
 }
 
 [[nodiscard]] constexpr std::uint16_t bitmap_parts(RcOp op) {
@@ -142,10 +148,10 @@ namespace internal {
       break;  // RD, XRC, CNP (0x81)
   }
   const auto size = [parts](std::uint16_t part, std::size_t bytes) { return (parts & part) != 0 ? bytes : 0; };
-  const std::size_t headers = kBthSize + size(S::kBxth, kBxthSize) + size(S::kDeth, kDethSize) +
-                              size(S::kReth, kRethSize) + size(S::kAtomicEth, kAtomicEthSize) +
-                              size(S::kAeth, kAethSize) + size(S::kAtomicAck, kAtomicAckSize) +
-                              size(S::kImmediate, kImmediateSize) + size(S::kInvalidate, kInvalidateSize);
+  const std::size_t headers =
+      kBthSize + size(S::kBxth, kBxthSize) + size(S::kDeth, kDethSize) + size(S::kFeth, kFethSize) +
+      size(S::kReth, kRethSize) + size(S::kAtomicEth, kAtomicEthSize) + size(S::kAeth, kAethSize) +
+      size(S::kAtomicAck, kAtomicAckSize) + size(S::kImmediate, kImmediateSize) + size(S::kInvalidate, kInvalidateSize);
   return OpcodeShape{parts, static_cast<std::uint8_t>(headers)};
 }
 

@@ -26,6 +26,7 @@ class Reader {
 // What follows BXTH. The order of the ifs is the order on the wire.
 void parse_extensions(const Shape& shape, Reader& reader, Packet& packet) {
   if (shape.has(Shape::kDeth)) packet.deth = parse_deth(reader.take<kDethSize>());
+  if (shape.has(Shape::kFeth)) packet.feth = parse_feth(reader.take<kFethSize>());
   if (shape.has(Shape::kReth)) packet.reth = parse_reth(reader.take<kRethSize>());
   if (shape.has(Shape::kAtomicEth)) packet.atomic = parse_atomic_eth(reader.take<kAtomicEthSize>());
   if (shape.has(Shape::kAeth)) packet.aeth = parse_aeth(reader.take<kAethSize>());
@@ -101,6 +102,10 @@ std::size_t emit_headers(const Packet& packet, std::byte* out) {
   if (shape.has(Shape::kDeth)) {
     emit_deth(packet.deth, at);
     at += kDethSize;
+  }
+  if (shape.has(Shape::kFeth)) {
+    emit_feth(packet.feth, at);
+    at += kFethSize;
   }
   if (shape.has(Shape::kReth)) {
     emit_reth(packet.reth, at);

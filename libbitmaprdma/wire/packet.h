@@ -33,7 +33,8 @@ struct Packet {
   Bxth bxth;
   Piggyback piggyback;  // where bxth.piggyback says so
   Deth deth;            // UD
-  Reth reth;            // READ request; WRITE first/only; bitmap mode: every WRITE packet
+  Feth feth;            // FLUSH
+  Reth reth;            // READ request, ATOMIC WRITE, FLUSH; WRITE first/only; bitmap mode: every WRITE packet
   Aeth aeth;            // acknowledgements, READ responses (standard: not the middle ones)
   AtomicEth atomic;
   std::uint64_t atomic_original = 0;  // atomic acknowledge
@@ -75,23 +76,28 @@ template <class... Ops>
   return op >= RcOp::kReadResponseFirst && op <= RcOp::kReadResponseOnly;
 }
 [[nodiscard]] constexpr bool is_atomic(RcOp op) { return op == RcOp::kCompareSwap || op == RcOp::kFetchAdd; }
-// Travels from requester to responder.
-[[nodiscard]] constexpr bool is_request(RcOp op) {
-  return is_send(op) || is_write(op) || op == RcOp::kReadRequest || is_atomic(op);
+// Answered by an empty READ response of the request's own PSN, once it is done.
+[[nodiscard]] constexpr bool is_confirmed(RcOp op) { return op == RcOp::kAtomicWrite || op == RcOp::kFlush; }
+// A request that its answer acknowledges.
+[[nodiscard]] constexpr bool is_answered(RcOp op) {
+  return op == RcOp::kReadRequest || is_atomic(op) || is_confirmed(op);
 }
+// Travels from requester to responder.
+[[nodiscard]] constexpr bool is_request(RcOp op) { return is_send(op) || is_write(op) || is_answered(op); }
 // Of a message, or of the responses to a READ.
 [[nodiscard]] constexpr bool is_first_or_only(RcOp op) {
   return internal::one_of(op, RcOp::kSendFirst, RcOp::kSendOnly, RcOp::kSendOnlyImm, RcOp::kSendOnlyInvalidate,
                           RcOp::kWriteFirst, RcOp::kWriteOnly, RcOp::kWriteOnlyImm, RcOp::kReadRequest,
                           RcOp::kReadResponseFirst, RcOp::kReadResponseOnly, RcOp::kAcknowledge,
-                          RcOp::kAtomicAcknowledge, RcOp::kCompareSwap, RcOp::kFetchAdd);
+                          RcOp::kAtomicAcknowledge, RcOp::kCompareSwap, RcOp::kFetchAdd, RcOp::kFlush,
+                          RcOp::kAtomicWrite);
 }
 [[nodiscard]] constexpr bool is_last_or_only(RcOp op) {
   return internal::one_of(op, RcOp::kSendLast, RcOp::kSendLastImm, RcOp::kSendLastInvalidate, RcOp::kSendOnly,
                           RcOp::kSendOnlyImm, RcOp::kSendOnlyInvalidate, RcOp::kWriteLast, RcOp::kWriteLastImm,
                           RcOp::kWriteOnly, RcOp::kWriteOnlyImm, RcOp::kReadRequest, RcOp::kReadResponseLast,
                           RcOp::kReadResponseOnly, RcOp::kAcknowledge, RcOp::kAtomicAcknowledge, RcOp::kCompareSwap,
-                          RcOp::kFetchAdd);
+                          RcOp::kFetchAdd, RcOp::kFlush, RcOp::kAtomicWrite);
 }
 [[nodiscard]] constexpr bool has_invalidate(RcOp op) {
   return op == RcOp::kSendLastInvalidate || op == RcOp::kSendOnlyInvalidate;

@@ -60,6 +60,12 @@ inline constexpr std::uint32_t kVerbsQpEx = 2;  // comp_mask: the object is an i
 // Functions that ibv_qp_ex got later, where verbs_qp's comp_mask stood before: written only where that stands behind.
 inline constexpr std::size_t kQpExAtomicWrite = 344;  // from release 44 on
 inline constexpr std::size_t kQpExFlush = 352;        // from release 45 on
+// Constants of those releases, which the header that this is built with may not have.
+inline constexpr std::uint64_t kQpExWithFlush = 1u << 11, kQpExWithAtomicWrite = 1u << 12;
+inline constexpr unsigned kWrAtomicWrite = 15;
+inline constexpr unsigned kWcFlush = 8, kWcAtomicWrite = 9;
+inline constexpr int kAccessFlushGlobal = 1 << 8;
+inline constexpr std::uint64_t kDeviceFlushGlobal = std::uint64_t{1} << 38, kDeviceAtomicWrite = std::uint64_t{1} << 40;
 static_assert(offsetof(ibv_qp_ex, wr_id) == 168 && offsetof(ibv_qp_ex, wr_flags) == 176);
 static_assert(offsetof(ibv_qp_ex, wr_atomic_cmp_swp) == 184 && offsetof(ibv_qp_ex, wr_abort) == 336);
 // Room that we leave for the library's part of an object before our own: the largest known is verbs_qp with 376 bytes.

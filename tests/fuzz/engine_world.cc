@@ -9,7 +9,8 @@
 namespace brdma::fuzz {
 namespace {
 
-constexpr std::uint32_t kAccessAll = kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
+constexpr std::uint32_t kAccessAll =
+    kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic | kAccessFlushGlobal;
 constexpr std::uint32_t kPeerQpn = 0x2203;
 constexpr unsigned kBatchesMax = 4096;  // of one drain: more than all windows together can fill
 constexpr unsigned kTimeoutsMax = 256;  // at one instant; each must move its deadline on

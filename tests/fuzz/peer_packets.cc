@@ -15,7 +15,7 @@ constexpr RcOp kRequests[] = {
     RcOp::kSendFirst,   RcOp::kSendMiddle,   RcOp::kSendLast,    RcOp::kSendLastImm,        RcOp::kSendOnly,
     RcOp::kSendOnlyImm, RcOp::kWriteFirst,   RcOp::kWriteMiddle, RcOp::kWriteLast,          RcOp::kWriteLastImm,
     RcOp::kWriteOnly,   RcOp::kWriteOnlyImm, RcOp::kReadRequest, RcOp::kCompareSwap,        RcOp::kFetchAdd,
-    RcOp::kReadRequest, RcOp::kSendOnly,     RcOp::kWriteOnly,   RcOp::kSendLastInvalidate, RcOp::kSendOnlyInvalidate};
+    RcOp::kFlush,       RcOp::kAtomicWrite,  RcOp::kWriteOnly,   RcOp::kSendLastInvalidate, RcOp::kSendOnlyInvalidate};
 constexpr RcOp kResponses[] = {RcOp::kReadResponseFirst, RcOp::kReadResponseMiddle, RcOp::kReadResponseLast,
                                RcOp::kReadResponseOnly, RcOp::kAtomicAcknowledge};
 

@@ -17,7 +17,7 @@ constexpr RcOp kOps[] = {RcOp::kSendFirst,   RcOp::kSendMiddle,  RcOp::kSendLast
                          RcOp::kSendOnly,    RcOp::kSendOnlyImm, RcOp::kWriteFirst,   RcOp::kWriteMiddle,
                          RcOp::kWriteLast,   RcOp::kWriteOnly,   RcOp::kWriteLastImm, RcOp::kWriteOnlyImm,
                          RcOp::kReadRequest, RcOp::kCompareSwap, RcOp::kFetchAdd,     RcOp::kSendLastInvalidate,
-                         RcOp::kWriteMiddle, RcOp::kWriteMiddle, RcOp::kSendMiddle,   RcOp::kSendOnlyInvalidate};
+                         RcOp::kWriteMiddle, RcOp::kFlush,       RcOp::kAtomicWrite,  RcOp::kSendOnlyInvalidate};
 
 // Mostly small, sometimes at an edge, sometimes anything.
 std::uint64_t odd(Random& random, std::uint64_t small) {
@@ -41,7 +41,8 @@ wire::Packet hostile(Script& rx, Random& random) {
   std::size_t size = kScriptMtu;
   if (random.below(3) == 0) size = random.below(600);
   auto p = rx.packet(kOps[random.below(std::size(kOps))], psn & Psn::kMask, size);
-  const bool carries = wire::is_send(p.op) || wire::is_write(p.op);
+  if (p.op == RcOp::kAtomicWrite && size >= 8 && random.below(4) != 0) p.payload = p.payload.first(8);
+  const bool carries = wire::is_send(p.op) || wire::is_write(p.op) || p.op == RcOp::kAtomicWrite;
   if (!carries) p.payload = {};
   p.bth.ack_request = random.below(2) == 0;
   p.bth.solicited = random.below(2) == 0;
@@ -54,6 +55,9 @@ wire::Packet hostile(Script& rx, Random& random) {
   if (random.below(3) == 0) p.reth.address = kScriptVa + p.bxth.packet_index * std::uint64_t{kScriptMtu};
   p.reth.length = static_cast<std::uint32_t>(odd(random, 2000));
   p.atomic.address = kScriptVa + odd(random, kOpen + 64);
+  p.feth = {static_cast<std::uint8_t>(random.below(4)), static_cast<std::uint8_t>(random.below(4))};
+  if (p.op == RcOp::kAtomicWrite && random.below(4) != 0) p.reth.length = 8;
+  if (p.op == RcOp::kAtomicWrite && random.below(4) != 0) p.reth.address &= ~std::uint64_t{7};
   if (random.below(10) == 0) p.reth.rkey = p.atomic.rkey = static_cast<std::uint32_t>(random.next());
   return p;
 }
@@ -75,10 +79,11 @@ void check_seed(Random& random) {
   ASSERT_TRUE(rx.table().remove(rx.region).ok());
   std::fill(rx.region_bytes.begin(), rx.region_bytes.end(), std::byte{0xA5});
   std::fill(rx.receive_bytes.begin(), rx.receive_bytes.end(), std::byte{0xA5});
-  rx.region = rx.table()
-                  .add(rx.identity.pd, reinterpret_cast<std::uintptr_t>(rx.region_bytes.data()) + kGuard, kOpen,
-                       kScriptVa, kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic)
-                  .value();
+  rx.region =
+      rx.table()
+          .add(rx.identity.pd, reinterpret_cast<std::uintptr_t>(rx.region_bytes.data()) + kGuard, kOpen, kScriptVa,
+               kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic | kAccessFlushGlobal)
+          .value();
   constexpr std::uint32_t kReceive = 500;
   std::uint32_t posted = 0;
   Duration now;

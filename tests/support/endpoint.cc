@@ -8,7 +8,8 @@
 namespace brdma::test {
 namespace {
 
-constexpr std::uint32_t kAccessAll = kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
+constexpr std::uint32_t kAccessAll =
+    kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic | kAccessFlushGlobal;
 constexpr std::uint64_t kReceiveTag = std::uint64_t{1} << 63;
 constexpr std::size_t kFindingsMax = 5;  // what follows the first few is their consequence
 

@@ -37,7 +37,7 @@ inline constexpr std::size_t kScriptRegion = 1u << 20;
 struct ScriptOptions {
   RecoveryMode mode = RecoveryMode::kBitmap;
   bool bitmap_agreed = true;
-  std::uint32_t access = kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
+  std::uint32_t access = kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic | kAccessFlushGlobal;
   std::uint8_t max_dest_rd_atomic = 4;
   std::uint32_t first_psn = kScriptFirst;
   RecoveryConfig recovery = {
@@ -56,7 +56,8 @@ class ResponderScript {
     pd_ = table_.alloc_pd();
     region_bytes.resize(kScriptRegion);
     receive_bytes.resize(kScriptRegion);
-    const std::uint32_t all = kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
+    const std::uint32_t all =
+        kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic | kAccessFlushGlobal;
     region = table_.add(pd_, address_of(region_bytes), kScriptRegion, kScriptVa, all).value();
     receive_region =
         table_.add(pd_, address_of(receive_bytes), kScriptRegion, address_of(receive_bytes), kAccessLocalWrite).value();

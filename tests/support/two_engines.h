@@ -124,7 +124,7 @@ class TwoEngines {
   QpAttributes attributes(int i) const {
     QpAttributes a;
     a.path_mtu = options.mtu;
-    a.access = kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
+    a.access = kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic | kAccessFlushGlobal;
     a.destination_qpn = side[1 - i].engine->qp_num(side[1 - i].qp);
     a.receive_psn = Psn{options.first_psn[1 - i]};
     a.send_psn = Psn{options.first_psn[i]};
@@ -349,7 +349,8 @@ class TwoEngines {
     me.memory.resize(kMemory);
     me.region = me.engine
                     ->register_memory(me.pd, me.at(0), kMemory, me.at(0),
-                                      kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic)
+                                      kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic |
+                                          kAccessFlushGlobal)
                     .value();
     me.key = me.engine->info(me.region).lkey;
     sges_.reserve(100'000);

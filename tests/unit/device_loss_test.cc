@@ -42,7 +42,7 @@ void run_world(const Faults& faults, Random& random) {
       const std::uint64_t at = area + n * kRoom;
       const auto length = static_cast<std::uint32_t>(random.below(kRoom - 64));
       WorkOpcode opcode = WorkOpcode::kRdmaWrite;
-      switch (random.below(5)) {
+      switch (random.below(7)) {
         case 0:
           opcode = WorkOpcode::kRdmaRead;
           break;
@@ -54,6 +54,12 @@ void run_world(const Faults& faults, Random& random) {
           break;
         case 3:
           opcode = WorkOpcode::kAtomicFetchAdd;
+          break;
+        case 4:
+          opcode = WorkOpcode::kAtomicWrite;
+          break;
+        case 5:
+          opcode = WorkOpcode::kFlush;
           break;
         default:
           break;
@@ -67,6 +73,11 @@ void run_world(const Faults& faults, Random& random) {
         request = pair.request(i, opcode, at, 8, n, TwoEngines::kMemory - 8);
         request.compare_or_add = n + 1;
         if (i == 0) added += n + 1;
+      }
+      if (opcode == WorkOpcode::kAtomicWrite) request = pair.request(i, opcode, at, 8, n);
+      if (opcode == WorkOpcode::kFlush) {
+        request.sges = {};
+        request.swap = wire::kFlushGlobal;
       }
       ASSERT_TRUE(pair.post(i, request).ok());
     }

@@ -121,6 +121,51 @@ TEST_P(Opcodes, AtomicsAnswerTheOriginal) {
   expect_clean(pair);
 }
 
+TEST_P(Opcodes, AtomicWriteAndFlushAreConfirmed) {
+  TwoEngines pair{options()};
+  pair.fill(0, 21);
+  constexpr std::uint32_t kBytes = 4000;
+  auto write = pair.request(0, WorkOpcode::kRdmaWrite, 0, kBytes, 1, 4096);
+  auto word = pair.request(0, WorkOpcode::kAtomicWrite, 8192, 8, 2, 8192);
+  auto range = pair.request(0, WorkOpcode::kFlush, 0, 0, 3, 4096);
+  range.sges = {};
+  range.compare_or_add = kBytes;
+  range.swap = wire::kFlushGlobal | wire::kFlushRange << 8;
+  auto region = range;
+  region.wr_id = 4;
+  region.remote_address = 0;  // not looked at
+  region.swap = wire::kFlushGlobal | wire::kFlushRegion << 8;
+  const Sge pieces[] = {{pair.side[0].at(100), 3, pair.side[0].key}, {pair.side[0].at(200), 5, pair.side[0].key}};
+  auto scattered = pair.request(0, WorkOpcode::kAtomicWrite, 0, 0, 5, 8200);
+  scattered.sges = pieces;
+  std::uint64_t value = 0x1122334455667788;
+  const Sge inlined[] = {{reinterpret_cast<std::uint64_t>(&value), 8, 0}};
+  auto immediate = pair.request(0, WorkOpcode::kAtomicWrite, 0, 0, 6, 8208);
+  immediate.sges = inlined;
+  immediate.flags |= kSendInline | kSendFence;
+  for (const auto& request : {write, word, range, region, scattered, immediate}) {
+    ASSERT_TRUE(pair.post(0, request).ok());
+  }
+  ASSERT_TRUE(pair.run_until_idle());
+  const auto done = pair.poll(0);
+  ASSERT_EQ(done.size(), 6u);
+  constexpr CompletionOpcode kExpected[] = {CompletionOpcode::kRdmaWrite,   CompletionOpcode::kAtomicWrite,
+                                            CompletionOpcode::kFlush,       CompletionOpcode::kFlush,
+                                            CompletionOpcode::kAtomicWrite, CompletionOpcode::kAtomicWrite};
+  for (std::size_t i = 0; i < done.size(); ++i) {
+    EXPECT_EQ(done[i].wr_id, i + 1);
+    EXPECT_EQ(done[i].status, CompletionStatus::kSuccess);
+    EXPECT_EQ(done[i].opcode, kExpected[i]);
+  }
+  EXPECT_TRUE(pair.same(0, kBytes, 4096));
+  EXPECT_TRUE(pair.same(8192, 8));
+  EXPECT_TRUE(pair.same(100, 3, 8200) && pair.same(200, 5, 8203));
+  EXPECT_EQ(std::memcmp(pair.side[1].memory.data() + 8208, &value, sizeof value), 0);
+  EXPECT_EQ(pair.side[1].count(Counter::kAtomicWriteRequests), 3u);
+  EXPECT_EQ(pair.side[1].count(Counter::kFlushRequests), 2u);
+  expect_clean(pair);
+}
+
 TEST_P(Opcodes, WriteWithImmediateConsumesAReceive) {
   TwoEngines pair{options()};
   pair.fill(0, 9);

@@ -151,6 +151,17 @@ TEST(LocalFaults, PostingRefusesWhatCannotBe) {
   request.flags |= kSendInline;
   EXPECT_EQ(refused(request), EINVAL);
   EXPECT_EQ(refused(pair.request(0, WorkOpcode::kAtomicFetchAdd, 0, 7, 1)), EINVAL);
+  EXPECT_EQ(refused(pair.request(0, WorkOpcode::kAtomicWrite, 0, 7, 1)), EINVAL);
+  EXPECT_EQ(refused(pair.request(0, WorkOpcode::kAtomicWrite, 0, 16, 1)), EINVAL);
+  EXPECT_EQ(refused(pair.request(0, WorkOpcode::kAtomicWrite, 0, 8, 1, 4)), EINVAL);
+  auto flush = pair.request(0, WorkOpcode::kFlush, 0, 0, 1);
+  for (const std::uint64_t kind : {0x0, 0x4, 0x201}) {  // no placement, an unknown one, an unknown selectivity
+    flush.swap = kind;
+    EXPECT_EQ(refused(flush), EINVAL) << kind;
+  }
+  flush.swap = wire::kFlushGlobal;
+  flush.compare_or_add = std::uint64_t{1} << 32;
+  EXPECT_EQ(refused(flush), EINVAL);
   const std::vector<Sge> huge(4, Sge{pair.side[0].at(0), 1u << 29, pair.side[0].key});
   request = pair.write(0, 0, 100, 1);
   request.sges = huge;

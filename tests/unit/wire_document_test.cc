@@ -100,6 +100,29 @@ TEST(WireDocument, SendWithInvalidate) {
   EXPECT_EQ(packet_icrc(kDocumentPath, bytes), stored_icrc(bytes));
 }
 
+TEST(WireDocument, AtomicWriteAndFlush) {
+  const Bytes write = documented("1d 00 ffff 00 002203 80 000006") + documented("00007f0000001000 000055aa 00000008") +
+                      hex("5a5a5a5a5a5a5a5a") + documented("907f4330");
+  const auto first = parse_packet(write);
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(first.value().op, RcOp::kAtomicWrite);
+  EXPECT_EQ(first.value().reth.address, 0x7F0000001000u);
+  EXPECT_EQ(first.value().payload.size(), 8u);
+  EXPECT_EQ(packet_icrc(kDocumentPath, write), stored_icrc(write));
+
+  const Bytes flush = documented("dc 00 ffff 00 002203 80 000007") +
+                      documented("10 001102 00 000006 00 000003 00 000000") + hex("00000000000f4240") +
+                      documented("00000001") + documented("00007f0000001000 000055aa 000009c4") +
+                      documented("f36b3a83");
+  const auto second = parse_packet(flush);
+  ASSERT_TRUE(second.ok());
+  EXPECT_EQ(second.value().op, RcOp::kFlush);
+  EXPECT_EQ(second.value().feth.placement, kFlushGlobal);
+  EXPECT_EQ(second.value().feth.selectivity, kFlushRange);
+  EXPECT_EQ(second.value().reth.length, 2500u);
+  EXPECT_EQ(packet_icrc(kDocumentPath, flush), stored_icrc(flush));
+}
+
 TEST(WireDocument, UdSendWithImmediate) {
   const Bytes bytes = documented("65 90 ffff 00 002203 00 000007") + documented("11111111 00 001102") +
                       documented("cafe0001") + documented("5a5a5a 00") + documented("eb49f386");

@@ -23,6 +23,7 @@ const char* const kAethText = "1f 000004";
 const char* const kOriginalText = "8877665544332211";
 const char* const kImmediateText = "cafe0001";
 const char* const kRkeyText = "00aa00bb";
+const char* const kFethText = "00000012";
 const char* const kDethText = "11223344 00 00abcd";
 
 // What IBTA table 38 and docs/wire.md say, written out once more: opcode -> texts behind BTH, and whether data follows.
@@ -58,8 +59,10 @@ const std::map<std::uint8_t, Layout>& layouts() {
         {0x14, L{{kAtomicText}, false}},
         {0x16, L{{kRkeyText}}},
         {0x17, L{{kRkeyText}}},
+        {0x1C, L{{kFethText, kRethText}, false}},
+        {0x1D, L{{kRethText}}},
     };
-    for (std::uint8_t op = 0; op < 0x18; ++op) {
+    for (std::uint8_t op = 0; op < 0x20; ++op) {
       if (!map.contains(op)) continue;
       Layout layout = map[op];
       const bool write_without_reth = op == 0x07 || op == 0x08 || op == 0x09;
@@ -98,7 +101,7 @@ std::optional<DropReason> verdict(const Bytes& packet) {
 }
 
 TEST(Packet, EveryOpcodeOfTheTableComesBackAsItsBytes) {
-  ASSERT_EQ(layouts().size(), 60u);
+  ASSERT_EQ(layouts().size(), 64u);
   for (const auto& [opcode, layout] : layouts()) {
     SCOPED_TRACE(testing::Message() << "opcode " << std::hex << unsigned{opcode});
     const Bytes headers = headers_of(opcode);
@@ -248,7 +251,7 @@ TEST(Packet, OnlyTheOpcodesOfTheTableAreKnown) {
     EXPECT_EQ(reason != DropReason::kUnknownOpcode, control || layouts().contains(static_cast<std::uint8_t>(opcode)))
         << opcode;
   }
-  EXPECT_EQ(known.size(), 63u);
+  EXPECT_EQ(known.size(), 67u);
   EXPECT_FALSE(known.contains(0x81));  // CNP
   EXPECT_FALSE(known.contains(0x2C));  // READ, not with UC
   EXPECT_FALSE(known.contains(0x60));  // SEND First, not with UD
@@ -319,18 +322,19 @@ TEST(Packet, ControlPacketsKeepTheirBodyAsPayload) {
 TEST(Packet, PredicatesAgreeWithTheirNames) {
   struct Case {
     RcOp op;
-    const char*
-        is;  // q request, f first or only, l last or only, s send, w write, r read response, i immediate, a atomic
+    const char* is;  // q request, f first or only, l last or only, s send, w write, r read response, i immediate, a
+                     // atomic, c confirmed
   };
   const Case cases[] = {
-      {RcOp::kSendFirst, "qfs"},          {RcOp::kSendMiddle, "qs"},          {RcOp::kSendLast, "qls"},
-      {RcOp::kSendLastImm, "qlsi"},       {RcOp::kSendOnly, "qfls"},          {RcOp::kSendOnlyImm, "qflsi"},
-      {RcOp::kWriteFirst, "qfw"},         {RcOp::kWriteMiddle, "qw"},         {RcOp::kWriteLast, "qlw"},
-      {RcOp::kWriteLastImm, "qlwi"},      {RcOp::kWriteOnly, "qflw"},         {RcOp::kWriteOnlyImm, "qflwi"},
-      {RcOp::kReadRequest, "qfl"},        {RcOp::kReadResponseFirst, "fr"},   {RcOp::kReadResponseMiddle, "r"},
-      {RcOp::kReadResponseLast, "lr"},    {RcOp::kReadResponseOnly, "flr"},   {RcOp::kAcknowledge, "fl"},
-      {RcOp::kAtomicAcknowledge, "fl"},   {RcOp::kCompareSwap, "qfla"},       {RcOp::kFetchAdd, "qfla"},
-      {RcOp::kSendLastInvalidate, "qls"}, {RcOp::kSendOnlyInvalidate, "qfls"}};
+      {RcOp::kSendFirst, "qfs"},          {RcOp::kSendMiddle, "qs"},           {RcOp::kSendLast, "qls"},
+      {RcOp::kSendLastImm, "qlsi"},       {RcOp::kSendOnly, "qfls"},           {RcOp::kSendOnlyImm, "qflsi"},
+      {RcOp::kWriteFirst, "qfw"},         {RcOp::kWriteMiddle, "qw"},          {RcOp::kWriteLast, "qlw"},
+      {RcOp::kWriteLastImm, "qlwi"},      {RcOp::kWriteOnly, "qflw"},          {RcOp::kWriteOnlyImm, "qflwi"},
+      {RcOp::kReadRequest, "qfl"},        {RcOp::kReadResponseFirst, "fr"},    {RcOp::kReadResponseMiddle, "r"},
+      {RcOp::kReadResponseLast, "lr"},    {RcOp::kReadResponseOnly, "flr"},    {RcOp::kAcknowledge, "fl"},
+      {RcOp::kAtomicAcknowledge, "fl"},   {RcOp::kCompareSwap, "qfla"},        {RcOp::kFetchAdd, "qfla"},
+      {RcOp::kSendLastInvalidate, "qls"}, {RcOp::kSendOnlyInvalidate, "qfls"}, {RcOp::kFlush, "qflc"},
+      {RcOp::kAtomicWrite, "qflc"}};
   for (const auto& c : cases) {
     const std::string_view is = c.is;
     SCOPED_TRACE(testing::Message() << "op " << static_cast<unsigned>(c.op));
@@ -342,6 +346,7 @@ TEST(Packet, PredicatesAgreeWithTheirNames) {
     EXPECT_EQ(is_read_response(c.op), (is.find('r') != is.npos));
     EXPECT_EQ(has_immediate(c.op), (is.find('i') != is.npos));
     EXPECT_EQ(is_atomic(c.op), (is.find('a') != is.npos));
+    EXPECT_EQ(is_confirmed(c.op), (is.find('c') != is.npos));
   }
 }
 

@@ -31,6 +31,8 @@ enum class WorkOpcode : std::uint8_t {
   kLocalInvalidate = 7,
   kBindMw = 8,
   kSendWithInvalidate = 9,
+  kFlush = 14,
+  kAtomicWrite = 15,
 };
 
 // enum ibv_send_flags
@@ -38,7 +40,8 @@ inline constexpr std::uint32_t kSendFence = 1, kSendSignaled = 2, kSendSolicited
 
 // enum ibv_access_flags
 inline constexpr std::uint32_t kAccessLocalWrite = 1, kAccessRemoteWrite = 2, kAccessRemoteRead = 4,
-                               kAccessRemoteAtomic = 8, kAccessMwBind = 16, kAccessZeroBased = 32;
+                               kAccessRemoteAtomic = 8, kAccessMwBind = 16, kAccessZeroBased = 32,
+                               kAccessFlushGlobal = 256, kAccessFlushPersistent = 512;
 
 // struct ibv_sge
 struct Sge {
@@ -62,10 +65,11 @@ struct SendRequest {
   // As it travels, big endian. Host order: the key that kSendWithInvalidate and kLocalInvalidate invalidate; the region
   // (lkey) that kBindMw binds to.
   std::uint32_t immediate_be = 0;
-  std::uint64_t remote_address = 0;  // WRITE, READ, atomics; kBindMw: where the window begins, as the region has it
+  // WRITE, READ, atomics, FLUSH; kBindMw: where the window begins, as the region has it
+  std::uint64_t remote_address = 0;
   std::uint32_t rkey = 0;            // kBindMw: the window's from then on
-  std::uint64_t compare_or_add = 0;  // CMP_SWAP: compare; FETCH_ADD: addend; kBindMw: length
-  std::uint64_t swap = 0;            // kBindMw: kAccess...
+  std::uint64_t compare_or_add = 0;  // CMP_SWAP: compare; FETCH_ADD: addend; kBindMw, kFlush: length
+  std::uint64_t swap = 0;  // CMP_SWAP; kBindMw: kAccess...; kFlush: placement | selectivity << 8, as FETH has them
   const AddressHandle* address = nullptr;  // UD
   std::uint32_t remote_qpn = 0;            // UD
   std::uint32_t remote_qkey = 0;           // UD; bit 31 set: the queue pair's own is sent
@@ -122,6 +126,8 @@ enum class CompletionOpcode : std::uint32_t {
   kFetchAdd = 4,
   kBindMw = 5,
   kLocalInvalidate = 6,
+  kFlush = 8,
+  kAtomicWrite = 9,
   kReceive = 128,
   kReceiveRdmaWithImm = 129,
 };

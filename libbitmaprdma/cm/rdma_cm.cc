@@ -89,6 +89,7 @@ Status RdmaCm::bind(IdNumber number, const SocketAddress& wanted) {
   if (!address.is_any() && !host_.device_of(address.address)) return Status{ENODEV};
   const auto port = host_.take_port(id->space, address, id->port_options);
   if (!port) return port.reason();
+  if (host_.lost_ports()) restore_ports();  // all but this one, which was just taken
   id->local = address;
   id->local.port = port.value();
   id->has_port = true;
@@ -155,7 +156,12 @@ Status RdmaCm::listen(IdNumber number, std::uint32_t backlog) {
     return Status::success();
   }
   if (id->state != IdState::kBound) return Status{EINVAL};
-  if (const Status listens = host_.listen_port(id->space, id->local); !listens.ok()) return listens;
+  Status listens = host_.listen_port(id->space, id->local);
+  if (host_.lost_ports()) {  // while it was asked: it answered that the port is not ours
+    restore_ports();
+    listens = host_.listen_port(id->space, id->local);
+  }
+  if (!listens.ok()) return listens;
   const std::uint64_t service = service_of(*id, id->local);
   if (!listening_.contains(service)) {
     (void)(id->space == wire::PortSpace::kUdp ? lookup_.listen(service, kBacklogMax)

@@ -15,6 +15,8 @@ class RdmaHost {
   // From now on requests for it come here. EADDRINUSE: another listens there.
   virtual Status listen_port(wire::PortSpace space, const SocketAddress& address) = 0;
   virtual void release_port(wire::PortSpace space, const SocketAddress& address) = 0;
+  // True once after whoever holds the ports for this process has forgotten them: restore_ports() is due.
+  virtual bool lost_ports() { return false; }
   // Which of this host's addresses a packet to `destination` would leave from. ENETUNREACH, EHOSTUNREACH.
   virtual Result<IpAddress, Status> source_for(const SocketAddress& destination) = 0;
   // Empty: no device has this address.

@@ -42,6 +42,7 @@ ContextError CmLink::connect(Deadline deadline) {
   if (!connection) return connection.reason();
   connection_ = std::move(connection).value();
   input_.clear();
+  answers_.clear();  // what an earlier connection said is no answer to this one's hello
   CmHello hello{.prefix = prefix_, .pid = static_cast<std::uint32_t>(::getpid())};
   put_text(hello.program, ::program_invocation_short_name);
   if (!write(&hello, sizeof hello, deadline)) return {EPIPE, "brdmad closed the connection"};
@@ -59,7 +60,6 @@ ContextError CmLink::connect(Deadline deadline) {
 
 bool CmLink::reconnect() {
   connection_.reset();
-  if (std::chrono::steady_clock::now() < next_try_) return false;
   next_try_ = std::chrono::steady_clock::now() + kTryAgainAfter;
   if (connect(soon()).error != 0) {
     connection_.reset();
@@ -124,16 +124,18 @@ CmFrame CmLink::ask(CmFrame question) {
   return question;
 }
 
+bool CmLink::reconnect_if_due() { return std::chrono::steady_clock::now() >= next_try_ && reconnect(); }
+
 void CmLink::send(const CmFrame& frame) {
   const std::lock_guard lock(mutex_);
-  if (!connection_.valid() && !reconnect()) return;
+  if (!connection_.valid() && !reconnect_if_due()) return;
   if (!write(&frame, sizeof frame, soon())) connection_.reset();
 }
 
 std::vector<CmFrame> CmLink::receive() {
   const std::lock_guard lock(mutex_);
   if (connection_.valid() && !read_frames()) connection_.reset();
-  if (!connection_.valid()) (void)reconnect();
+  if (!connection_.valid()) (void)reconnect_if_due();
   std::vector<CmFrame> frames(inbox_.begin(), inbox_.end());
   inbox_.clear();
   return frames;

@@ -40,7 +40,8 @@ class CmLink {
   // With mutex_ held:
   ContextError connect(Deadline deadline);
   bool reconnect();
-  bool read_frames();  // what is there; false: the connection has ended
+  bool reconnect_if_due();  // nobody waits for it: not more often than now and then
+  bool read_frames();       // what is there; false: the connection has ended
   bool write(const void* bytes, std::size_t size, Deadline deadline);
 
   std::mutex mutex_;

@@ -145,6 +145,13 @@ void CmService::release_port(wire::PortSpace space, const cm::SocketAddress& add
   (void)link_.ask(frame_of(CmFrameKind::kReleasePort, space, address));
 }
 
+// The thread still waits at the old connection.
+bool CmService::lost_ports() {
+  const bool lost = link_.lost_ports();
+  if (lost) wake();
+  return lost;
+}
+
 // A datagram socket that is connected and sends nothing: the kernel tells which address it would send from.
 Result<IpAddress, Status> CmService::source_for(const cm::SocketAddress& destination) {
   union {

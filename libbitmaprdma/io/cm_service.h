@@ -60,6 +60,7 @@ class CmService final : private cm::RdmaHost {
                                           const cm::PortOptions& options) override;
   Status listen_port(wire::PortSpace space, const cm::SocketAddress& address) override;
   void release_port(wire::PortSpace space, const cm::SocketAddress& address) override;
+  bool lost_ports() override;
   Result<IpAddress, Status> source_for(const cm::SocketAddress& destination) override;
   std::optional<cm::LocalDevice> device_of(const IpAddress& local) override { return host_.device_of(local); }
   void event_added(cm::ChannelNumber channel) override { host_.event_added(channel); }

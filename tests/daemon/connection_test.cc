@@ -215,5 +215,35 @@ TEST_F(Connections, AWorkersDeathIsToldAndMended) {
   EXPECT_EQ(take(b_, 7174), 0) << "said again by whoever had it";
 }
 
+// Whoever only waits for messages connects anew too, at the first attempt, and asks with success from then on.
+TEST_F(Connections, AWorkersDeathIsMendedWhileOnlyMessagesAreAwaited) {
+  ASSERT_EQ(take(b_, 7174), 0);
+  const pid_t worker = worker_pid();
+  ASSERT_EQ(::kill(worker, SIGKILL), 0);
+  ASSERT_TRUE(wait_for_event(b_.fd(), POLLRDHUP));
+  EXPECT_TRUE(b_.receive().empty());
+  EXPECT_TRUE(b_.lost_ports()) << "connected anew by receive()";
+  EXPECT_EQ(take(b_, 7174), 0);
+  EXPECT_EQ(listen(b_, 7174), 0);
+}
+
+// A new worker does not know yet who listens: a request waits for that, and what answers somebody is not refused.
+TEST_F(Connections, WhatComesBeforeTheProcessesAreBackIsNotRefused) {
+  ASSERT_EQ(take(b_, 7174), 0);
+  ASSERT_EQ(listen(b_, 7174), 0);
+  const pid_t worker = worker_pid();
+  ASSERT_EQ(::kill(worker, SIGKILL), 0);
+  ASSERT_TRUE(wait_for_event(a_.fd(), POLLRDHUP));
+  EXPECT_TRUE(a_.receive().empty());
+  const std::uint32_t theirs = std::uint32_t{b_.prefix()} << 16 | 9, mine = std::uint32_t{a_.prefix()} << 16 | 4;
+  send(a_, wire::CmDreq{.local_comm_id = mine, .remote_comm_id = theirs});
+  send(a_, request(a_, 7174));
+  ASSERT_TRUE(ask_until("statistics", [](const json& answer) { return answer["management_datagrams"] == 2; }));
+  EXPECT_EQ(ask("statistics")["management"]["mads_refused"], 0);
+  EXPECT_EQ(take(b_, 7174), 0);
+  EXPECT_EQ(listen(b_, 7174), 0);
+  EXPECT_TRUE(std::holds_alternative<wire::CmReq>(receive(b_)));
+}
+
 }  // namespace
 }  // namespace brdma::test

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <set>
+#include <utility>
 
 #include "cm/rdma_cm.h"
 
@@ -25,7 +26,14 @@ class Machine : public RdmaHost {
     if (!taken_.insert(port).second) return Status{EADDRINUSE};
     return port;
   }
-  Status listen_port(wire::PortSpace, const SocketAddress&) override { return Status::success(); }
+  Status listen_port(wire::PortSpace, const SocketAddress& address) override {
+    if (std::exchange(forget_at_next_question, false)) {
+      taken_.clear();
+      forgot_ = true;
+    }
+    return taken_.contains(address.port) ? Status::success() : Status{EINVAL};
+  }
+  bool lost_ports() override { return std::exchange(forgot_, false); }
   void release_port(wire::PortSpace, const SocketAddress& address) override { taken_.erase(address.port); }
   Result<IpAddress, Status> source_for(const SocketAddress& to) override {
     if (!to.address.is_v4()) return Status{ENETUNREACH};
@@ -40,8 +48,10 @@ class Machine : public RdmaHost {
 
   std::map<ChannelNumber, std::int64_t> waiting;
   std::set<std::uint16_t> taken_;
+  bool forget_at_next_question = false;  // the daemon starts anew while it is asked
 
  private:
+  bool forgot_ = false;
   IpAddress address_;
   std::uint64_t guid_;
   std::uint16_t next_port_ = 40'000;
@@ -467,6 +477,16 @@ TEST_F(RdmaDatagrams, AGroupIsJoinedAndLeft) {
   EXPECT_EQ(a_.leave(unread).value(), 0u);
   EXPECT_FALSE(a_.fetch_event(kChannel)) << "its event went with it";
   EXPECT_EQ(a_.destroy(id, now_).value(), 3u) << "events of groups count for the identifier too";
+}
+
+// tests docs/daemon.md: what survives what
+TEST_F(RdmaCms, PortsThatAreForgottenWhileTheyAreAskedAboutAreTakenAgain) {
+  const IdNumber bound = b_.create(kChannel, 1).value(), id = b_.create(kChannel, 2).value();
+  ASSERT_TRUE(b_.bind(bound, {kAny, 7173}).ok());
+  ASSERT_TRUE(b_.bind(id, {kAny, 7174}).ok());
+  machine_b_.forget_at_next_question = true;
+  EXPECT_TRUE(b_.listen(id, 1).ok());
+  EXPECT_THAT(machine_b_.taken_, testing::ElementsAre(7173, 7174));
 }
 
 }  // namespace

@@ -13,6 +13,8 @@ constexpr std::uint32_t kDatagramsAtOnce = 256;
 constexpr std::chrono::milliseconds kHold{250};
 constexpr std::size_t kHeldMax = 256;
 constexpr unsigned kFarewells = 5;
+// Far more than a process needs to see its connection end and to connect anew.
+constexpr std::chrono::seconds kTakingOver{1};
 
 // Of a message that answers one of ours, our id; nullopt: it begins something.
 std::optional<std::uint32_t> our_id(const wire::CmMessage& message) {
@@ -60,10 +62,11 @@ constexpr std::uint16_t prefix_of(std::uint32_t id) { return static_cast<std::ui
 
 }  // namespace
 
-ManagementPort::ManagementPort(int socket_fd, bool dual_stack, std::uint64_t seed)
+ManagementPort::ManagementPort(int socket_fd, bool dual_stack, std::uint64_t seed, bool takes_over)
     : socket_(socket_fd, dual_stack, {.gro = false, .buffer_bytes = kBufferBytes}),
       random_(seed, "management"),
       ports_(seed) {
+  if (takes_over) processes_known_at_ = Clock::now() + kTakingOver;
   auto transmit = io::TransmitSocket::open({.gso = false, .connect = false});
   if (transmit) {
     transmit_.emplace(std::move(transmit).value());
@@ -139,7 +142,7 @@ void ManagementPort::pass_on(const Datagram& datagram, wire::MadBytes bytes) {
   if (const auto service = service_of(mad->message)) {
     if (deliver_to_listener(*service, frame)) return;
     if (held_.size() < kHeldMax && expects_listener(*service, datagram.destination)) {
-      held_.push_back({Clock::now() + kHold, *service, frame});
+      held_.push_back({std::max(Clock::now() + kHold, processes_known_at_), *service, frame});
       return;
     }
     return refuse(frame, *mad);
@@ -158,6 +161,7 @@ bool ManagementPort::deliver_to_listener(std::uint64_t service, const io::CmFram
 }
 
 bool ManagementPort::expects_listener(std::uint64_t service, const IpAddress& address) const {
+  if (expects_processes()) return true;
   return service == wire::service_id(space_of(service), port_of(service)) &&
          ports_.was_used(space_of(service), address, port_of(service));
 }
@@ -201,6 +205,10 @@ void ManagementPort::look_at_held() {
 // For whom nobody is there. What needs no answer is only counted.
 void ManagementPort::refuse(const io::CmFrame& frame, const wire::CmMad& mad) {
   std::optional<wire::CmMessage> answer;
+  if (expects_processes()) {
+    ++counters_.nobody;
+    return;
+  }
   if (const auto* req = std::get_if<wire::CmReq>(&mad.message)) {
     answer = wire::CmRej{.remote_comm_id = req->local_comm_id, .reason = wire::reject::kInvalidServiceId};
   } else if (const auto* sidr = std::get_if<wire::CmSidrReq>(&mad.message)) {

@@ -6,6 +6,8 @@
 //   A request for a port whose owner is about to listen, or did so a moment ago, waits a quarter of a second for it: a
 //   server that listens again for its next client would else lose that one.
 //   When a process is gone its peers are told, a few times, or until they answer.
+//   A worker that takes the place of a dead one does not know whose the ports and ids are until the processes have said
+//   so again: for a second it refuses nothing, but lets requests wait, and all else be said again.
 //   from a process: only with ids of its own, and from an address of this host.
 #pragma once
 
@@ -47,7 +49,8 @@ class ManagementPort {
   // False: the process does not read, or is gone.
   using Deliver = std::function<bool(const io::CmFrame& frame)>;
 
-  ManagementPort(int socket_fd, bool dual_stack, std::uint64_t seed);
+  // `takes_over`: processes of an earlier worker will come back.
+  ManagementPort(int socket_fd, bool dual_stack, std::uint64_t seed, bool takes_over);
 
   // Answers the prefix that the process has from now on: the one it had, if that is free.
   [[nodiscard]] std::optional<std::uint16_t> attach(std::uint16_t wanted, Process process, Deliver deliver);
@@ -83,6 +86,7 @@ class ManagementPort {
   void say_farewells();
   void heard(std::uint32_t id);
   bool deliver_to_listener(std::uint64_t service, const io::CmFrame& frame);
+  [[nodiscard]] bool expects_processes() const { return Clock::now() < processes_known_at_; }
   [[nodiscard]] bool expects_listener(std::uint64_t service, const IpAddress& address) const;
   void refuse(const io::CmFrame& frame, const wire::CmMad& mad);
   void transmit(const IpAddress& local, const IpAddress& remote, wire::MadBytes mad);
@@ -98,6 +102,7 @@ class ManagementPort {
     Deliver deliver;
   };
   std::map<std::uint16_t, Attached> processes_;
+  Clock::time_point processes_known_at_{};
   std::deque<Held> held_;
   LiveConnections live_;
   std::vector<Leaving> farewells_;

@@ -38,7 +38,8 @@ class Worker final : public SessionHost {
         acceptor_(context_, stream_protocol(), inheritance.listener),
         management_{asio::posix::stream_descriptor(context_, inheritance.group.sockets[0].get()),
                     asio::posix::stream_descriptor(context_, inheritance.group.sockets[1].get())},
-        port_(inheritance.group.sockets[1].get(), inheritance.group.dual_stack, std::random_device{}()),
+        port_(inheritance.group.sockets[1].get(), inheritance.group.dual_stack, std::random_device{}(),
+              inheritance.state.worker_starts > 1),
         look_(context_),
         idle_(context_),
         pause_(context_) {}

@@ -1,0 +1,218 @@
+"""The programs and options that matrix.py runs: a list of rows. Words in braces are filled in there."""
+
+import dataclasses
+
+# Why a row is run on clean networks only: the program stands still at the first message that is lost, on any device.
+UNRELIABLE = "waits for every message of an unreliable service: one that is lost stops it, on any device"
+LOCAL = "runs on one host"
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One program with its options. The server runs on h1, the client on h2 once the server is `ready`: "tcp:PORT" or
+    "udp:PORT" is bound, or "cm": RDMA-CM listens. Passed: both exit with 0, and the client's output has `expects`. A row
+    may be `refused`: both exit with an error, no signal, and what they say has this pattern."""
+
+    section: str
+    client: tuple
+    server: tuple = None  # None: a program without a peer
+    shown: str = ""  # in the table; empty: the client's command line
+    ready: str = "tcp:18515"
+    server_ends: bool = True
+    expects: str = ""
+    refused: str = ""
+    own_fault: str = ""  # why it cannot work, on any device: not run
+    clean_only: str = ""  # the reason
+    brief: bool = False  # in the default lane too
+    seconds: int = 60
+    run: str = ""  # a function of special.py instead of two command lines
+
+    @property
+    def name(self):
+        words = [word for word in self.client if word not in ("{server}", "-s")] if self.section == "RDMA-CM" else self.client
+        return self.shown or " ".join(word for word in words if word != "{server}")
+
+
+def pair(section, line, **more):
+    """The same command line on both sides, the client with the server's address."""
+    words = tuple(line.split())
+    return Row(section, (*words, "{server}"), words, **more)
+
+
+def sides(section, server, client, **more):
+    return Row(section, tuple(client.split()), tuple(server.split()), **more)
+
+
+def ibverbs_utils():
+    name = "ibverbs-utils"
+    rows = [
+        Row(name, ("ibv_devices",), expects="brdma_", clean_only=LOCAL),
+        Row(name, ("ibv_devinfo", "-v"), expects="PORT_ACTIVE", clean_only=LOCAL),
+        Row(name, ("ibv_asyncwatch",), run="watch_events", clean_only=LOCAL, brief=True),
+    ]
+    common = ["", "-g 0", "-g 1", "-e", "-c", "-s 1", "-r 10", "-l 1", "-i 1 -d brdma_eth0", "-p 18600"]
+    for tool, own, unreliable in (
+        ("rc", ["-t", "-N", "-t -e", "-N -e -c", "-m 4096 -s 65536 -n 200", "-o", "-P -o", "-O", "-j"], ""),
+        ("srq", ["-q 64", "-q 2 -m 4096 -s 20000 -r 100", "-o"], ""),
+        ("uc", ["-m 4096 -s 20000 -n 200"], UNRELIABLE),
+        ("ud", [], UNRELIABLE),
+    ):
+        for options in common + own:
+            if tool == "srq" and options == "-r 10":
+                options = "-r 100"  # at least one for each of its queue pairs
+            more = {"clean_only": unreliable, "ready": "tcp:18600" if "18600" in options else "tcp:18515"}
+            if options in ("-o", "-P -o", "-O"):
+                more["refused"] = "isn't ODP capable|does not support"
+            if options == "-t -e":
+                more["own_fault"] = "takes two completions for an event, and ends with *poll CQ failed* when the second one's own event finds nothing (`rc_pingpong.c`)"
+            if options == "-j":
+                more["refused"] = "ibv_alloc_dm|device memory|Device memory|dm allocation"
+            rows.append(pair(name, f"ibv_{tool}_pingpong {options}".strip(), **more))
+    return rows + [pair(name, "ibv_xsrq_pingpong -g 1", refused="XRC Domain", brief=True)]
+
+
+def perftest():
+    name = "perftest"
+    rows = []
+    for kind in ("send", "write", "read", "atomic"):
+        for measure in ("bw", "lat"):
+            tool = f"ib_{kind}_{measure}"
+            options = ["", "-D 1", "-x 1", "--use_old_post_send", "-z", "--mr_per_qp" if measure == "bw" else "-m 1024", "--odp", "-c XRC", "-n 20000 -s 8"]
+            if kind == "atomic":
+                options = [line.replace(" -s 8", "") for line in options] + ["-A CMP_AND_SWAP", "-A FETCH_AND_ADD"]
+            else:
+                options += ["-a -n 20", "-s 1048576 -n 50"]
+            if kind != "write":
+                options += ["-e"]
+            if kind in ("send", "write"):
+                options += ["-I 60 -s 32", "-I 220 -s 200", "--inline_recv 32 -s 32" if kind == "send" else "--tclass 32"]
+            if measure == "bw":
+                options += ["-b", "-b --report-both", "-q 4", "-q 4 -b", "-l 16 -n 1024", "-t 16", "-Q 1", "-N", "--report_gbits", "-D 1 --cpu_util", "--reversed"]
+                if kind != "atomic":
+                    options += ["--rate_limit=1 --rate_limit_type=SW"]
+            if kind == "send":
+                options += ["--use-srq", "-r 64"] + (["--use-srq -q 4", "--use-srq -b -q 2"] if measure == "bw" else [])
+            if kind == "read":
+                options += ["-o 1"]
+            for line in options:
+                more = {"ready": "cm" if line == "-z" else "tcp:18515", "brief": line in ("--use_old_post_send", "-D 1 --cpu_util") and tool in ("ib_write_bw", "ib_read_lat")}
+                if line == "-c XRC":
+                    more["refused"] = "XRC"
+                elif line == "--odp":
+                    more["refused"] = "not supported|failed to create mr"
+                rows.append(pair(name, f"{tool} {line}".strip(), **more))
+    for transport in ("UC", "UD"):
+        rows += [pair(name, f"ib_send_lat -c {transport}{options}", clean_only=UNRELIABLE) for options in ("", " -e -n 200", " -s 512")]
+        rows += [pair(name, f"ib_send_bw -c {transport}{options}", clean_only=UNRELIABLE) for options in ("", " -e", " --use-srq", " -b", " -q 4")]
+        rows.append(pair(name, f"ib_send_bw -c {transport} -D 1"))
+    rows += [pair(name, f"ib_write_bw -c UC{options}") for options in ("", " -s 8 -n 5000", " -b", " -q 4")]
+    rows.append(pair(name, "ib_write_lat -c UC", clean_only=UNRELIABLE))
+    for tool in ("send_bw", "send_lat", "write_bw", "write_lat", "read_bw", "read_lat", "atomic_bw", "atomic_lat"):
+        rows.append(pair(name, f"ib_{tool} -R", ready="cm"))
+    rows += [
+        pair(name, "ib_write_bw -R -q 4", ready="cm"),
+        pair(name, "ib_send_bw -R -x 1", ready="cm"),
+        pair(name, "ib_send_bw -R -T 32", ready="cm"),
+        pair(name, "ib_send_bw -R -c UD", ready="cm", clean_only=UNRELIABLE),
+        pair(name, "ib_send_bw -R -e", ready="cm"),
+        pair(name, "ib_write_bw -c DC", refused="QP"),
+        pair(name, "ib_write_bw --rate_limit=1 --rate_limit_type=HW", refused="rate limit"),
+    ]
+    for tool in ("bw", "lat"):
+        macs = "-B 02:00:00:00:00:01 -E 02:00:00:00:00:02"
+        rows.append(sides(name, f"raw_ethernet_{tool} --server {macs}", f"raw_ethernet_{tool} --client {macs}", ready="", refused="QP|flow|not supported|Couldn't", brief=tool == "bw"))
+    return rows
+
+
+def rdmacm_utils():
+    name = "RDMA-CM"
+
+    def cm(server, client, **more):
+        return sides(name, server, client, **{"ready": "cm", **more})
+
+    return [
+        cm("rping -s -C 20 -V", "rping -c -a {server} -C 20 -V"),
+        cm("rping -s -a :: -C 5", "rping -c -a {server6} -C 5 -V", shown="rping -a IPV6 -C 5 -V"),
+        cm("rping -s -C 50 -S 65000", "rping -c -a {server} -C 50 -S 65000 -V"),
+        Row(name, (), shown="rping -s -P: a persistent server, eight clients at once", run="many_clients", brief=True),
+        cm("ucmatose -c 10 -C 10", "ucmatose -s {server} -c 10 -C 10"),
+        cm("ucmatose -m -c 5", "ucmatose -m -s {server} -c 5"),
+        cm("udaddy", "udaddy -s {server}", clean_only=UNRELIABLE),
+        cm("udaddy -c 4", "udaddy -s {server} -c 4", clean_only=UNRELIABLE),
+        Row(name, (), shown="mckey -m 239.1.1.1", run="multicast", clean_only=UNRELIABLE),
+        cm("rdma_server", "rdma_client -s {server}", shown="rdma_server, rdma_client"),
+        cm("rdma_xserver -c r", "rdma_xclient -s {server} -c r", shown="rdma_xserver, rdma_xclient -c r (RC)", brief=True),
+        cm("rdma_xserver -c x", "rdma_xclient -s {server} -c x", shown="rdma_xserver, rdma_xclient -c x (XRC)", refused="not supported|rdma_create|rdma_getaddrinfo|XRC|No such", brief=True),
+        cm("rstream -S 4096 -C 100 -I 10", "rstream -s {server} -S 4096 -C 100 -I 10"),
+        cm("rstream -S 65536 -C 10 -I 5 -T v", "rstream -s {server} -S 65536 -C 10 -I 5 -T v"),
+        cm("rstream -T a -C 10 -S 1000", "rstream -s {server} -T a -C 10 -S 1000"),
+        cm("riostream -S 64 -C 10 -I 10", "riostream -s {server} -S 64 -C 10 -I 10"),
+        cm("rcopy", "rcopy {file} {server}:{scratch}/copy", shown="rcopy FILE", server_ends=False),
+        cm("cmtime -c 100", "cmtime -s {server} -c 100", server_ends=False),
+        sides(name, "udpong -b {server}", "udpong -s {server} -b {client} -S 64 -C 10", ready="udp:7174", server_ends=False, clean_only=UNRELIABLE),
+    ]
+
+
+def ucx():
+    name = "UCX (ucx-utils)"
+    rows = []
+    for transports in ("rc_verbs,ud_verbs", "ud_verbs"):
+        tests = ["tag_lat -n 1000", "tag_bw -n 200 -s 65536", "tag_bw -n 20 -s 4194304", "ucp_am_lat -n 500", "stream_lat -n 500", "ucp_put_lat -n 500", "ucp_get -n 500 -s 4096", "ucp_fadd -n 500"]
+        for test in tests:
+            brief = test.startswith(("tag_lat", "tag_bw -n 200"))
+            line = f"env UCX_TLS={transports} ucx_perftest"
+            rows.append(sides(name, line, f"{line} {{server}} -t {test}", ready="tcp:13337", expects="Final:", shown=f"UCX_TLS={transports} ucx_perftest -t {test}", brief=brief))
+    for transport, tests in (("rc_verbs", ("am_lat", "put_lat", "get -s 4096 -D bcopy", "fadd", "am_bw -D zcopy -s 8000")), ("ud_verbs", ("am_lat", "am_bw -D bcopy -s 4000"))):
+        for test in tests:
+            line = f"ucx_perftest {{server}} -t {test} -n 500 -x {transport} -d brdma_eth0:1"
+            rows.append(sides(name, "ucx_perftest", line, ready="tcp:13337", expects="Final:", shown=line.replace(" {server}", "")))
+    rows.append(Row(name, ("ucx_info", "-d"), expects="Transport: rc_verbs", clean_only=LOCAL))
+    return rows
+
+
+def libfabric():
+    name = "libfabric (libfabric-bin)"
+    rows = []
+    for line, reason in (("-p verbs", UNRELIABLE), ("-p verbs -e msg", ""), ("-p verbs;ofi_rxm -e rdm", ""), ("-p verbs;ofi_rxd -e rdm", "")):
+        more = {"ready": "tcp:47592", "clean_only": reason, "expects": "usec/xfer", "brief": True}
+        rows.append(sides(name, f"fi_pingpong {line}", f"fi_pingpong {line} {{server}}", **more))
+    rows.append(Row(name, ("fi_info", "-p", "verbs"), expects="brdma_eth0", clean_only=LOCAL))
+    return rows
+
+
+def qperf():
+    name = "qperf"
+    kinds = [f"{transport}_{test}" for transport in ("rc", "uc") for test in ("lat", "bw", "bi_bw")] + ["ud_lat", "ud_bw", "ud_bi_bw"]
+    kinds += ["rc_rdma_read_bw", "rc_rdma_read_lat", "rc_rdma_write_bw", "rc_rdma_write_lat", "rc_rdma_write_poll_lat", "uc_rdma_write_bw", "uc_rdma_write_lat", "uc_rdma_write_poll_lat"]
+    kinds += ["rc_compare_swap_mr", "rc_fetch_add_mr", "ver_rc_compare_swap", "ver_rc_fetch_add"]
+    rows = []
+    for kind in kinds:
+        waits = kind.startswith(("uc", "ud")) and kind.endswith("lat")
+        rows.append(sides(name, "qperf", f"qperf -t 1 {{server}} {kind}", ready="tcp:19765", server_ends=False, expects="=", clean_only=UNRELIABLE if waits else "", brief=kind in ("rc_bw", "ud_bw")))
+    for transport, kind in (("xrc", "lat"), ("xrc", "bw")):
+        rows.append(sides(name, "qperf", f"qperf -t 1 {{server}} {transport}_{kind}", ready="tcp:19765", server_ends=False, refused="XRC|xrc"))
+    rows.append(sides(name, "qperf", "qperf -t 1 -cm1 {server} rc_bw", ready="tcp:19765", server_ends=False, expects="="))
+    return rows
+
+
+def fio():
+    name = "fio (engine rdma)"
+    rows = []
+    for verb, kind in (("write", "write"), ("read", "read"), ("send", "write")):
+        server = "fio --name=server --ioengine=rdma --port=9001 --bs=64k --size=32m --iodepth=16 --rw=read"
+        client = f"fio --name=client --ioengine=rdma --hostname={{server}} --port=9001 --verb={verb} --bs=64k --size=32m --iodepth=16 --rw={kind}"
+        rows.append(sides(name, server, client, ready="cm", shown=f"fio --ioengine=rdma --verb={verb} --rw={kind}", expects="issued rwts", brief=verb == "write"))
+    return rows
+
+
+def others():
+    mpi = "Open MPI over UCX"
+    return [
+        Row(mpi, (), shown="mpi_exchange, 4 ranks on 2 hosts, UCX_TLS=rc_verbs,ud_verbs", run="mpi", brief=True),
+        Row(mpi, (), shown="mpi_exchange, 4 ranks on 2 hosts, UCX_TLS=ud_verbs", run="mpi_datagrams"),
+        Row("pyverbs", (), shown="pyverbs_exchange.py: SEND, WRITE, READ, atomics between two hosts", run="pyverbs", brief=True),
+        Row("pyverbs", (), shown="rdma-core's own tests (python3-pyverbs)", run="rdma_core_tests", clean_only=LOCAL, brief=True, seconds=120),
+    ]
+
+
+ROWS = ibverbs_utils() + perftest() + rdmacm_utils() + ucx() + libfabric() + qperf() + fio() + others()

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/multicast.h"
 #include "io/clock.h"
 #include "memory/memory_table.h"
 #include "open_device.h"
@@ -49,9 +50,9 @@ void fill(OpenDevice& open, ibv_device_attr& attributes) {
   attributes.max_mw = static_cast<int>(memory::kWindowsMax);
   attributes.max_pd = kObjectsMax;
   attributes.max_ah = kObjectsMax;
-  attributes.max_mcast_grp = kObjectsMax;
-  attributes.max_mcast_qp_attach = kObjectsMax;
-  attributes.max_total_mcast_qp_attach = kObjectsMax;
+  attributes.max_mcast_grp = static_cast<int>(kMulticastGroupsMax);
+  attributes.max_mcast_qp_attach = static_cast<int>(kMulticastGroupMembersMax);
+  attributes.max_total_mcast_qp_attach = static_cast<int>(kMulticastMembersMax);
   attributes.max_qp_rd_atom = static_cast<int>(qp::kRdAtomicMax);
   attributes.max_qp_init_rd_atom = static_cast<int>(qp::kRdAtomicMax);
   attributes.max_res_rd_atom = static_cast<int>(qp::kRdAtomicMax) * kObjectsMax;
@@ -83,6 +84,13 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   full.hca_core_clock = kClockKhz;
   full.device_cap_flags_ex = full.orig_attr.device_cap_flags | abi::kDeviceAtomicWrite | abi::kDeviceFlushGlobal;
   full.phys_port_cnt_ex = 1;
+  // No page is pinned for any region: pages come and go as they do in any process.
+  constexpr std::uint32_t kSends = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+  full.odp_caps.general_caps = IBV_ODP_SUPPORT;
+  full.odp_caps.per_transport_caps = {
+      .rc_odp_caps = kSends | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC,
+      .uc_odp_caps = kSends | IBV_ODP_SUPPORT_WRITE,
+      .ud_odp_caps = kSends};
   std::memset(attributes, 0, bytes);
   std::memcpy(attributes, &full, std::min(bytes, sizeof full));
   return 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <list>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -37,7 +38,8 @@ struct Engine::Impl {
     IpAddress group;
     QueuePair* qp = nullptr;
   };
-  std::vector<Member> members;               // of multicast groups, in the order of attaching
+  std::vector<Member> members;  // of multicast groups, in the order of attaching
+  std::map<IpAddress, std::uint32_t> group_sizes;
   QueuePair* given_out = nullptr;            // UC, UD: it made the last batch, which may not have been sent yet
   Instant now;                               // of the newest call
   DeviceUse device_use;                      // with the device's other programs: limits are theirs together

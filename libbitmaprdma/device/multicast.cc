@@ -14,19 +14,25 @@ Status Engine::attach_multicast(QueuePair* qp, const IpAddress& group) {
   auto& members = impl_->members;
   const bool attached =
       std::ranges::any_of(members, [&](const auto& member) { return member.qp == qp && member.group == group; });
-  if (!attached) members.push_back({group, qp});
+  if (attached) return Status::success();
+  auto& sizes = impl_->group_sizes;
+  const auto size = sizes.find(group);
+  const bool room = size == sizes.end() ? sizes.size() < kMulticastGroupsMax : size->second < kMulticastGroupMembersMax;
+  if (!room || members.size() >= kMulticastMembersMax) return Status{ENOMEM};
+  members.push_back({group, qp});
+  ++sizes[group];
   return Status::success();
 }
 
 Status Engine::detach_multicast(QueuePair* qp, const IpAddress& group) {
   const std::size_t detached =
       std::erase_if(impl_->members, [&](const auto& member) { return member.qp == qp && member.group == group; });
-  return detached == 0 ? Status{EINVAL} : Status::success();
+  if (detached == 0) return Status{EINVAL};
+  if (--impl_->group_sizes[group] == 0) impl_->group_sizes.erase(group);
+  return Status::success();
 }
 
-bool Engine::has_members(const IpAddress& group) const {
-  return std::ranges::any_of(impl_->members, [&](const auto& member) { return member.group == group; });
-}
+bool Engine::has_members(const IpAddress& group) const { return impl_->group_sizes.contains(group); }
 
 // Each copy counts as a packet received, so that accepted plus all drops equals received.
 void Engine::Impl::handle_multicast(const Datagram& datagram, const wire::Packet& packet) {

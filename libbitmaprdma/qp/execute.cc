@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "qp/responder_impl.h"
+#include "qp/tell_write.h"
 
 namespace brdma::qp {
 namespace {
@@ -116,24 +117,13 @@ Verdict Responder::Impl::execute_write(const wire::Packet& packet, bool placed, 
     return Verdict::kDone;
   }
   if (env.memory.watched() != 0) [[unlikely]]
-    tell_write(message.reth);
+    tell_write(env, message.reth, identity.qpn);
   message = Message{};
   msn = (msn + 1) & kSerialMask;
   if (immediate) {
     complete_receive(packet, CompletionStatus::kSuccess, static_cast<std::uint32_t>(bytes), outcome, now);
   }
   return Verdict::kDone;
-}
-
-// The WRITE is whole: who watches the region hears of it now.
-void Responder::Impl::tell_write(const wire::Reth& reth) {
-  if (reth.length == 0) return;
-  const MemoryRegion* const region = env.memory.find(reth.rkey);
-  if (region == nullptr || !region->watched) return;
-  if (env.arrivals.size() >= kWriteArrivalsMax) return env.count(Counter::kWriteEventsLost);
-  env.arrivals.push_back(
-      {.user = region->watcher, .address = reth.address, .length = reth.length, .qp_num = identity.qpn});
-  env.count(Counter::kWriteEvents);
 }
 
 // The key is looked up for each packet: the region may be gone since the last.

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "qp/responder_impl.h"
+#include "qp/tell_write.h"
 
 namespace brdma::qp {
 namespace {
@@ -62,7 +63,7 @@ void Responder::Impl::store_word(const wire::Packet& packet, std::byte* word) {
     std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(word)).store(value, std::memory_order_release);
   }
   if (env.memory.watched() != 0) [[unlikely]]
-    tell_write(packet.reth);
+    tell_write(env, packet.reth, identity.qpn);
 }
 
 Verdict Responder::Impl::check_flush(const wire::Packet& packet) const {

@@ -1,5 +1,6 @@
 // A UC packet: the next of its message, or the end of that.
 #include "memory/copy.h"
+#include "qp/tell_write.h"
 #include "qp/unreliable_receive.h"
 
 namespace brdma::qp {
@@ -92,6 +93,8 @@ Outcome UnreliableReceiver::take_write(const wire::Packet& packet, Instant now) 
   copy_end_last(to, packet.payload);
   message_.bytes = bytes;
   if (!last) return {};
+  if (env_.memory.watched() != 0) [[unlikely]]
+    tell_write(env_, reth, id_.qpn);
   message_ = {};
   if (!immediate) return {};
   return complete(packet,

@@ -140,7 +140,6 @@ struct Responder::Impl {
   [[nodiscard]] static bool in_operation(const wire::Packet& packet) {
     return packet.bxth.operation_packets != 0 && (wire::is_write(packet.op) || wire::is_send(packet.op));
   }
-  void tell_write(const wire::Reth& reth);
   // Copies what no packet of a higher PSN has written there.
   void copy_uncovered(Psn psn, std::byte* to, ConstBytes payload) const;
 

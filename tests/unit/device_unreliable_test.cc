@@ -328,6 +328,28 @@ TEST(Uc, WhatComesTwiceOrLateIsNotTakenAgain) {
   EXPECT_TRUE(pair.same(2 * 4096, 100, 512 * 1024 + 4096));
 }
 
+// Told of whole messages only, with or without an immediate.
+TEST(Uc, WhoWatchesARegionHearsOfWrites) {
+  Connected pair;
+  int user = 0;
+  Engine& rx = *pair.side[1].engine;
+  ASSERT_TRUE(rx.watch_writes(pair.side[1].region, &user).ok());
+  ASSERT_TRUE(pair.post(0, pair.write(0, 4096, 5000, 1)).ok());
+  ASSERT_TRUE(pair.run_until_idle());
+  const auto arrival = rx.poll_write_arrival();
+  ASSERT_TRUE(arrival);
+  EXPECT_EQ(arrival->user, &user);
+  EXPECT_EQ(arrival->address, pair.side[1].at(4096));
+  EXPECT_EQ(arrival->length, 5000u);
+  EXPECT_EQ(arrival->qp_num, rx.qp_num(pair.side[1].qp));
+  bool lost = false;
+  pair.drop = [&](const Sent& sent) { return sent.from == 0 && !std::exchange(lost, true); };
+  ASSERT_TRUE(pair.post(0, pair.write(0, 4096, 5000, 2)).ok());
+  ASSERT_TRUE(pair.run_until_idle());
+  EXPECT_FALSE(rx.poll_write_arrival());
+  EXPECT_EQ(pair.side[1].count(Counter::kWriteEvents), 1u);
+}
+
 TEST(Uc, WhatMayNotBeWrittenIsNot) {
   Connected pair;
   SendRequest bad_key = pair.write(0, 0, 3000, 1);

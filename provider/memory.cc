@@ -55,7 +55,13 @@ int dealloc_pd(ibv_pd* ibv) {
   ProtectionDomainObject& pd = object_of(ibv);
   {
     Context::Session session(device_of(ibv->context).engine_context());
-    if (const Status status = session.engine().dealloc_pd(pd.engine); !status.ok()) return status.error();
+    if (pd.parents != 0) return EBUSY;
+    if (pd.base != nullptr) {
+      --pd.base->parents;
+      if (pd.td != nullptr) --pd.td->parents;
+    } else if (const Status status = session.engine().dealloc_pd(pd.engine); !status.ok()) {
+      return status.error();
+    }
   }
   delete &pd;
   return 0;

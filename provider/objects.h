@@ -19,9 +19,18 @@
 
 namespace brdma::provider {
 
+struct ThreadDomainObject {
+  ibv_td core{};
+  std::uint32_t parents = 0;  // that name it; under the context's lock
+};
+
 struct ProtectionDomainObject {
   ibv_pd core{};
   ProtectionDomain* engine = nullptr;
+  // Of a parent domain: what it was made of. Of another: how many parent domains are.
+  ProtectionDomainObject* base = nullptr;
+  ThreadDomainObject* td = nullptr;
+  std::uint32_t parents = 0;  // under the context's lock
 };
 
 struct MemoryRegionObject {
@@ -81,11 +90,12 @@ struct SharedReceiveQueueObject {
   SrqAttributes granted;                   // as it was made
 };
 
-static_assert(std::is_standard_layout_v<SharedReceiveQueueObject>);
+static_assert(std::is_standard_layout_v<SharedReceiveQueueObject> && std::is_standard_layout_v<ThreadDomainObject>);
 static_assert(std::is_standard_layout_v<ProtectionDomainObject> && std::is_standard_layout_v<MemoryRegionObject>);
 static_assert(std::is_standard_layout_v<AddressHandleObject>);
 static_assert(std::is_standard_layout_v<CompletionQueueObject> && std::is_standard_layout_v<QueuePairObject>);
 
+inline ThreadDomainObject& object_of(ibv_td* td) { return *reinterpret_cast<ThreadDomainObject*>(td); }
 inline ProtectionDomainObject& object_of(ibv_pd* pd) { return *reinterpret_cast<ProtectionDomainObject*>(pd); }
 inline MemoryRegionObject& object_of(abi::VerbsMr* mr) { return *reinterpret_cast<MemoryRegionObject*>(mr); }
 inline AddressHandleObject& object_of(ibv_ah* ah) { return *reinterpret_cast<AddressHandleObject*>(ah); }

@@ -6,7 +6,9 @@ namespace brdma::provider {
 void fill_operations(abi::OpTable& ops) {
   ops.set("advise_mr", &verbs::advise_mr);
   ops.set("alloc_mw", &verbs::alloc_mw);
+  ops.set("alloc_parent_domain", &verbs::alloc_parent_domain);
   ops.set("alloc_pd", &verbs::alloc_pd);
+  ops.set("alloc_td", &verbs::alloc_td);
   ops.set("attach_mcast", &verbs::attach_mcast);
   ops.set("bind_mw", &verbs::bind_mw);
   ops.set("create_ah", &verbs::create_ah);
@@ -17,6 +19,7 @@ void fill_operations(abi::OpTable& ops) {
   ops.set("create_srq", &verbs::create_srq);
   ops.set("dealloc_mw", &verbs::dealloc_mw);
   ops.set("dealloc_pd", &verbs::dealloc_pd);
+  ops.set("dealloc_td", &verbs::dealloc_td);
   ops.set("dereg_mr", &verbs::dereg_mr);
   ops.set("destroy_ah", &verbs::destroy_ah);
   ops.set("destroy_cq", &verbs::destroy_cq);

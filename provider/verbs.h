@@ -44,6 +44,11 @@ int dereg_mr(abi::VerbsMr* mr);
 int rereg_mr(abi::VerbsMr* mr, int flags, ibv_pd* pd, void* address, std::size_t length, int access);
 int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* list, std::uint32_t count);
 
+// parent_domain.cc
+ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attributes);
+int dealloc_td(ibv_td* td);
+ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attributes);
+
 // memory_window.cc
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);
 int dealloc_mw(ibv_mw* mw);

@@ -1,0 +1,52 @@
+// Parent domains and thread domains: ways for a program to say which objects one thread uses alone. Ours need no locks
+// of their own beyond the device's, so they are taken for what they are: a parent domain is another name of its
+// protection domain, a thread domain a promise that nobody has to rely on.
+#include <cerrno>
+#include <memory>
+
+#include "objects.h"
+#include "verbs.h"
+
+namespace brdma::provider::verbs {
+extern "C" {
+
+ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* wanted) {
+  if (wanted->comp_mask != 0) return fail<ibv_td>(EINVAL);
+  auto td = std::make_unique<ThreadDomainObject>();
+  td->core.context = context;
+  return &td.release()->core;
+}
+
+int dealloc_td(ibv_td* ibv) {
+  ThreadDomainObject& td = object_of(ibv);
+  {
+    const Context::Session session(device_of(ibv->context).engine_context());
+    if (td.parents != 0) return EBUSY;
+  }
+  delete &td;
+  return 0;
+}
+
+// Allocators would be for memory that devices read work requests from; there is none.
+ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* wanted) {
+  constexpr std::uint32_t kKnown = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+  if ((wanted->comp_mask & ~kKnown) != 0) return fail<ibv_pd>(EINVAL);
+  if ((wanted->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) != 0) return fail<ibv_pd>(EOPNOTSUPP);
+  if (wanted->pd == nullptr || wanted->pd->context != context) return fail<ibv_pd>(EINVAL);
+  if (wanted->td != nullptr && wanted->td->context != context) return fail<ibv_pd>(EINVAL);
+  ProtectionDomainObject& given = object_of(wanted->pd);
+  OpenDevice& device = device_of(context);
+  auto parent = std::make_unique<ProtectionDomainObject>();
+  parent->core.context = context;
+  parent->core.handle = device.next_handle();
+  parent->engine = given.engine;
+  parent->base = given.base != nullptr ? given.base : &given;
+  parent->td = wanted->td == nullptr ? nullptr : &object_of(wanted->td);
+  const Context::Session session(device.engine_context());
+  ++parent->base->parents;
+  if (parent->td != nullptr) ++parent->td->parents;
+  return &parent.release()->core;
+}
+
+}  // extern "C"
+}  // namespace brdma::provider::verbs

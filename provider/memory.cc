@@ -15,9 +15,6 @@
 namespace brdma::provider::verbs {
 namespace {
 
-// Hints about pages and ordering, which mean nothing where memory is copied: no page is ever pinned, all is on demand.
-constexpr int kHints = IBV_ACCESS_HUGETLB | IBV_ACCESS_RELAXED_ORDERING | IBV_ACCESS_ON_DEMAND;
-
 static_assert(memory::kChangeTranslation == IBV_REREG_MR_CHANGE_TRANSLATION);
 static_assert(memory::kChangeDomain == IBV_REREG_MR_CHANGE_PD && memory::kChangeAccess == IBV_REREG_MR_CHANGE_ACCESS);
 
@@ -74,7 +71,7 @@ ibv_mr* reg_mr(ibv_pd* ibv, void* address, std::size_t length, std::uint64_t iov
   Context::Session session(device.engine_context());
   const std::uint64_t start = (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : iova;
   auto region = session.engine().register_memory(object_of(ibv).engine, reinterpret_cast<std::uintptr_t>(address),
-                                                 length, start, static_cast<std::uint32_t>(access & ~kHints));
+                                                 length, start, static_cast<std::uint32_t>(access & ~kAccessHints));
   if (!region) return fail<ibv_mr>(region.reason().error());
   mr->engine = region.value();
   const MemoryRegionInfo keys = session.engine().info(mr->engine);
@@ -96,7 +93,7 @@ int rereg_mr(abi::VerbsMr* ibv, int flags, ibv_pd* pd, void* address, std::size_
   to.address = reinterpret_cast<std::uintptr_t>(address);
   to.iova = zero_based ? 0 : to.address;
   to.length = length;
-  to.access = static_cast<std::uint32_t>(access & ~kHints);
+  to.access = static_cast<std::uint32_t>(access & ~kAccessHints);
   Context::Session session(device_of(ibv->mr.context).engine_context());
   const Status status = session.engine().change_memory(mr.engine, static_cast<std::uint32_t>(flags), to);
   if (status.ok() && (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0) ibv->access = access;

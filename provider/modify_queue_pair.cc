@@ -52,7 +52,7 @@ QpAttributes translate(const ibv_qp_attr& in) {
   out.state = static_cast<QpState>(in.qp_state);
   out.current_state = static_cast<QpState>(in.cur_qp_state);
   out.path_mtu = static_cast<PathMtu>(in.path_mtu);
-  out.access = static_cast<std::uint32_t>(in.qp_access_flags);
+  out.access = static_cast<std::uint32_t>(in.qp_access_flags) & ~static_cast<std::uint32_t>(kAccessHints);
   out.destination_qpn = in.dest_qp_num & kQpnMask;
   out.receive_psn = Psn(in.rq_psn & kQpnMask);
   out.send_psn = Psn(in.sq_psn & kQpnMask);

@@ -21,6 +21,10 @@ void fill_operations(abi::OpTable& ops);
 
 namespace verbs {
 
+// Hints about pages and ordering, which mean nothing where memory is copied: no page is ever pinned, all is on demand.
+// Programs name them for regions, and some for queue pairs too.
+inline constexpr int kAccessHints = IBV_ACCESS_HUGETLB | IBV_ACCESS_RELAXED_ORDERING | IBV_ACCESS_ON_DEMAND;
+
 // completion_queue.cc: create_cq with more to say.
 ibv_cq* make_completion_queue(ibv_context* context, int entries, ibv_comp_channel* channel, int vector,
                               const CqOptions& options);

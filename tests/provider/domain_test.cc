@@ -99,6 +99,9 @@ TEST(OnDemand, IsForEveryTransportAndTrue) {
       ibv_reg_mr(b.pd.get(), pages, kBytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_ON_DEMAND));
   ASSERT_NE(mr, nullptr);
   connect(a, b);
+  ibv_qp_attr attributes{};  // programs say it of their queue pairs, too
+  attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_ON_DEMAND;
+  ASSERT_EQ(ibv_modify_qp(b.qp.get(), &attributes, IBV_QP_ACCESS_FLAGS), 0);
   std::memset(a.memory.data(), 0x5A, a.memory.size());
   for (int round = 0; round < 2; ++round) {
     ibv_sge sge = a.sge(0, static_cast<std::uint32_t>(a.memory.size()));

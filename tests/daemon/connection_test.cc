@@ -195,6 +195,39 @@ TEST_F(Connections, AProcessThatIsGoneIsTakenLeaveOf) {
   }
 }
 
+// More requests than anybody reads: what does not fit is lost, as on the network, and counted; the next one arrives.
+TEST_F(Connections, AFloodOfRequestsIsBoundedAndPasses) {
+  ASSERT_EQ(take(b_, 7174), 0);
+  ASSERT_EQ(listen(b_, 7174), 0);
+  json before;
+  const auto unread = [&before](const json& answer) {
+    before = answer["management"];
+    return before["mads_unread"] > 100;
+  };
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  for (std::uint32_t i = 0; !unread(ask("statistics")) && std::chrono::steady_clock::now() < deadline;) {
+    for (const std::uint32_t end = i + 500; i < end; ++i) {
+      wire::CmReq req = request(a_, 7174);
+      req.local_comm_id += i % 60'000;
+      send(a_, req);
+    }
+  }
+  EXPECT_GT(before["mads_unread"], 100);
+  wire::CmReq last = request(a_, 7174);
+  last.qpn = 0x777;
+  bool came = false;
+  while (!came && std::chrono::steady_clock::now() < deadline) {  // some of the flood is still on its way
+    send(a_, last);
+    (void)wait_for_event(b_.fd(), POLLIN, 100ms);
+    for (const io::CmFrame& frame : b_.receive()) {
+      const auto mad = wire::parse_cm(frame.mad);
+      const auto* const req = std::get_if<wire::CmReq>(&mad->message);
+      came = came || (req != nullptr && req->qpn == last.qpn);
+    }
+  }
+  EXPECT_TRUE(came);
+}
+
 // A packet for QP 1 that was changed on its way, and one that is none.
 TEST_F(Connections, DamagedPacketsAreCounted) {
   send_to_qpn(1, false, 1, wire::kGsiPacketSize);

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstring>
 #include <set>
+#include <vector>
 
 #include "base/datagram.h"
 #include "daemon_fixture.h"
@@ -230,6 +231,34 @@ TEST_F(DaemonTest, NonsenseOnTheSocketHarmsNobody) {
 
   EXPECT_EQ(worker_pid(), worker) << "the worker died of it";
   EXPECT_TRUE(lease.alive());
+}
+
+// A user who is not served, and connects without end, keeps nobody else out.
+TEST_F(DaemonTest, AStrangersConnectionsLeaveRoomForTheOwner) {
+  if (!can_change_user()) GTEST_SKIP() << "only root has other users' ids to try with";
+  ASSERT_EQ(run_brdmad(), 0);
+  Gate connected, stop;
+  Child stranger([&] {
+    stop.signal_end.reset();
+    if (::setresuid(kAlice, kAlice, kAlice) != 0) return 100;
+    std::vector<io::FileDescriptor> all;
+    for (int i = 0; i < 40; ++i) {
+      all.emplace_back(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      sockaddr_un address{};
+      address.sun_family = AF_UNIX;
+      std::memcpy(address.sun_path + 1, io::kDaemonName.data(), io::kDaemonName.size());
+      const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + io::kDaemonName.size());
+      if (::connect(all.back().get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) return 1;
+    }
+    connected.open();
+    return stop.wait() ? 0 : 2;
+  });
+  connected.open();
+  ASSERT_TRUE(connected.wait());
+  EXPECT_TRUE(ask_until("statistics", [](const json& answer) { return answer["connections_refused"] == 40 - 16; }));
+  EXPECT_GE(lease_or_die().socket_fd, 0);
+  stop.open();
+  EXPECT_EQ(stranger.join(), 0);
 }
 
 // Names that a client made up must not break the daemon's JSON.

@@ -22,7 +22,7 @@ class AcceptedConnection : public testing::Test {
     sent(rep);
   }
   void received(const wire::CmMessage& message) { live_.received(kHere, kThere, {1, message}); }
-  void sent(const wire::CmMessage& message) { live_.sent({1, message}); }
+  void sent(const wire::CmMessage& message) { live_.sent(kHere, kThere, {1, message}); }
 
   LiveConnections live_;
 };
@@ -52,6 +52,57 @@ TEST_F(AcceptedConnection, LivesUntilItsDisconnectionIsAnswered) {
 TEST_F(AcceptedConnection, EndsWhenThePeerDisconnects) {
   received(wire::CmDreq{.local_comm_id = kTheirs, .remote_comm_id = kOurs, .remote_qpn = 0, .private_data = {}});
   EXPECT_EQ(live_.size(), 0u);
+}
+
+TEST_F(AcceptedConnection, IsNotEndedBySomebodyElse) {
+  constexpr IpAddress kStranger = IpAddress::v4(10, 0, 0, 3);
+  const wire::CmDreq dreq{.local_comm_id = kTheirs, .remote_comm_id = kOurs, .remote_qpn = 0, .private_data = {}};
+  live_.received(kHere, kStranger, {1, dreq});
+  live_.received(kHere, kStranger, {1, wire::CmRej{.local_comm_id = kTheirs, .remote_comm_id = kOurs}});
+  EXPECT_EQ(live_.size(), 1u);
+}
+
+class AskedConnection : public testing::Test {
+ protected:
+  AskedConnection() {
+    wire::CmReq req;
+    req.local_comm_id = kOurs;
+    live_.sent(kHere, kThere, {1, req});
+  }
+  void answered_by(const IpAddress& remote, std::uint32_t asker = kOurs) {
+    wire::CmRep rep;
+    rep.local_comm_id = kTheirs;
+    rep.remote_comm_id = asker;
+    live_.received(kHere, remote, {1, rep});
+  }
+  LiveConnections live_;
+};
+
+TEST_F(AskedConnection, CountsOnceItIsAnswered) {
+  EXPECT_TRUE(LiveConnections{live_}.take(kPrefix).empty());
+  answered_by(kThere);
+  EXPECT_EQ(live_.take(kPrefix).size(), 1u);
+}
+
+// Replies that nobody asked for, of a host that invents them: no memory, and no DREQs to whom it names as their sender.
+TEST_F(AskedConnection, InventedRepliesLeaveNothing) {
+  answered_by(IpAddress::v4(10, 0, 0, 3));
+  for (std::uint32_t id = 0; id < 70'000; ++id) answered_by(kThere, kOurs + 1 + id);
+  EXPECT_EQ(live_.size(), 1u);
+  EXPECT_TRUE(live_.take(kPrefix).empty());
+}
+
+TEST_F(AcceptedConnection, AFloodOfRequestsIsForgottenFromItsBeginning) {
+  for (std::uint32_t id = 1; id < 100'000; ++id) {
+    wire::CmReq req;
+    req.local_comm_id = id << 8;
+    received(req);
+  }
+  wire::CmRep rep;
+  rep.local_comm_id = kOurs + 1;
+  rep.remote_comm_id = 99'999 << 8;
+  sent(rep);
+  EXPECT_EQ(live_.take(kPrefix).size(), 2u);
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ class CmSession : public std::enable_shared_from_this<CmSession> {
   CmSession(Socket socket, std::uint32_t uid, std::uint32_t pid, std::string input, ManagementPort& port,
             std::function<void(CmSession*)> ended);
   void start();
+  [[nodiscard]] std::uint32_t uid() const { return uid_; }
 
  private:
   void read_more();

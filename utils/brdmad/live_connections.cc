@@ -5,34 +5,48 @@
 namespace brdma::daemon {
 namespace {
 
-constexpr std::size_t kRequestsMax = 4096;  // the oldest are forgotten: their programs have not answered for long
+constexpr std::size_t kRequestsMax = 4096;        // the oldest are forgotten: their programs have not answered for long
+constexpr std::size_t kConnectionsMax = 1 << 18;  // of all processes; the peers of further ones are not told
 
 }  // namespace
+
+void LiveConnections::remember(std::uint32_t id, const Connection& connection) {
+  if (connections_.size() < kConnectionsMax || connections_.contains(id)) connections_[id] = connection;
+}
+
+void LiveConnections::forget(std::uint32_t id, const IpAddress& remote) {
+  const auto entry = connections_.find(id);
+  if (entry != connections_.end() && entry->second.remote == remote) connections_.erase(entry);
+}
 
 void LiveConnections::received(const IpAddress& local, const IpAddress& remote, const wire::CmMad& mad) {
   if (const auto* req = std::get_if<wire::CmReq>(&mad.message)) {
     requests_.push_back({local, remote, req->local_comm_id, req->qpn});
     if (requests_.size() > kRequestsMax) requests_.pop_front();
   } else if (const auto* rep = std::get_if<wire::CmRep>(&mad.message)) {
-    connections_[rep->remote_comm_id] = {local, remote, mad.transaction, rep->local_comm_id, rep->qpn};
+    const auto asked = connections_.find(rep->remote_comm_id);
+    if (asked == connections_.end() || asked->second.remote != remote || asked->second.remote_id != 0) return;
+    asked->second.remote_id = rep->local_comm_id;
+    asked->second.remote_qpn = rep->qpn;
   } else if (const auto* rej = std::get_if<wire::CmRej>(&mad.message)) {
-    connections_.erase(rej->remote_comm_id);
+    forget(rej->remote_comm_id, remote);
   } else if (const auto* dreq = std::get_if<wire::CmDreq>(&mad.message)) {
-    connections_.erase(dreq->remote_comm_id);
+    forget(dreq->remote_comm_id, remote);
   } else if (const auto* drep = std::get_if<wire::CmDrep>(&mad.message)) {
-    connections_.erase(drep->remote_comm_id);
+    forget(drep->remote_comm_id, remote);
   }
 }
 
 // A DREQ ends nothing yet: lost, and its process gone, nobody would say it again.
-void LiveConnections::sent(const wire::CmMad& mad) {
-  if (const auto* rep = std::get_if<wire::CmRep>(&mad.message)) {
+void LiveConnections::sent(const IpAddress& local, const IpAddress& remote, const wire::CmMad& mad) {
+  if (const auto* req = std::get_if<wire::CmReq>(&mad.message)) {
+    if (!connections_.contains(req->local_comm_id)) remember(req->local_comm_id, {local, remote, mad.transaction});
+  } else if (const auto* rep = std::get_if<wire::CmRep>(&mad.message)) {
     const auto request = std::find_if(requests_.begin(), requests_.end(), [&](const Request& candidate) {
-      return candidate.remote_id == rep->remote_comm_id;
+      return candidate.remote_id == rep->remote_comm_id && candidate.remote == remote;
     });
     if (request == requests_.end()) return;  // said again
-    connections_[rep->local_comm_id] = {request->local, request->remote, mad.transaction, request->remote_id,
-                                        request->qpn};
+    remember(rep->local_comm_id, {request->local, request->remote, mad.transaction, request->remote_id, request->qpn});
     requests_.erase(request);
   } else if (const auto* rej = std::get_if<wire::CmRej>(&mad.message)) {
     connections_.erase(rej->local_comm_id);
@@ -44,6 +58,7 @@ std::vector<LiveConnections::Farewell> LiveConnections::take(std::uint16_t prefi
   const std::uint32_t first = std::uint32_t{prefix} << 16;
   const auto begin = connections_.lower_bound(first), end = connections_.upper_bound(first | 0xFFFF);
   for (auto entry = begin; entry != end; ++entry) {
+    if (entry->second.remote_id == 0) continue;  // its REP, when it comes, is refused
     wire::CmDreq dreq;
     dreq.local_comm_id = entry->first;
     dreq.remote_comm_id = entry->second.remote_id;

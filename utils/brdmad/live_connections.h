@@ -15,9 +15,11 @@ namespace brdma::daemon {
 
 class LiveConnections {
  public:
-  // A message to a process, or of one; `remote` is the peer's address, `local` ours.
+  // A message that a process was given, or said; `remote` is the peer's address, `local` ours. Of what the network says
+  // only that counts which answers a process, from where it was asked: whoever invents messages makes no entries, ends
+  // none, and nobody is sent a DREQ who had no part in a connection.
   void received(const IpAddress& local, const IpAddress& remote, const wire::CmMad& mad);
-  void sent(const wire::CmMad& mad);
+  void sent(const IpAddress& local, const IpAddress& remote, const wire::CmMad& mad);
 
   struct Farewell {
     IpAddress local, remote;
@@ -31,8 +33,10 @@ class LiveConnections {
   struct Connection {
     IpAddress local, remote;
     std::uint64_t transaction = 0;
-    std::uint32_t remote_id = 0, remote_qpn = 0;
+    std::uint32_t remote_id = 0, remote_qpn = 0;  // 0: our REQ is not answered yet
   };
+  void remember(std::uint32_t id, const Connection& connection);
+  void forget(std::uint32_t id, const IpAddress& remote);
   struct Request {  // a REQ that waits for its REP
     IpAddress local, remote;
     std::uint32_t remote_id = 0, qpn = 0;

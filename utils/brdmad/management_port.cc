@@ -123,6 +123,7 @@ bool ManagementPort::deliver(std::uint16_t prefix, const io::CmFrame& frame) {
   if (process == processes_.end()) return false;
   if (process->second.deliver(frame)) {
     ++counters_.received;
+    live_.received(frame.local, frame.remote, *wire::parse_cm(frame.mad));
   } else {
     ++counters_.unread;
   }
@@ -137,7 +138,6 @@ void ManagementPort::pass_on(const Datagram& datagram, wire::MadBytes bytes) {
   }
   io::CmFrame frame{.kind = io::CmFrameKind::kMad, .local = datagram.destination, .remote = datagram.source};
   std::copy(bytes.begin(), bytes.end(), frame.mad.begin());
-  live_.received(frame.local, frame.remote, *mad);
   if (const auto* drep = std::get_if<wire::CmDrep>(&mad->message)) heard(drep->remote_comm_id);
   if (const auto service = service_of(mad->message)) {
     if (deliver_to_listener(*service, frame)) return;
@@ -239,7 +239,7 @@ void ManagementPort::send(std::uint16_t prefix, const io::CmFrame& frame) {
     return;
   }
   ++counters_.sent;
-  live_.sent(*mad);
+  live_.sent(frame.local, frame.remote, *mad);
   transmit(frame.local, frame.remote, frame.mad);
 }
 

@@ -94,6 +94,7 @@ Json statistics(const QueryContext& context) {
   }
   return {{"devices", std::move(devices)},
           {"processes", std::move(processes)},
+          {"connections_refused", state.connections_refused},
           {"management_datagrams", state.management_datagrams},
           {"management", management(context.management.counters())}};
 }

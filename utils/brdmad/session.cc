@@ -29,14 +29,15 @@ bool send_line(int fd, std::string_view text) {
 }  // namespace
 
 Session::Session(Socket socket, SessionHost& host)
-    : socket_(std::move(socket)), host_(host), first_request_(socket_.get_executor()) {}
-
-void Session::start() {
+    : socket_(std::move(socket)), host_(host), first_request_(socket_.get_executor()) {
   ucred peer{};
   socklen_t length = sizeof peer;
-  if (::getsockopt(socket_.native_handle(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return end();
+  if (::getsockopt(socket_.native_handle(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return;
   uid_ = peer.uid;
   pid_ = static_cast<std::uint32_t>(peer.pid);
+}
+
+void Session::start() {
   first_request_.expires_after(kFirstRequestMax);
   first_request_.async_wait([self = shared_from_this()](ErrorCode error) {
     if (!error) self->end();
@@ -82,6 +83,7 @@ void Session::handle_input(std::size_t bytes) {
 }
 
 void Session::handle_cm() {
+  if (input_.size() < sizeof(io::CmHello)) return read_more();
   first_request_.cancel();
   if (!may_use(host_.options(), uid_)) return end();
   Socket socket{socket_.get_executor()};

@@ -44,9 +44,11 @@ class Session : public std::enable_shared_from_this<Session> {
 
   void start();                           // a new connection
   void resume_lease(std::uint32_t slot);  // one that an earlier worker made into a lease
+  [[nodiscard]] std::uint32_t uid() const { return uid_; }
   [[nodiscard]] const std::shared_ptr<LeaseLink>& link() const { return link_; }  // null: no lease
 
  private:
+  static constexpr std::uint32_t kNobody = 65'534;  // who can't be told from others
   void read_more();
   void handle_input(std::size_t bytes);
   void handle_lease_request();
@@ -61,7 +63,7 @@ class Session : public std::enable_shared_from_this<Session> {
   SessionHost& host_;
   asio::steady_timer first_request_;
   std::string input_, output_;
-  std::uint32_t uid_ = 0, pid_ = 0;
+  std::uint32_t uid_ = kNobody, pid_ = 0;
   std::shared_ptr<LeaseLink> link_;
   bool ended_ = false;
 };

@@ -51,7 +51,8 @@ struct SharedState {
   std::uint64_t ending_count = 0;  // ever
   std::uint64_t worker_starts = 0;
   std::uint64_t events_logged = 0;         // ever, by all workers; the last event's number
-  std::uint64_t management_datagrams = 0;  // for QP 0 and 1; nobody answers them yet
+  std::uint64_t management_datagrams = 0;  // for QP 0 and 1
+  std::uint64_t connections_refused = 0;   // there were too many, of this user or of all
   std::uint32_t device_count = 0;
   std::array<DeviceTotals, kDevicesMax> devices{};
   std::uint32_t settings_count = 0;

@@ -2,7 +2,9 @@
 
 #include <poll.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -17,6 +19,7 @@
 #include "cm_session.h"
 #include "lease_book.h"
 #include "management_port.h"
+#include "queries.h"
 #include "session.h"
 
 namespace brdma::daemon {
@@ -27,6 +30,9 @@ using boost::system::error_code;
 
 constexpr std::chrono::milliseconds kLook{50};
 constexpr std::size_t kSessionsMax = 1024;
+// Of one user who is neither root nor the daemon's own, so that nobody can keep the others out: with --system, and of
+// those who are not served, who only may ask for the version.
+constexpr std::size_t kSessionsOfUserMax = 512, kSessionsOfStrangerMax = 16;
 constexpr std::chrono::milliseconds kAcceptPause{100};  // when no descriptor is left for one more connection
 
 class Worker final : public SessionHost {
@@ -58,8 +64,10 @@ class Worker final : public SessionHost {
   const ManagementPort& management_port() override { return port_; }
   std::shared_ptr<LeaseLink> link(std::uint32_t slot) override;
 
-  std::shared_ptr<Session> add_session(stream_protocol::socket socket);
   void accept();
+  void admit(stream_protocol::socket socket);
+  void keep(const std::shared_ptr<Session>& session);
+  [[nodiscard]] std::size_t sessions_of(std::uint32_t uid) const;
   void discard_qp0();
   void receive_mads();
   void look_later();
@@ -79,11 +87,9 @@ class Worker final : public SessionHost {
   std::map<CmSession*, std::shared_ptr<CmSession>> cm_sessions_;
 };
 
-std::shared_ptr<Session> Worker::add_session(stream_protocol::socket socket) {
-  auto session = std::make_shared<Session>(std::move(socket), *this);
+void Worker::keep(const std::shared_ptr<Session>& session) {
   sessions_[session.get()] = session;
   idle_.cancel();
-  return session;
 }
 
 void Worker::accept() {
@@ -94,9 +100,29 @@ void Worker::accept() {
       pause_.async_wait([this](error_code) { accept(); });
       return;
     }
-    if (sessions_.size() + cm_sessions_.size() < kSessionsMax) add_session(std::move(socket))->start();
+    admit(std::move(socket));
     accept();
   });
+}
+
+std::size_t Worker::sessions_of(std::uint32_t uid) const {
+  const auto of_user = [uid](const auto& entry) { return entry.second->uid() == uid; };
+  return static_cast<std::size_t>(std::ranges::count_if(sessions_, of_user) +
+                                  std::ranges::count_if(cm_sessions_, of_user));
+}
+
+// Who finds no place is not answered: the connection just ends.
+void Worker::admit(stream_protocol::socket socket) {
+  auto session = std::make_shared<Session>(std::move(socket), *this);
+  const std::uint32_t uid = session->uid();
+  const bool own = uid == 0 || uid == ::geteuid();
+  const std::size_t user_max = may_use(options(), uid) ? kSessionsOfUserMax : kSessionsOfStrangerMax;
+  if (sessions_.size() + cm_sessions_.size() >= kSessionsMax || (!own && sessions_of(uid) >= user_max)) {
+    ++inheritance_.state.connections_refused;
+    return;
+  }
+  keep(session);
+  session->start();
 }
 
 // Nothing is behind QP 0: RoCE has no subnet manager. Reading keeps its buffer from filling up.
@@ -172,7 +198,9 @@ void Worker::watch_idleness() {
 int Worker::run() {
   for (LeaseBook::Adopted& adopted : book_.adopt(inheritance_.kept)) {
     stream_protocol::socket socket(context_, stream_protocol(), adopted.connection.release());
-    add_session(std::move(socket))->resume_lease(adopted.slot);
+    const auto session = std::make_shared<Session>(std::move(socket), *this);
+    keep(session);
+    session->resume_lease(adopted.slot);
   }
   accept();
   discard_qp0();

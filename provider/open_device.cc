@@ -13,6 +13,7 @@
 #include "event_pipe.h"
 #include "objects.h"
 #include "preload/view.h"
+#include "rdma_cm/server.h"
 #include "verbs.h"
 
 namespace brdma::provider {
@@ -138,9 +139,15 @@ std::vector<int> OpenDevice::interface_changed(bool removed) {
   std::vector<int> events;
   const auto same = [](const DeviceInfo::Gid& a, const DeviceInfo::Gid& b) { return a.address == b.address; };
   // A port that is down has no addresses to speak of: they count when it is back.
-  if (now.active && !std::ranges::equal(now.gids, told_.gids, same)) events.push_back(IBV_EVENT_GID_CHANGE);
+  if (now.active && !std::ranges::equal(now.gids, told_.gids, same)) {
+    events.push_back(IBV_EVENT_GID_CHANGE);
+    cm_addresses_changed(device_.guid);
+  }
   if (now.active != told_.active) events.push_back(now.active ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
-  if (removed) events.push_back(IBV_EVENT_DEVICE_FATAL);
+  if (removed) {
+    events.push_back(IBV_EVENT_DEVICE_FATAL);
+    cm_device_removed(device_.guid);
+  }
   if (now.active) {
     told_ = now;
   } else {

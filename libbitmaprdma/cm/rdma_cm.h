@@ -63,6 +63,12 @@ class RdmaCm {
   [[nodiscard]] std::optional<IdNumber> member(IdNumber membership) const;  // whose it is
   Result<std::uint32_t, Status> leave(IdNumber membership);                 // answers as destroy()
 
+  // --- devices ---
+  // Its addresses have changed: kAddressChange for whoever has one that it has no more, once until that is back.
+  void addresses_changed(std::uint64_t device_guid);
+  // It is gone: kDeviceRemoval for whoever is bound to it, once.
+  void device_removed(std::uint64_t device_guid);
+
   // --- channels ---
   [[nodiscard]] std::optional<RdmaEvent> fetch_event(ChannelNumber channel);
   // Destroys what is on it.

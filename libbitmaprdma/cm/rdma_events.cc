@@ -1,6 +1,7 @@
 // What the connection manager's events become for the program, and the queues they wait in.
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 #include <vector>
 
 #include "cm/rdma_cm.h"
@@ -107,6 +108,22 @@ void RdmaCm::queue(ChannelNumber channel, const RdmaEvent& event) {
 void RdmaCm::tell(const RdmaId& id, RdmaEventKind kind, std::int32_t status) {
   if (id.state == IdState::kRequested) return;
   queue(id.channel, {.kind = kind, .id = id.number, .user = id.user, .counted = id.number, .status = status});
+}
+
+void RdmaCm::addresses_changed(std::uint64_t device_guid) {
+  for (auto& [number, id] : ids_.all()) {
+    if (!id.device || id.device->guid != device_guid) continue;
+    const bool lost = !host_.device_of(id.local.address);
+    if (lost && !id.address_lost) tell(id, RdmaEventKind::kAddressChange);
+    id.address_lost = lost;
+  }
+}
+
+void RdmaCm::device_removed(std::uint64_t device_guid) {
+  for (auto& [number, id] : ids_.all()) {
+    if (!id.device || id.device->guid != device_guid || std::exchange(id.device_lost, true)) continue;
+    tell(id, RdmaEventKind::kDeviceRemoval);
+  }
 }
 
 RdmaId* RdmaCm::id_of(CommId connection) {

@@ -34,9 +34,10 @@ struct RdmaId {
   bool has_port = false;
   PortOptions port_options;
   std::optional<LocalDevice> device;
-  std::optional<CommId> connection;        // of a datagram service: the question, asked or to be answered
-  std::uint32_t backlog = 0, waiting = 0;  // of a listener: requests that nobody has fetched
-  std::optional<IdNumber> listener;        // of a child, until it is fetched
+  bool address_lost = false, device_lost = false;  // the program has been told
+  std::optional<CommId> connection;                // of a datagram service: the question, asked or to be answered
+  std::uint32_t backlog = 0, waiting = 0;          // of a listener: requests that nobody has fetched
+  std::optional<IdNumber> listener;                // of a child, until it is fetched
   std::uint32_t events_reported = 0;
   std::uint8_t ack_timeout = 14;  // 67 ms
   std::uint8_t traffic_class = 0;

@@ -11,6 +11,7 @@
 #include "device_catalog.h"
 #include "io/cm_service.h"
 #include "libibverbs.h"
+#include "preload/view.h"
 #include "rdma_cm/channels.h"
 #include "rdma_cm/execute.h"
 
@@ -20,7 +21,20 @@ namespace {
 // The devices as the program's libibverbs knows them; the channels that it reads.
 class Host final : public io::CmServiceHost {
  public:
+  // An address may have come since the devices were listed.
   std::optional<cm::LocalDevice> device_of(const IpAddress& local) override {
+    if (const auto found = listed(local)) return found;
+    preload::refresh();
+    return listed(local);
+  }
+  void event_added(cm::ChannelNumber channel) override { channels.event_added(channel); }
+  void events_removed(cm::ChannelNumber channel, std::uint32_t count) override {
+    channels.events_removed(channel, count);
+  }
+  Channels channels;
+
+ private:
+  static std::optional<cm::LocalDevice> listed(const IpAddress& local) {
     const DeviceList devices = current_devices();
     for (const DeviceInfo& device : *devices) {
       for (std::size_t i = 0; i < device.gids.size(); ++i) {
@@ -30,11 +44,6 @@ class Host final : public io::CmServiceHost {
     }
     return std::nullopt;
   }
-  void event_added(cm::ChannelNumber channel) override { channels.event_added(channel); }
-  void events_removed(cm::ChannelNumber channel, std::uint32_t count) override {
-    channels.events_removed(channel, count);
-  }
-  Channels channels;
 };
 
 struct Server {
@@ -120,6 +129,14 @@ void cm_descriptor_closed(int fd) {
   if (!channel || service == nullptr) return;
   io::CmService::Session session(*service);
   session->close_channel(*channel, session.now());
+}
+
+void cm_addresses_changed(std::uint64_t device_guid) {
+  if (io::CmService* const service = running()) io::CmService::Session(*service)->addresses_changed(device_guid);
+}
+
+void cm_device_removed(std::uint64_t device_guid) {
+  if (io::CmService* const service = running()) io::CmService::Session(*service)->device_removed(device_guid);
 }
 
 void leave_cm() {

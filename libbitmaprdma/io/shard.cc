@@ -8,6 +8,7 @@
 
 #include "io/clock.h"
 #include "io/lease_protocol.h"
+#include "qp/queue_pair.h"
 
 namespace brdma::io {
 namespace {
@@ -53,7 +54,11 @@ Shard::Shard(const EngineConfig& config, ReceiveSocket receive_socket, std::vect
 std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out, std::span<Instant> times) {
   attendance_.called();
   std::size_t count = engine_.poll_cq(cq, out, times);
-  if (count > 0) attendance_.polled_well();
+  if (count > 0) {
+    attendance_.polled_well();
+    if (linger_.stay()) [[unlikely]]
+      stay_for_reply();
+  }
   if (count > 0 || engine_.queue_pairs() == 0) return count;
   const auto poll_more = [&](std::size_t got) {
     return engine_.poll_cq(cq, out.subspan(got), times.empty() ? times : times.subspan(got));
@@ -86,6 +91,26 @@ std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out, std::
   return count;
 }
 
+// Until something comes, for a moment, and not where somebody else wants to go on.
+void Shard::stay_for_reply() {
+  ReceivedMessage message;
+  Instant now = monotonic_now();
+  const Instant until = now + ReplyLinger::kStayMax;
+  bool received = false;
+  for (; !received && now < until && !lock_.contended(); now = monotonic_now()) {
+    received = receive_socket_.receive(message);
+    if (received) {
+      handle_message(message, now);
+    } else {
+      attendance_.polled_in_vain();
+    }
+  }
+  linger_.stayed(received);
+  handle_due_timeouts(now);
+  drain(now);
+  end_call();
+}
+
 // A post that finds the send queue full is no call: a program that posts again and again until there is room does not
 // receive, and the thread must see that nobody does.
 Status Shard::post_send(QueuePair* qp, std::span<const SendRequest> requests, std::size_t& posted) {
@@ -98,6 +123,7 @@ Status Shard::post_send(QueuePair* qp, std::span<const SendRequest> requests, st
   if (posted > 0) {
     attendance_.called();
     deferral_.posted(now);
+    linger_.posted(qp->identity().type == QpType::kUc && requests[posted - 1].opcode == WorkOpcode::kRdmaWrite);
     output_possible_ = true;
     if (!may_gather(qp, requests.first(posted))) drain(now);
     end_call();
@@ -202,6 +228,7 @@ Shard::Round Shard::make_progress() {
     handle_message(message, now);
     if (++round.received % kMessagesPerDrain == 0) drain(now);
   }
+  if (round.received > 0) linger_.thread_received();
   const bool timeouts = handle_due_timeouts(now);
   const bool sent = drain(now);
   round.busy = round.received > 0 || timeouts || sent;

@@ -19,6 +19,7 @@
 #include "io/attendance.h"
 #include "io/multicast_groups.h"
 #include "io/receive_socket.h"
+#include "io/reply_linger.h"
 #include "io/shard_lock.h"
 #include "io/transmit_socket.h"
 
@@ -87,6 +88,7 @@ class Shard {
   Status post_receives(Queue* queue, std::span<const ReceiveRequest> requests, std::size_t& posted);
   void handle_message(const ReceivedMessage& message, Instant now);
   bool handle_due_timeouts(Instant now);
+  void stay_for_reply();
   [[nodiscard]] bool may_hold_back();
   [[nodiscard]] bool may_gather(const QueuePair* qp, std::span<const SendRequest> requests);
   enum class Hold : std::uint8_t { kAllowed, kNo };
@@ -109,6 +111,7 @@ class Shard {
   std::uint32_t slot_, slot_mask_;
   Engine engine_;
   AckDeferral deferral_;
+  ReplyLinger linger_;
   std::optional<Instant> deadline_;  // of the engine and of what is held back, as the last call left it
   bool sleeps_on_events_ = false;    // has armed a completion queue, and not polled in a loop since
   bool output_possible_ = false;     // something happened since poll_transmit answered false

@@ -8,6 +8,7 @@
 #include "io/ack_deferral.h"
 #include "io/attendance.h"
 #include "io/receive_budget.h"
+#include "io/reply_linger.h"
 #include "io/split_batch.h"
 
 namespace brdma::io {
@@ -85,6 +86,41 @@ TEST(AckDeferral, HoldsOnceRepliesAreSeenToFollow) {
     deferral.posted(at(i * 10 + 9));
   }
 }
+// One turn: posted, polled; then the reply comes to who receives.
+bool ping(ReplyLinger& linger, bool replied) {
+  linger.posted(true);
+  const bool stays = linger.stay();
+  if (stays) {
+    linger.stayed(replied);
+  } else if (replied) {
+    linger.thread_received();
+  }
+  return stays;
+}
+
+TEST(ReplyLinger, StaysOnceRepliesAreSeenToFollow) {
+  ReplyLinger linger;
+  EXPECT_FALSE(ping(linger, true));
+  EXPECT_FALSE(ping(linger, true));
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(ping(linger, true));
+  int mishaps =
+      0;  // one does not end it; several in a row do, each of which has two costs: in vain, and a post meanwhile
+  while (ping(linger, false)) ++mishaps;
+  EXPECT_GE(mishaps, 2);
+  EXPECT_LE(mishaps, 4);
+  EXPECT_FALSE(linger.stay());  // nothing posted since
+}
+
+TEST(ReplyLinger, NeverStaysForWhoOnlySends) {
+  ReplyLinger linger;
+  for (int i = 0; i < 20; ++i) EXPECT_FALSE(ping(linger, false));
+  for (int i = 0; i < 20; ++i) {
+    linger.posted(false);  // RC, or what is not a WRITE
+    EXPECT_FALSE(linger.stay());
+    linger.thread_received();
+  }
+}
+
 TEST(AckDeferral, NeverHoldsWhatIsNotReplied) {
   AckDeferral deferral{100_us};
   for (int i = 0; i < 100; ++i) EXPECT_FALSE(deferral.hold_back(at(i)));

@@ -141,4 +141,10 @@ void GapTable::clear() {
   incomplete_ = false;
 }
 
+std::uint32_t GapTable::missing() const {
+  std::uint32_t packets = 0;
+  for (const GapRecord& gap : gaps_) packets += gap.length;
+  return packets;
+}
+
 }  // namespace brdma::bitmap

@@ -28,6 +28,9 @@ struct GapRecord {
   bool path_known = false;          // a packet behind it on its path said so
   std::uint8_t cause = 0;           // why it was promoted (recovery::LossCause); 0 while it waits
   GapState state = GapState::kWaiting;
+  bool path_passed = false;  // answers: its own path has moved past it
+  std::uint16_t later_paths =
+      0;  // answers: bit k, path k brought one that was asked for after this was asked for again
 };
 
 inline constexpr std::size_t kGapsMax = 256;
@@ -59,6 +62,7 @@ class GapTable {
   void clear();
   [[nodiscard]] bool empty() const { return gaps_.empty(); }
   [[nodiscard]] std::size_t size() const { return gaps_.size(); }
+  [[nodiscard]] std::uint32_t missing() const;  // packets, of all records
   [[nodiscard]] std::size_t allocated_bytes() const { return vector_bytes(gaps_); }
   [[nodiscard]] GapRecord& operator[](std::size_t i) { return gaps_[i]; }
   [[nodiscard]] const GapRecord& operator[](std::size_t i) const { return gaps_[i]; }

@@ -36,6 +36,7 @@ class DelayWindow::Measured {
   void on_acknowledgement(std::uint64_t acked_bytes, Duration rtt, bool limited, Instant now);
   void shift_base(Duration by);
   void on_timeout();
+  void on_interruption() { round_interrupted_ = true; }
   [[nodiscard]] Duration base_rtt() const;
   [[nodiscard]] Duration time_for(std::uint64_t bytes) const;
   [[nodiscard]] Duration queueing() const;
@@ -72,6 +73,7 @@ class DelayWindow::Measured {
   std::uint64_t round_bytes_ = 0;
   std::uint64_t round_flight_ = 0;  // allowed when the round began: what it can deliver if nothing is lost
   bool round_limited_ = false;
+  bool round_interrupted_ = false;
   Instant round_sent_;                    // when the packet left whose acknowledgement began the round
   Duration round_silence_{};              // longest
   std::uint64_t rate_ = 0;                // delivered, bytes a second
@@ -106,6 +108,10 @@ void DelayWindow::shift_base(Duration by) {
 void DelayWindow::on_timeout() {
   measured().on_timeout();
   limit_ = measured_->limit();
+}
+
+void DelayWindow::on_interruption() {
+  if (measured_) measured_->on_interruption();
 }
 
 Duration DelayWindow::base_rtt() const { return measured_ ? measured_->base_rtt() : kNone; }
@@ -197,7 +203,7 @@ void DelayWindow::Measured::begin_round(Instant now, Duration rtt) {
   round_rtt_ = kNone;
   round_bytes_ = 0;
   round_flight_ = limit_;
-  round_limited_ = false;
+  round_limited_ = round_interrupted_ = false;
 }
 
 void DelayWindow::Measured::end_round(Instant now, Duration rtt) {
@@ -229,7 +235,7 @@ void DelayWindow::Measured::measure_rate(Instant now, Duration rtt) {
   const Duration received = now - round_start_, sent = now - rtt - round_sent_;
   const bool compressed = stalled ? sent > received : is_stall(sent, received);
   const std::uint64_t measured = scale(round_bytes_, kNsPerSecond, ns(compressed ? sent : received));
-  rate_ = stalled ? std::max(rate_, measured) : measured;
+  rate_ = stalled || round_interrupted_ ? std::max(rate_, measured) : measured;
   rates_[rates_next_++ % rates_.size()] = scale(round_bytes_, kNsPerSecond, ns(std::max(received, sent)));
 }
 

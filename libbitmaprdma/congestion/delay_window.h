@@ -23,7 +23,8 @@
 //   - From half a round trip of silence on, new packets go on leaving at the delivered rate (bridge_bytes()), for
 //     bridge_max and bridge_bytes_max at the most: where the receiver is away they wait in its socket, which it has
 //     given credit for, and being paced they fill no queue that was not full before.
-// A round with a silence in it says little of the rate: it can raise it only.
+// A round with a silence in it, or one in which a request for answers was lost (they come in order, so all wait for
+// it), says little of the rate: it can raise it only.
 //
 // Base RTT: the smallest of the last one to two base_rtt_periods (a path may become longer). Flows that start together
 // measure each other's queue, so every drain_period a flow in full use sends half of what the path holds for one
@@ -71,6 +72,8 @@ class DelayWindow {
   void shift_base(Duration by);
   // The retransmission timeout fired: everything in flight is in doubt. Halves.
   void on_timeout();
+  // What would have filled the window could not: a request for answers was lost. This round says little of the rate.
+  void on_interruption();
 
   [[nodiscard]] Duration base_rtt() const;  // 0: no sample yet
   // What `bytes` take at the rate that was delivered of late; 0 where nothing is known of it.

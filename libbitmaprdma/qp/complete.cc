@@ -32,8 +32,11 @@ CompletionOpcode completion_opcode(WorkOpcode opcode) {
 
 // Moves the base over what is executed and answered; a message that the base leaves behind is done.
 void Requester::Impl::advance(Instant now) {
+  const Psn before = window.base();
   const std::uint32_t dropped = window.advance(psn_of(cumulative));
   if (dropped == 0) return;
+  if (answer_ways) [[unlikely]]
+    answer_ways->forget(before, dropped);
   base += dropped;
   base_moved = now;
   env.note_length(now, id.qpn, trace::WindowSide::kSend, window);

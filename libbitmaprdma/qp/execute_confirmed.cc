@@ -104,6 +104,7 @@ void Responder::Impl::replay_confirmation(const wire::Packet& packet, Instant no
   if (speaks_bitmap()) acknowledge_soon(now);
   if (resources.will_answer(packet.bth.psn, 1, mtu)) return drop(DropReason::kDuplicate, packet, now);
   if (!resources.room_for_replay()) return drop(DropReason::kHoldFull, packet, now);
+  note_asked_again(packet.bth.psn, 1, now);
   confirm(packet, /*replay=*/true);
 }
 

@@ -14,8 +14,10 @@ using bitmap::EntryState;
 using bitmap::GapRecord;
 using bitmap::GapState;
 
-// Asking again for what was asked for again: doubling, so that a slow responder is not flooded.
+// Asking again for what was asked for again: after the third time doubling, so that a slow responder is not flooded.
+// Before, it is losses in a row that have to be outdone: with 5 % each way one in a thousand is lost three times.
 constexpr Duration kReissueFirst = 500_us, kReissueMax = 8_ms;
+constexpr unsigned kReissuesBeforeDoubling = 3;
 
 }  // namespace
 
@@ -65,7 +67,7 @@ Outcome Requester::Impl::handle_read_response(const wire::Packet& packet, Sequen
     return outcome(now);
   }
   answers.bytes -= expected;
-  return take_answer(sequence, message, now);
+  return take_answer(packet, sequence, message, now);
 }
 
 // An ATOMIC WRITE or FLUSH is done: a READ response without data says so (IBTA 1.5, annex A19).
@@ -75,7 +77,7 @@ Outcome Requester::Impl::handle_confirmation(const wire::Packet& packet, Sequenc
     env.drop(DropReason::kBadLength);
     return {};
   }
-  return take_answer(sequence, message, now);
+  return take_answer(packet, sequence, message, now);
 }
 
 Outcome Requester::Impl::handle_atomic_ack(const wire::Packet& packet, Sequence sequence, Message& message,
@@ -90,10 +92,12 @@ Outcome Requester::Impl::handle_atomic_ack(const wire::Packet& packet, Sequence 
     return outcome(now);
   }
   answers.bytes -= message.length;
-  return take_answer(sequence, message, now);
+  return take_answer(packet, sequence, message, now);
 }
 
-Outcome Requester::Impl::take_answer(Sequence sequence, Message& message, Instant now) {
+Outcome Requester::Impl::take_answer(const wire::Packet& packet, Sequence sequence, Message& message, Instant now) {
+  if (packet.bitmap && id.receiving_paths > 1) [[unlikely]]
+    note_answer_path(packet, now);
   const Instant sent = window.sent_at(psn_of(sequence), now);
   measure_answer(sequence, message, sent, now);
   acknowledge(sequence, message, now);
@@ -101,7 +105,7 @@ Outcome Requester::Impl::take_answer(Sequence sequence, Message& message, Instan
   note_progress(now);
   // Who answers this request has executed all before it.
   acknowledge_requests_before(message.end(), now);
-  record_answer(sequence, sent, now);
+  record_answer(packet, sequence, sent, now);
   note_evidence(sent, now);
   advance(now);
   judge_answer_gaps(now);
@@ -152,9 +156,13 @@ void Requester::Impl::go_back_to_missing_answer(Instant now) {
 
 // Gap records: what lies between the newest answer so far and this one opens gaps, one a message at most. `sent`: when
 // this one was asked for.
-void Requester::Impl::record_answer(Sequence sequence, Instant sent, Instant now) {
+void Requester::Impl::record_answer(const wire::Packet& packet, Sequence sequence, Instant sent, Instant now) {
   if (sequence < answers_seen) {
-    if (repairs != nullptr) repairs->answer_gaps.fill(psn_of(sequence));
+    if (repairs != nullptr) {
+      const auto filled = repairs->answer_gaps.fill(psn_of(sequence));
+      if (filled.found && answer_ways && !packet.bxth.retransmitted) [[unlikely]]
+        answer_ways->came_late(packet.bxth.path, packet.bth.psn, now - filled.first_seen, now);
+    }
   } else {
     const Sequence from = std::max(answers_seen, base);
     for (std::size_t i = messages.find(from); i < messages.size() && messages[i].first <= sequence; ++i) {
@@ -170,6 +178,7 @@ void Requester::Impl::record_answer(Sequence sequence, Instant sent, Instant now
     answers_seen = sequence + 1;
   }
   if (repairs == nullptr) return;
+  if (answer_ways && packet.bitmap) return look_for_answer_evidence(packet, sent, now);
   for (std::size_t i = 0; i < repairs->answer_gaps.size(); ++i) {
     GapRecord& gap = repairs->answer_gaps[i];
     // Answers come in the order of asking. One that was asked for after a gap was asked for again, and comes first,
@@ -185,23 +194,26 @@ void Requester::Impl::record_answer(Sequence sequence, Instant sent, Instant now
 
 Duration Requester::Impl::reissue_interval(std::uint16_t times) const {
   Duration interval = rtt.has_sample() ? rtt.probe_timeout(id.recovery->resend_interval_min * 2) : kReissueFirst;
-  for (unsigned i = 1; i < times && interval < kReissueMax; ++i) interval = interval * 2;
+  // What is waited for is all that is under way: no queue is before it, and nothing else will come to tell of it.
+  if (rtt.has_sample() && times <= kReissuesBeforeDoubling && repairs->answer_gaps.missing() >= answers.packets)
+    interval = std::max(rtt.minimum() * 2, rtt.smoothed());
+  for (unsigned i = kReissuesBeforeDoubling; i < times && interval < kReissueMax; ++i) interval = interval * 2;
   return std::min(interval, std::max(kReissueMax, rtt.smoothed() * 2));
 }
 
 void Requester::Impl::judge_answer_gaps(Instant now) {
   if (repairs == nullptr) return;
-  const RecoveryConfig& config = *id.recovery;
-  const recovery::GapLimits limits{config.depth_max, config.age_max, config.stall_max};
+  const recovery::GapLimits limits = answer_limits();
   for (std::size_t i = 0; i < repairs->answer_gaps.size(); ++i) {
     GapRecord& gap = repairs->answer_gaps[i];
     if (gap.state == GapState::kPromoted) {
-      if (gap.later_packets > limits.depth_max || now >= gap.last_feedback + reissue_interval(gap.feedbacks)) {
+      if (reissue_lost(gap, now) || now >= gap.last_feedback + reissue_interval(gap.feedbacks)) {
         reissue(gap, now);
       }
       continue;
     }
-    const recovery::GapFacts facts{gap.later_packets, false, gap.first_seen, std::max(gap.first_seen, base_moved)};
+    const recovery::GapFacts facts{gap.later_packets, gap.path_passed, gap.first_seen,
+                                   std::max(gap.first_seen, base_moved)};
     const auto verdict = recovery::judge(facts, limits, now);
     const auto* lost = std::get_if<recovery::Lost>(&verdict);
     if (lost == nullptr) continue;
@@ -214,7 +226,7 @@ void Requester::Impl::judge_answer_gaps(Instant now) {
 void Requester::Impl::reissue(GapRecord& gap, Instant now) {
   gap.state = GapState::kPromoted;
   gap.last_feedback = now;
-  gap.later_packets = 0;
+  gap.later_packets = gap.later_paths = 0;
   if (gap.feedbacks != 0xFFFF) ++gap.feedbacks;
   const Sequence start = base + static_cast<Sequence>(std::max(distance(gap.start, window.base()), 0));
   for (Sequence at = start; at < start + gap.length && at < next_sequence(); ++at) {
@@ -223,15 +235,15 @@ void Requester::Impl::reissue(GapRecord& gap, Instant now) {
 }
 
 std::optional<Instant> Requester::Impl::answer_gap_deadline() const {
-  const RecoveryConfig& config = *id.recovery;
   std::optional<Instant> first;
   if (repairs == nullptr) return first;
+  const recovery::GapLimits limits = answer_limits();
   for (std::size_t i = 0; i < repairs->answer_gaps.size(); ++i) {
     const GapRecord& gap = repairs->answer_gaps[i];
     const Instant at =
         gap.state == GapState::kPromoted
             ? gap.last_feedback + reissue_interval(gap.feedbacks)
-            : std::min(gap.first_seen + config.age_max, std::max(gap.first_seen, base_moved) + config.stall_max) +
+            : std::min(gap.first_seen + limits.age_max, std::max(gap.first_seen, base_moved) + limits.stall_max) +
                   kTick;
     if (!first || at < *first) first = at;
   }

@@ -41,6 +41,7 @@ MemoryUse Requester::memory() const {
   tally.add(&MemoryUse::transport, me.operations.allocated_bytes());
   if (me.selective) tally.add(&MemoryUse::transport, sizeof(Selective));
   if (me.paths) tally.add(&MemoryUse::transport, me.paths->allocated_bytes());
+  if (me.answer_ways) tally.add(&MemoryUse::transport, me.answer_ways->allocated_bytes());
   return tally.use();
 }
 
@@ -49,6 +50,7 @@ MemoryUse Responder::memory() const {
   Tally tally{sizeof me};
   tally.take(&MemoryUse::windows, me.window, me.window.allocated_bytes());
   tally.take(&MemoryUse::windows, me.paths, me.paths ? me.paths->allocated_bytes() : 0);
+  if (me.answer_paths) tally.add(&MemoryUse::transport, me.answer_paths->allocated_bytes());
   tally.take(&MemoryUse::recovery, me.tolerance, me.tolerance ? sizeof(recovery::Tolerance) : 0);
   tally.take(&MemoryUse::recovery, me.disorder);
   if (me.disorder != nullptr) {

@@ -112,6 +112,14 @@ bool ReceivePaths::passed(const GapRecord& gap, Instant now) const {
                      [&](const Path& path) { return !in_use(path, now) || has_passed(path, last); });
 }
 
+bool ReceivePaths::all_among(std::uint32_t paths, Instant now) const {
+  if (strangers_ || paths == 0) return false;
+  for (std::size_t i = 0; i < paths_.size(); ++i) {
+    if ((paths >> i & 1) == 0 && in_use(paths_[i], now)) return false;
+  }
+  return true;
+}
+
 bool ReceivePaths::came_late(std::uint8_t path, Psn psn, Duration late, Instant now) {
   constexpr std::uint32_t kCountMax = 1u << 20;
   bool raised = false;

@@ -47,6 +47,8 @@ class ReceivePaths {
   [[nodiscard]] bool laggard_passed(std::uint8_t path, const bitmap::GapRecord& gap, Instant now);
 
   [[nodiscard]] bool passed(const bitmap::GapRecord& gap, Instant now) const;
+  // All paths in use are among these (bit k: path k).
+  [[nodiscard]] bool all_among(std::uint32_t paths, Instant now) const;
   [[nodiscard]] const recovery::GapLimits& limits() const { return across_.limits(); }
   void elapse(Instant now) { across_.elapse(now); }
   // An original came `late` after its gap was seen. True: a limit has risen.

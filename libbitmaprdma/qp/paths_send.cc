@@ -39,21 +39,6 @@ std::uint8_t SendPaths::control_path(std::uint32_t unheard) const {
   return number;
 }
 
-wire::BeforeOnPath SendPaths::before(std::uint8_t number, Psn psn, std::uint32_t psns) {
-  Path& path = paths_[number];
-  wire::BeforeOnPath before;
-  const std::int32_t away = distance(psn, path.last);
-  const bool near = path.begun && away >= 1 && away <= static_cast<std::int32_t>(wire::BeforeOnPath::kDistanceMax);
-  if (near) {
-    before.distance = static_cast<std::uint16_t>(away);
-    before.run = static_cast<std::uint16_t>(path.run);
-  }
-  path.run = std::min((near && away == 1 ? path.run : 0) + psns, wire::BeforeOnPath::kRunMax);
-  path.last = psn + (psns - 1);
-  path.begun = true;
-  return before;
-}
-
 void SendPaths::sent(std::uint8_t number, Instant now) {
   Path& path = paths_[number];
   ++path.status.sent;

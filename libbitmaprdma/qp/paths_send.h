@@ -25,6 +25,7 @@
 #include "bitmap/send_window.h"
 #include "qp/path_floors.h"
 #include "qp/path_status.h"
+#include "qp/path_trail.h"
 #include "recovery/path_spray.h"
 #include "recovery/rtt_estimator.h"
 #include "wire/headers.h"
@@ -53,7 +54,9 @@ class SendPaths {
   [[nodiscard]] wire::IcrcFlow& flow(std::uint8_t path) { return paths_[path].flow; }
 
   // A packet of `psns` PSNs leaves for the first time: what its header says of those before it.
-  wire::BeforeOnPath before(std::uint8_t path, Psn psn, std::uint32_t psns);
+  wire::BeforeOnPath before(std::uint8_t path, Psn psn, std::uint32_t psns) {
+    return paths_[path].trail.extend(psn, psns);
+  }
   struct Felt : FeltRoundTrips::Felt {  // what the congestion window is to hear
     bool returned = false;              // the path was set aside and is in use again
   };
@@ -87,6 +90,7 @@ class SendPaths {
 
   [[nodiscard]] Duration skew() const { return echoes_.floors().skew(); }
   [[nodiscard]] std::size_t count() const { return paths_.size(); }
+  [[nodiscard]] const std::vector<recovery::PathFacts>& facts() const { return facts_; }
   [[nodiscard]] PathStatus status(std::size_t path) const;
   [[nodiscard]] std::size_t allocated_bytes() const {
     return sizeof *this + vector_bytes(paths_) + vector_bytes(facts_);
@@ -98,9 +102,7 @@ class SendPaths {
   [[nodiscard]] std::uint8_t place_of(std::uint8_t path) const { return path < paths_.size() ? path : std::uint8_t{0}; }
   struct Path {
     bool in_use = true;
-    bool begun = false;  // last and run mean something
-    Psn last;            // newest PSN that was sent on it for the first time
-    std::uint32_t run = 0;
+    PathTrail trail;
     std::uint32_t losses = 0;              // since it was heard last
     std::optional<Instant> unheard_since;  // sent then, and nothing heard since
     Instant probe_at;

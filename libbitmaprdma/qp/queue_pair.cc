@@ -181,8 +181,8 @@ bool QueuePair::poll_transmit(qp::TransmitBatch& batch, Instant now) {
   if (control_first_) added = poll_control(batch, now);
   batch.keep_last_segment(negotiation_.ask_due || negotiation_.answer_due || responder_.has_output(now));
   bool data = poll_data(batch, now);
-  if (!data && !ordered_) [[unlikely]] {  // the requests could not leave after all: whatever can
-    ordered_ = true;
+  if (!data && turn_ != Turn::kOrdered) [[unlikely]] {  // the requests could not leave after all: whatever can
+    turn_ = Turn::kOrdered;
     data = poll_data(batch, now);
   }
   batch.keep_last_segment(false);
@@ -197,8 +197,6 @@ bool QueuePair::poll_transmit(qp::TransmitBatch& batch, Instant now) {
   return added;
 }
 
-// On several paths requests are sprayed batch by batch. Answers and feedback are not: they go by one path, so that they
-// arrive in order, until there is a sign that they are not heard.
 void QueuePair::begin_batch(qp::TransmitBatch& batch, Instant now) {
   qp::TransmitBatch::Destination to{.source = identity_.attributes.local_address,
                                     .destination = identity_.attributes.peer_address,
@@ -209,15 +207,39 @@ void QueuePair::begin_batch(qp::TransmitBatch& batch, Instant now) {
     to.path = negotiation_path();
     return batch.begin(to, sent_flow_);
   }
-  const bool requests = requester_.has_output(now);
-  ordered_ = !requests || (ordered_next_ && responder_.has_ordered_output());
-  ordered_next_ = !ordered_;
-  to.path = ordered_ ? requester_.control_path(responder_.unheard()) : requester_.next_path(now);
+  to.path = take_turn(now);
   batch.begin(to, requester_.flow(to.path));
 }
 
+// On several paths requests and answers are sprayed batch by batch. Feedback and NAKs are not: they go by one path, so
+// that they arrive in order, until there is a sign that they are not heard. Answers the path of the batch.
+std::uint8_t QueuePair::take_turn(Instant now) {
+  const auto waits = [&](Turn turn) {
+    switch (turn) {
+      case Turn::kRequests:
+        return requester_.has_output(now);
+      case Turn::kAnswers:
+        return responder_.has_answers();
+      case Turn::kOrdered:
+        break;
+    }
+    return responder_.has_ordered_output();
+  };
+  constexpr unsigned kTurns = 3;
+  unsigned next = static_cast<unsigned>(turn_);
+  for (unsigned i = 0; i < kTurns; ++i) {
+    next = (next + 1) % kTurns;
+    if (waits(static_cast<Turn>(next))) break;
+  }
+  turn_ = waits(static_cast<Turn>(next)) ? static_cast<Turn>(next) : Turn::kOrdered;
+  if (turn_ == Turn::kRequests) return requester_.next_path(now);
+  if (turn_ == Turn::kAnswers) return responder_.answer_path(requester_.path_facts(), now);
+  return requester_.control_path(responder_.unheard());
+}
+
 bool QueuePair::poll_data(qp::TransmitBatch& batch, Instant now) {
-  if (!ordered_) return requester_.poll_requests(batch, now);
+  if (turn_ == Turn::kRequests) return requester_.poll_requests(batch, now);
+  if (turn_ == Turn::kAnswers) return responder_.poll_responses(batch, now, /*naks=*/false);
   bool responses = false, requests = false;
   if (requests_first_) requests = requester_.poll_requests(batch, now);
   responses = responder_.poll_responses(batch, now);
@@ -231,7 +253,7 @@ bool QueuePair::poll_data(qp::TransmitBatch& batch, Instant now) {
 
 bool QueuePair::poll_control(qp::TransmitBatch& batch, Instant now) {
   bool added = poll_caps(batch, now);
-  if (ordered_) added = responder_.poll_feedback(batch, now) || added;
+  if (turn_ == Turn::kOrdered) added = responder_.poll_feedback(batch, now) || added;
   return responder_.poll_acknowledgement(batch, now) || added;
 }
 
@@ -239,6 +261,7 @@ void QueuePair::set_recovery(const RecoveryConfig* recovery, Instant now) {
   identity_.recovery = recovery;
   if (!identity_.can_receive() || unreliable_) return;
   count_here();
+  requester_.recovery_changed();
   responder_.recovery_changed(now);
 }
 

@@ -104,6 +104,7 @@ class QueuePair {
   bool poll_control(qp::TransmitBatch& batch, Instant now);
   bool poll_data(qp::TransmitBatch& batch, Instant now);
   void begin_batch(qp::TransmitBatch& batch, Instant now);
+  [[nodiscard]] std::uint8_t take_turn(Instant now);
   void handle_reliable(const wire::Packet& packet, Instant now);
   void fail_sends(Instant now);
   void fail_receives(Instant now);
@@ -127,9 +128,14 @@ class QueuePair {
   std::uint32_t async_events_ = 0;  // bit n: enum ibv_event_type n was raised
   bool drain_wanted_ = false;       // SQD: tell when the send queue is drained
   bool requests_first_ = false;     // the last batch was full before our requests had their turn
-  bool ordered_ = true;             // this batch may carry what is to arrive in order: answers, feedback
-  bool ordered_next_ = true;        // where both wait they take turns, on several paths
-  bool control_first_ = false;      // likewise feedback and acknowledgements
+  // On several paths a batch carries one of these, and what waits takes turns.
+  enum class Turn : std::uint8_t {
+    kOrdered,  // what is to arrive in order: feedback, NAKs; with one path all there is
+    kRequests,
+    kAnswers,
+  };
+  Turn turn_ = Turn::kOrdered;
+  bool control_first_ = false;  // likewise feedback and acknowledgements
 };
 
 }  // namespace brdma

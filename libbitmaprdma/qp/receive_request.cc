@@ -1,6 +1,7 @@
 // qp/receive_request.cc - admission of a request: in order, ahead, or seen before (spec 1: windows and mapping).
 #include "qp/responder_impl.h"
 #include "qp/shared_receive_queue.h"
+#include "wire/read_copy.h"
 
 namespace brdma::qp {
 
@@ -193,8 +194,11 @@ void Responder::Impl::note_duplicate(const wire::Packet& packet, Instant now) {
 // A request from before the base: answered again where the answer may have been lost, never done again.
 void Responder::Impl::handle_duplicate(const wire::Packet& packet, Instant now) {
   note_duplicate(packet, now);
-  // Who asks for the rest of a READ's answers has heard those before.
-  if (!packet.bitmap || packet.bxth.packet_index == 0) note_unheard();
+  // A copy; or the original that comes behind its copy, or comes twice. What is asked for again says so.
+  if (wire::is_copy(packet) || (packet.bitmap && !packet.bxth.retransmitted && packet.op == wire::RcOp::kReadRequest))
+    return drop(DropReason::kDuplicate, packet, now);
+  // Who asks for answers again says nothing of what goes by the path of feedback, where answers take several.
+  if (!wire::is_answered(packet.op) || identity.sending_paths == 1) note_unheard();
   if (packet.op == wire::RcOp::kReadRequest) return replay_read(packet, now);
   if (wire::is_atomic(packet.op)) return replay_atomic(packet, now);
   if (wire::is_confirmed(packet.op)) return replay_confirmation(packet, now);
@@ -210,6 +214,7 @@ void Responder::Impl::replay_read(const wire::Packet& packet, Instant now) {
   if (static_cast<std::uint32_t>(distance(base(), psn)) < count) return drop(DropReason::kOutOfWindow, packet, now);
   if (resources.will_answer(psn, count, mtu)) return drop(DropReason::kDuplicate, packet, now);
   if (!resources.room_for_replay()) return drop(DropReason::kHoldFull, packet, now);
+  note_asked_again(psn, count, now);
   Response answer;
   answer.kind = Response::Kind::kRead;
   answer.bitmap = packet.bitmap;
@@ -229,6 +234,7 @@ void Responder::Impl::replay_atomic(const wire::Packet& packet, Instant now) {
   if (speaks_bitmap()) acknowledge_soon(now);
   if (result == nullptr) return drop(DropReason::kDuplicate, packet, now);
   if (!resources.room_for_replay()) return drop(DropReason::kHoldFull, packet, now);
+  note_asked_again(packet.bth.psn, 1, now);
   Response answer;
   answer.kind = Response::Kind::kAtomic;
   answer.bitmap = packet.bitmap;

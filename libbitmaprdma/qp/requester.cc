@@ -111,6 +111,7 @@ std::optional<Sequence> Requester::Impl::sequence_of(Psn psn) const {
 void Requester::Impl::begin_from(Psn first) {
   forget_flight();
   paths.reset();
+  answer_ways.reset();
   window.reset(first);
   base = cumulative = answers_seen = arrived_end = 0;
   operations.restart();
@@ -135,6 +136,7 @@ void Requester::Impl::forget_flight() {
   flight = Flight{};
   resent_under_way = 0;
   if (paths) paths->forget_flight();
+  if (answer_ways) answer_ways->clear();
   answers = Answers{};
   read_cut = 0;
   packets_since_ack_request = 0;

@@ -39,6 +39,7 @@ class Requester {
   Outcome handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t source_port, Instant now);
   Outcome handle_ffm(const wire::Ffm& ffm, Instant now);
   Outcome handle_timeout(Instant now);
+  void recovery_changed();  // Identity::recovery is another, or says something else
   [[nodiscard]] std::optional<Instant> next_timeout() const;
 
   // What output found out by itself (memory that is gone, a completion queue that is full) and only the queue pair may
@@ -54,6 +55,7 @@ class Requester {
   [[nodiscard]] std::uint8_t next_path(Instant now);
   [[nodiscard]] std::uint8_t control_path(std::uint32_t unheard);
   [[nodiscard]] wire::IcrcFlow& flow(std::uint8_t path);
+  [[nodiscard]] std::span<const recovery::PathFacts> path_facts() const;
   [[nodiscard]] std::size_t path_count() const;  // 1: no statistics are kept of it
   [[nodiscard]] PathStatus path_status(std::size_t path) const;
   [[nodiscard]] bool idle() const;  // no work request outstanding (SQ drained)

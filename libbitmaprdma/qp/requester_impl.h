@@ -14,9 +14,11 @@
 #include "congestion/delay_window.h"
 #include "qp/disorder.h"
 #include "qp/message_table.h"
+#include "qp/paths_receive.h"
 #include "qp/payload_cursor.h"
 #include "qp/requester.h"
 #include "qp/send_queue.h"
+#include "recovery/gap_judge.h"
 #include "recovery/retransmit_request.h"
 #include "recovery/rtt_estimator.h"
 #include "recovery/selective_judge.h"
@@ -63,6 +65,9 @@ struct Trial {
   std::uint32_t packets = 1;
 };
 
+// After the loss of a READ request so many go twice.
+inline constexpr std::uint8_t kCopiesAfterLoss = 128;
+
 // RecoveryMode::kSelective only.
 struct Selective {
   recovery::SelectiveJudge judge;
@@ -103,10 +108,12 @@ struct Requester::Impl {
   std::uint32_t resent_under_way = 0;  // entries in kRetransmittedUnacked: sent again, not acknowledged yet
   std::unique_ptr<Selective> selective;
   std::uint32_t packets_since_ack_request = 0;
+  std::uint16_t answered_from = 0;  // the UDP port of the peer that the answer came from
+  std::uint8_t copies = 0;          // of so many of the next READ requests: one was lost of late (copy_request.cc)
   bool credit_stalled = false;
+  bool congestion_limited = false;         // since the last acknowledgement
   std::optional<Instant> credit_probe_at;  // nothing in flight and no credit: ask by a packet
   bool credit_override = false;
-  bool congestion_limited = false;          // since the last acknowledgement
   std::uint64_t bridged = 0;                // beyond the congestion window, while no acknowledgement comes
   Instant bridge_from;                      // no more of that before
   Instant base_moved;                       // stall of the window, for the judgement of answer gaps
@@ -114,7 +121,8 @@ struct Requester::Impl {
   CompletionStatus broken_status = CompletionStatus::kLocalProtectionError;
   bool completions_lost = false;  // a completion queue was full
 
-  std::unique_ptr<SendPaths> paths;  // only where there are several (spray.cc)
+  std::unique_ptr<SendPaths> paths;           // only where there are several (spray.cc)
+  std::unique_ptr<ReceivePaths> answer_ways;  // only where answers come by several (answer_evidence.cc)
 
   // --- numbers (requester.cc) ---
   [[nodiscard]] Sequence next_sequence() const { return base + window.in_window(); }
@@ -159,6 +167,10 @@ struct Requester::Impl {
   [[nodiscard]] std::uint32_t ack_request_interval() const;
   void left(Instant now);  // something new was sent
 
+  // --- copy_request.cc ---
+  bool copy_last_request(const wire::Packet& next, TransmitBatch& batch, Instant now);
+  void note_request_lost() { copies = kCopiesAfterLoss; }
+
   // --- large_transfer.cc ---
   [[nodiscard]] bool is_large(const SendWqe& wqe) const;
   [[nodiscard]] std::uint8_t segment_packets(const SendWqe& wqe) const;
@@ -192,7 +204,6 @@ struct Requester::Impl {
   Duration note_echo(const wire::BitmapAck& ack, std::uint16_t source_port, Instant sent, Duration round_trip,
                      Instant now);
   Duration note_answer(std::uint8_t path, Instant sent, Instant now);
-  std::uint16_t answered_from = 0;  // the UDP port of the peer that the answer came from
   void note_lost(Sequence sequence, const Message& message);
   void note_heard(std::uint8_t path, bool returned, Instant now);
   void resend_of_path(std::uint8_t path, Instant now);
@@ -268,15 +279,21 @@ struct Requester::Impl {
   Outcome handle_read_response(const wire::Packet& packet, Sequence sequence, Message& message, Instant now);
   Outcome handle_confirmation(const wire::Packet& packet, Sequence sequence, Message& message, Instant now);
   Outcome handle_atomic_ack(const wire::Packet& packet, Sequence sequence, Message& message, Instant now);
-  Outcome take_answer(Sequence sequence, Message& message, Instant now);
+  Outcome take_answer(const wire::Packet& packet, Sequence sequence, Message& message, Instant now);
   [[nodiscard]] Sequence first_missing_answer() const;
   void measure_answer(Sequence sequence, const Message& message, Instant sent, Instant now);
-  void record_answer(Sequence sequence, Instant sent, Instant now);
+  void record_answer(const wire::Packet& packet, Sequence sequence, Instant sent, Instant now);
   void judge_answer_gaps(Instant now);
   void reissue(bitmap::GapRecord& gap, Instant now);
   void go_back_to_missing_answer(Instant now);
   [[nodiscard]] std::optional<Instant> answer_gap_deadline() const;
   [[nodiscard]] Duration reissue_interval(std::uint16_t times) const;
+
+  // --- answer_evidence.cc: where the peer answers on several paths ---
+  void note_answer_path(const wire::Packet& packet, Instant now);
+  void look_for_answer_evidence(const wire::Packet& packet, Instant sent, Instant now);
+  [[nodiscard]] bool reissue_lost(const bitmap::GapRecord& gap, Instant now) const;
+  [[nodiscard]] recovery::GapLimits answer_limits() const;
 
   // --- timeout.cc ---
   [[nodiscard]] std::optional<Instant> retransmit_deadline() const;

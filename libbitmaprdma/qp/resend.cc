@@ -14,7 +14,12 @@ bool Requester::Impl::request_resend(Sequence sequence, const Message& message, 
   const Psn psn = psn_of(sequence);
   const EntryState before = window.entry(psn).state;
   if (!window.request_retransmission(psn)) return false;
-  if (!message.answered()) flight.pipe -= message.payload_at(sequence, id.mtu());
+  if (!message.answered()) {
+    flight.pipe -= message.payload_at(sequence, id.mtu());
+  } else if (!message.request_received) {
+    answer_congestion.on_interruption();
+    note_request_lost();
+  }
   if (before == EntryState::kRetransmittedUnacked) --resent_under_way;
   if (paths) [[unlikely]]
     note_lost(sequence, message);

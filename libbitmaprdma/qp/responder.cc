@@ -48,6 +48,7 @@ void Responder::Impl::start(Psn first) {
 void Responder::Impl::reset_connection() {
   end_disorder();
   paths.reset();
+  answer_paths.reset();
   operations.clear();
   escape = registry::EscapeChannel{env.config.transfer.escape_bytes_max};
   resources.reset(0);
@@ -151,7 +152,9 @@ Outcome Responder::handle_request(const wire::Packet& packet, Instant now) {
 Outcome Responder::handle_timeout(Instant now) { return impl_->handle_timeout(now); }
 std::optional<Instant> Responder::next_timeout() const { return impl_->next_timeout(); }
 
-bool Responder::poll_responses(TransmitBatch& batch, Instant now) { return impl_->poll_responses(batch, now); }
+bool Responder::poll_responses(TransmitBatch& batch, Instant now, bool naks) {
+  return impl_->poll_responses(batch, naks, now);
+}
 bool Responder::poll_feedback(TransmitBatch& batch, Instant now) { return impl_->poll_feedback(batch, now); }
 bool Responder::poll_acknowledgement(TransmitBatch& batch, Instant now) {
   return impl_->poll_acknowledgement(batch, now);
@@ -164,7 +167,15 @@ bool Responder::only_deferrable(Instant now) const {
   return impl_->resources.empty() && !impl_->feedback_due && ack.pending && !ack.forced &&
          now < impl_->acknowledgement_deadline();
 }
-bool Responder::has_ordered_output() const { return !impl_->resources.empty() || impl_->feedback_due; }
+bool Responder::has_answers() const {
+  return !impl_->resources.empty() && impl_->resources.front().kind != Response::Kind::kNak;
+}
+bool Responder::has_ordered_output() const {
+  return impl_->feedback_due || (!impl_->resources.empty() && impl_->resources.front().kind == Response::Kind::kNak);
+}
+std::uint8_t Responder::answer_path(std::span<const recovery::PathFacts> sending, Instant now) {
+  return impl_->answer_path(sending, now);
+}
 void Responder::change_path() { ++impl_->unheard.changes; }
 std::uint32_t Responder::unheard() const { return impl_->unheard.changes; }
 void Responder::acknowledge_now() {

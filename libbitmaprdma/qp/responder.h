@@ -14,6 +14,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "bitmaprdma/types.h"
@@ -22,6 +23,7 @@
 #include "qp/memory_use.h"
 #include "qp/transmit_batch.h"
 #include "recovery/gap_judge.h"
+#include "recovery/path_spray.h"
 #include "wire/packet.h"
 
 namespace brdma::qp {
@@ -58,14 +60,18 @@ class Responder {
 
   // Output, in the order the queue pair asks for it. Each answers true when it added at least one packet; what does not
   // fit stays for the next call.
-  bool poll_responses(TransmitBatch& batch, Instant now);        // READ responses, atomic acknowledgements, NAKs
+  // READ responses, atomic acknowledgements; NAKs between them, or (where `naks` is false) up to the first of them.
+  bool poll_responses(TransmitBatch& batch, Instant now, bool naks = true);
   bool poll_feedback(TransmitBatch& batch, Instant now);         // FFM
   bool poll_acknowledgement(TransmitBatch& batch, Instant now);  // ACK or BitmapAck, if one is due
   [[nodiscard]] bool has_output(Instant now) const;
   // Nothing but an acknowledgement whose delay has not run out: it may wait for data to travel behind.
   [[nodiscard]] bool only_deferrable(Instant now) const;
-  // Something whose order counts for the peer: answers, feedback.
+  // What goes by several paths where there are, and what is to arrive in order: feedback, NAKs.
+  [[nodiscard]] bool has_answers() const;
   [[nodiscard]] bool has_ordered_output() const;
+  // The path of the next batch of answers; `sending`: what is known of the paths from requests.
+  [[nodiscard]] std::uint8_t answer_path(std::span<const recovery::PathFacts> sending, Instant now);
   // How often it seemed that what we say is not heard: each time it goes by another path.
   [[nodiscard]] std::uint32_t unheard() const;
   void change_path();  // it is known not to be heard

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "bitmap/receive_window.h"
+#include "qp/answer_paths.h"
 #include "qp/disorder.h"
 #include "qp/paths_receive.h"
 #include "qp/receive_queue.h"
@@ -166,6 +167,10 @@ struct Responder::Impl {
   void look_for_path_evidence(const wire::Packet& packet, Instant now);
   [[nodiscard]] recovery::GapLimits gap_limits() const { return paths ? paths->limits() : own_limits(); }
 
+  // spread_answers.cc: where there are several paths to the peer
+  std::uint8_t answer_path(std::span<const recovery::PathFacts> sending, Instant now);
+  void note_asked_again(Psn first, std::uint32_t count, Instant now);
+
   // acknowledge.cc
   void note_for_acknowledgement(const wire::Packet& packet, Instant now);
   void acknowledge_soon(Instant now);
@@ -197,12 +202,13 @@ struct Responder::Impl {
     kDone,   // the answer has left
     kStale,  // the answer is not wanted any more
   };
-  bool poll_responses(TransmitBatch& batch, Instant now);
+  bool poll_responses(TransmitBatch& batch, bool naks, Instant now);
   Sending send_read_packet(Response& answer, TransmitBatch& batch, Instant now);
   Sending send_atomic_answer(const Response& answer, TransmitBatch& batch, Instant now);
   Sending send_nak(const Response& answer, TransmitBatch& batch, Instant now);
   void refuse_read(const Response& answer);
   [[nodiscard]] wire::Packet answer_packet(const Response& answer, wire::RcOp op, Instant now) const;
+  void label(wire::Packet& packet, const Response& answer, const TransmitBatch& batch);
   void count_answer(const wire::Packet& packet, const Response& answer, std::size_t bytes, Instant now) const;
 
   // responder.cc
@@ -236,6 +242,7 @@ struct Responder::Impl {
   Disorder* disorder = nullptr;                    // while the window holds something: what belongs to that
   std::unique_ptr<recovery::Tolerance> tolerance;  // while limits are raised: what was learnt
   std::unique_ptr<ReceivePaths> paths;             // only where the peer sends on several
+  std::unique_ptr<AnswerPaths> answer_paths;       // only where answers may go by several
   struct Unheard {
     Psn highest;              // when the last sign was seen
     std::uint32_t signs = 0;  // in a row, nothing new between them

@@ -9,10 +9,11 @@ namespace brdma::qp {
 
 using wire::RcOp;
 
-bool Responder::Impl::poll_responses(TransmitBatch& batch, Instant now) {
+bool Responder::Impl::poll_responses(TransmitBatch& batch, bool naks, Instant now) {
   bool added = false;
   while (!resources.empty()) {
     Response& answer = resources.front();
+    if (!naks && answer.kind == Response::Kind::kNak) break;
     Sending sending = Sending::kDone;
     switch (answer.kind) {
       case Response::Kind::kRead:
@@ -29,6 +30,8 @@ bool Responder::Impl::poll_responses(TransmitBatch& batch, Instant now) {
     if (sending != Sending::kMore) resources.pop();
     added = added || sending != Sending::kStale;
   }
+  if (added && answer_paths) [[unlikely]]
+    answer_paths->batch_left(batch.path(), now);
   return added;
 }
 
@@ -50,6 +53,14 @@ wire::Packet Responder::Impl::answer_packet(const Response& answer, RcOp op, Ins
   return packet;
 }
 
+// The answer is about to be added to the batch: which path it takes, and what went before it there.
+void Responder::Impl::label(wire::Packet& packet, const Response& answer, const TransmitBatch& batch) {
+  if (!answer_paths || !answer.bitmap) [[likely]]
+    return;
+  packet.bxth.path = batch.path();
+  packet.bxth.before = answer_paths->sent(batch.path(), answer.psn, answer.replay);
+}
+
 void Responder::Impl::count_answer(const wire::Packet& packet, const Response& answer, std::size_t bytes,
                                    Instant now) const {
   if (!answer.replay) env.count(Counter::kSentDataPackets);
@@ -60,9 +71,11 @@ void Responder::Impl::count_answer(const wire::Packet& packet, const Response& a
 Responder::Impl::Sending Responder::Impl::send_read_packet(Response& answer, TransmitBatch& batch, Instant now) {
   const std::uint32_t size = std::min(answer.bytes_left, mtu);
   const bool last = answer.bytes_left <= mtu;
+  if (answer_paths && batch.packets() >= answer_paths->batch_max(batch.path())) [[unlikely]]
+    return Sending::kFull;
   const RcOp op = answer.started ? (last ? RcOp::kReadResponseLast : RcOp::kReadResponseMiddle)
                                  : (last ? RcOp::kReadResponseOnly : RcOp::kReadResponseFirst);
-  const wire::Packet packet = answer_packet(answer, op, now);
+  wire::Packet packet = answer_packet(answer, op, now);
   if (!batch.fits(TransmitBatch::packet_bytes(packet, size), size == 0 ? 0 : 1, answer.bitmap)) return Sending::kFull;
   std::byte* data = nullptr;
   const auto fault =
@@ -72,6 +85,7 @@ Responder::Impl::Sending Responder::Impl::send_read_packet(Response& answer, Tra
     return Sending::kMore;
   }
   const Slice slice{data, size};
+  label(packet, answer, batch);
   batch.add(packet, size == 0 ? std::span<const Slice>{} : std::span<const Slice>{&slice, 1}, size);
   count_answer(packet, answer, size, now);
   answer.started = true;
@@ -101,6 +115,7 @@ Responder::Impl::Sending Responder::Impl::send_atomic_answer(const Response& ans
   wire::Packet packet = answer_packet(answer, RcOp::kAtomicAcknowledge, now);
   packet.atomic_original = answer.original;
   if (!batch.fits(TransmitBatch::packet_bytes(packet, 0), 0, answer.bitmap)) return Sending::kFull;
+  label(packet, answer, batch);
   batch.add(packet, {}, 0);
   count_answer(packet, answer, sizeof answer.original, now);
   return Sending::kDone;

@@ -26,9 +26,10 @@ SendPaths& Requester::Impl::all_paths() {
   return *paths;
 }
 
-// What is sent again goes by another path than the one that lost it, where there is another. But a request that
-// arrived, and is sent for answers that did not, goes where requests for answers go: unless that has not helped for a
-// whole timeout. Then that path may be the silent one, of which a request that once came by another way says nothing.
+// What is sent again goes by another path than the one that lost it, where there is another. But what is sent for
+// answers goes where requests for answers go, in order and by the path that all wait for: a request that arrived while
+// no timeout fires, one that was lost if it was lost once. Else that path may be the silent one, of which a request
+// that once came by another way says nothing.
 std::uint8_t Requester::next_path(Instant now) {
   Impl& me = *impl_;
   SendPaths::Batch batch{.may_probe = me.copyable().has_value()};
@@ -37,8 +38,8 @@ std::uint8_t Requester::next_path(Instant now) {
   } else {
     const Psn next = me.window.next_pending(me.window.base());
     const auto sequence = me.sequence_of(next);
-    batch.ordered = sequence && me.message_of(*sequence).request_received && me.message_of(*sequence).answered() &&
-                    me.patience.timeouts == 0;
+    batch.ordered = sequence && me.message_of(*sequence).answered() && me.patience.timeouts == 0 &&
+                    (me.message_of(*sequence).request_received || me.window.entry(next).transmissions == 1);
     batch.avoid = me.window.entry(next).path;
   }
   return me.all_paths().choose(batch, now);
@@ -50,6 +51,10 @@ std::uint8_t Requester::control_path(std::uint32_t unheard) {
 }
 
 wire::IcrcFlow& Requester::flow(std::uint8_t path) { return impl_->all_paths().flow(path); }
+
+std::span<const recovery::PathFacts> Requester::path_facts() const {
+  return impl_->paths ? std::span{impl_->paths->facts()} : std::span<const recovery::PathFacts>{};
+}
 
 std::size_t Requester::path_count() const { return impl_->paths ? impl_->paths->count() : 1; }
 PathStatus Requester::path_status(std::size_t path) const {

@@ -237,6 +237,8 @@ bool Requester::Impl::transmit_request(Message& message, PayloadCursor& cursor, 
   build_request(packet, message, message.first, message.packets, false, now);
   const std::size_t bytes = TransmitBatch::packet_bytes(packet, payload);
   if (!batch.fits(bytes, cursor.slices().size(), packet.bitmap)) return false;
+  if (copies > 0 && !copy_last_request(packet, batch, now)) [[unlikely]]
+    return false;
   if (window.in_window() == 0) left(now);
   if (paths) [[unlikely]]
     label(packet, batch, message.packets, false, now);

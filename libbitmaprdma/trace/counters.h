@@ -84,12 +84,13 @@ namespace brdma {
   X(kResendWindowFull, resend_window_full)        /* batches cut short by recovery.resend_window */                 \
   X(kSendStalls, send_window_stalls)              /* base stood still, later packets arrived */                     \
   X(kReadsReissued, reads_reissued)               /* READ requests for missing responses only */                    \
-  X(kHeldPackets, held_pkts)                      /* came early, kept until their turn */                           \
-  X(kPlacedEarly, placed_early)                   /* came early, written to memory at once */                       \
-  X(kRunsRefused, runs_refused)                   /* early packets dropped, too many runs of G incomplete */        \
-  X(kAckRangesSent, ack_ranges_sent)              /* runs told beyond the bits of an acknowledgement */             \
-  X(kOperationsSent, operations_sent)             /* segments of large transfers that began to leave */             \
-  X(kOperationsDone, operations_done)             /* of those, acknowledged whole */                                \
+  X(kReadsCopied, reads_copied)       /* READ requests sent once more with the next, for the last one lost */       \
+  X(kHeldPackets, held_pkts)          /* came early, kept until their turn */                                       \
+  X(kPlacedEarly, placed_early)       /* came early, written to memory at once */                                   \
+  X(kRunsRefused, runs_refused)       /* early packets dropped, too many runs of G incomplete */                    \
+  X(kAckRangesSent, ack_ranges_sent)  /* runs told beyond the bits of an acknowledgement */                         \
+  X(kOperationsSent, operations_sent) /* segments of large transfers that began to leave */                         \
+  X(kOperationsDone, operations_done) /* of those, acknowledged whole */                                            \
   X(kOperationsRegistered, operations_registered) /* as receiver: by their start */                                 \
   X(kOperationsComplete, operations_complete)     /* all packets here */                                            \
   X(kOperationDuplicates, operation_duplicates)   /* dropped because the mask did not change */                     \

@@ -170,27 +170,27 @@ def run_case(brdma, network, program, prefix, seconds):
         report = json.loads(done.stdout)
     except json.JSONDecodeError as error:
         return f"no JSON report: {error}", output
-    return judge(report, network), output
+    return judge(report, network, program), output
 
 
-def judge(report, network):
+def judge(report, network, program):
     if network not in IMPAIRED:
         return None
     total = report["switch"]["total"]
     key = IMPAIRED[network]
     if total["offered"] >= CERTAIN_PACKETS and total[key] == 0:
         return f"the network counts no packet as {key}"
-    return judge_paths(report, network)
+    return judge_paths(report, network, program)
 
 
 # Were the paths used that should have been? Of a direction that had many packets.
-def judge_paths(report, network):
+def judge_paths(report, network, program):
     for host in report["switch"]["hosts"]:
         offered = [path["offered"] for path in host["paths"]]
         if sum(offered) < CERTAIN_PACKETS:
             continue
-        # To the server go requests, which are sprayed; answers keep to a path while they are heard.
-        if network == "paths4" and host["host"] == "h1" and min(offered) < sum(offered) / 20:
+        # Data is sprayed: to the server, but from it where it is read. Requests for answers keep to a path while they are heard.
+        if network == "paths4" and host["host"] == ("h2" if "read" in program[0] else "h1") and min(offered) < sum(offered) / 20:
             return f"the paths to {host['host']} were not shared: {offered}"
         if network == "one_of_4" and max(offered) != sum(offered):
             return f"more than one path to {host['host']} was used: {offered}"

@@ -99,6 +99,8 @@ class Streams {
     result.cross_path_waits = rx.get(Counter::kCrossPathWaits);
     result.paths_silent = tx.get(Counter::kPathSilent);
     result.paths_returned = tx.get(Counter::kPathReturned);
+    result.answer_paths_silent = rx.get(Counter::kPathSilent);
+    result.answer_paths_returned = rx.get(Counter::kPathReturned);
     const qp::Requester& requester = flows_[0]->ends[0]->qp()->requester();
     for (std::size_t i = 0; i < requester.path_count(); ++i) result.paths.push_back(requester.path_status(i));
     const auto& link = world_.link_counters(*hosts_[config_.reads ? 1 : 0], *hosts_[config_.reads ? 0 : 1]);

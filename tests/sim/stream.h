@@ -51,12 +51,13 @@ struct StreamResult {
   std::uint32_t most_in_flight = 0;  // packets of the first flow, not acknowledged
   std::uint64_t acknowledgements = 0;
   std::uint64_t promoted = 0, promoted_by_path = 0, misjudged = 0, cross_path_waits = 0;  // gaps, at the receiver
-  std::uint64_t paths_silent = 0, paths_returned = 0;
-  std::vector<qp::PathStatus> paths;          // of the first flow's sender
-  std::uint64_t lost = 0, queue_dropped = 0;  // on the way of the data
-  std::uint64_t spurious = 0;                 // copies of what had been placed
-  std::vector<Duration> recoveries;           // from when a lost packet would have been there to when a copy was placed
-  std::vector<LossStory> losses;              // of each lost packet, how it was repaired
+  std::uint64_t paths_silent = 0, paths_returned = 0;                                     // of the requester's
+  std::uint64_t answer_paths_silent = 0, answer_paths_returned = 0;                       // of the responder's
+  std::vector<qp::PathStatus> paths;                                                      // of the first flow's sender
+  std::uint64_t lost = 0, queue_dropped = 0;                                              // on the way of the data
+  std::uint64_t spurious = 0;        // copies of what had been placed
+  std::vector<Duration> recoveries;  // from when a lost packet would have been there to when a copy was placed
+  std::vector<LossStory> losses;     // of each lost packet, how it was repaired
   [[nodiscard]] double bits_per_second(const StreamConfig& config) const {
     return share * static_cast<double>(config.rate_bps);
   }

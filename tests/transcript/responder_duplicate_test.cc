@@ -1,5 +1,6 @@
 // Requests that came before: answered again where the answer may be lost, never done again.
 #include "support/responder_script.h"
+#include "wire/read_copy.h"
 
 namespace brdma {
 namespace {
@@ -42,10 +43,10 @@ TEST_P(Duplicate, ReadIsServedAgainAlsoATailOfIt) {
       .gets(rx.read(1000, 700))
       .reports({kind() + "read_first 1000 256B" + index(0), kind() + "read_middle 1001 256B" + index(1),
                 kind() + "read_last 1002 188B" + index(2)});
-  rx.gets(rx.read(1000, 700))
+  rx.gets(rx.again(rx.read(1000, 700)))
       .reports({kind() + "read_first 1000 256B" + index(0), kind() + "read_middle 1001 256B" + index(1),
                 kind() + "read_last 1002 188B" + index(2)});
-  auto tail = rx.read(1001, 444, 256);
+  auto tail = rx.again(rx.read(1001, 444, 256));
   tail.bxth.packet_index = 1;
   rx.gets(tail).reports({kind() + "read_first 1001 256B" + index(1), kind() + "read_last 1002 188B" + index(2)});
   EXPECT_EQ(rx.payloads[6], rx.payloads[1]);
@@ -56,28 +57,38 @@ TEST_P(Duplicate, ReadOfOneMissingResponseInTheMiddle) {
   rx.at(0_us).gets(rx.read(1000, 1000)).gets(rx.data(1004));
   rx.at(0_us).reports({kind() + "read_first 1000 256B" + index(0), kind() + "read_middle 1001 256B" + index(1),
                        kind() + "read_middle 1002 256B" + index(2), kind() + "read_last 1003 232B" + index(3)});
-  auto missing = rx.read(1002, 256, 512);
+  auto missing = rx.again(rx.read(1002, 256, 512));
   missing.bxth.packet_index = 2;
   rx.gets(missing).reports({kind() + "read_only 1002 256B" + index(2)});
 }
 
 TEST_P(Duplicate, ReadThatReachesBeyondTheBaseIsNoDuplicate) {
-  rx.at(0_us).gets(rx.data(1000)).gets(rx.read(1000, 300)).at(10_us).reports({});
+  rx.at(0_us).gets(rx.data(1000)).gets(rx.again(rx.read(1000, 300))).at(10_us).reports({});
   rx.drops(DropReason::kOutOfWindow, 1);
 }
 
 TEST_P(Duplicate, ReadKeyIsCheckedAgain) {
   rx.at(0_us).gets(rx.read(1000, 100)).reports({kind() + "read_only 1000 100B" + index(0)});
-  const auto read = rx.read(1000, 100);
+  const auto read = rx.again(rx.read(1000, 100));
   ASSERT_TRUE(rx.table().remove(rx.region).ok());
   rx.gets(read).reports({}).drops(DropReason::kEarlyInvalid, 1);
   EXPECT_FALSE(rx.failed);
 }
 
 TEST_P(Duplicate, ReadWhoseAnswerHasNotLeftYetIsNotServedTwice) {
-  rx.at(0_us).gets(rx.read(1000, 300)).gets(rx.read(1000, 300));
+  rx.at(0_us).gets(rx.read(1000, 300)).gets(rx.again(rx.read(1000, 300)));
   rx.reports({kind() + "read_first 1000 256B" + index(0), kind() + "read_last 1001 44B" + index(1)});
   rx.drops(DropReason::kDuplicate, 1);
+}
+
+// A copy, or an original that comes behind it: who asks for answers again says so (docs/wire.md).
+TEST_P(Duplicate, ReadThatDoesNotAskAgainIsNotServedInBitmapMode) {
+  rx.at(0_us).gets(rx.read(1000, 100)).reports({kind() + "read_only 1000 100B" + index(0)});
+  const std::vector<std::string> once_more{"read_only 1000 100B"};
+  rx.gets(rx.read(1000, 100)).reports(GetParam() ? std::vector<std::string>{} : once_more);
+  auto copy = rx.again(rx.read(1000, 100));
+  wire::mark_copy(copy);
+  rx.gets(copy).reports(GetParam() ? std::vector<std::string>{} : once_more);
 }
 
 TEST_P(Duplicate, AtomicIsAnsweredFromItsResult) {
@@ -108,7 +119,7 @@ TEST_P(Duplicate, AtomicTooLongAgoIsNeitherDoneNorAnswered) {
 TEST_P(Duplicate, FloodOfReadsIsBounded) {
   rx.at(0_us).gets(rx.read(1000, 8)).reports({kind() + "read_only 1000 8B" + index(0)});
   rx.gets(rx.read(1001, 8)).reports({kind() + "read_only 1001 8B" + index(0)});
-  for (int i = 0; i < 100; ++i) rx.gets(rx.fetch_add(1000, 0, 1)).gets(rx.read(1000 + i % 2, 8));
+  for (int i = 0; i < 100; ++i) rx.gets(rx.fetch_add(1000, 0, 1)).gets(rx.again(rx.read(1000 + i % 2, 8)));
   rx.reports({kind() + "read_only 1000 8B" + index(0), kind() + "read_only 1001 8B" + index(0)});
 }
 

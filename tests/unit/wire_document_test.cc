@@ -9,6 +9,7 @@
 #include "wire/control.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
+#include "wire/read_copy.h"
 
 namespace brdma::wire {
 namespace {
@@ -121,6 +122,21 @@ TEST(WireDocument, AtomicWriteAndFlush) {
   EXPECT_EQ(second.value().feth.selectivity, kFlushRange);
   EXPECT_EQ(second.value().reth.length, 2500u);
   EXPECT_EQ(packet_icrc(kDocumentPath, flush), stored_icrc(flush));
+}
+
+TEST(WireDocument, CopyOfAReadRequest) {
+  const Bytes headers = documented("cc 00 ffff 00 002203 80 000006") +
+                        documented("15 001102 00 000005 00 000003 00 000000") + hex("00000000000f4240") +
+                        documented("00007f0000001000 000055aa 00001000");
+  const Bytes bytes = headers + documented("8db7dd76");
+  const auto parsed = parse_packet(bytes);
+  ASSERT_TRUE(parsed.ok());
+  const Packet& packet = parsed.value();
+  EXPECT_EQ(packet.op, RcOp::kReadRequest);
+  EXPECT_TRUE(is_copy(packet));
+  EXPECT_TRUE(packet.bxth.retransmitted);
+  EXPECT_EQ(packet.reth.length, 4096u);
+  EXPECT_EQ(packet_icrc(kDocumentPath, bytes), stored_icrc(bytes)) << std::hex << packet_icrc(kDocumentPath, bytes);
 }
 
 TEST(WireDocument, UdSendWithImmediate) {

@@ -55,6 +55,7 @@ constexpr std::array kRecoveryRows{
     Row{"retransmitted as probe", name(Counter::kRetransmittedProbe), true},
     Row{"retransmitted on timeout", name(Counter::kRetransmittedTimeout), true},
     Row{"reads issued again", name(Counter::kReadsReissued), false},
+    Row{"read requests sent twice", name(Counter::kReadsCopied), false},
     Row{"acknowledgement timeouts", name(Counter::kLocalAckTimeout), false},
     Row{"duplicates received", name(Counter::kDuplicateRequest), true},
     Row{"placed early", name(Counter::kPlacedEarly), true},

@@ -1,0 +1,14 @@
+// wire/read_copy.h - copies of READ requests (docs/wire.md). A READ request is part of no operation, so that BXTH's
+// status flag says this of it: it was sent before, and nothing is known of a loss.
+#pragma once
+
+#include "wire/packet.h"
+
+namespace brdma::wire {
+
+inline void mark_copy(Packet& request) { request.bxth.operation_more = true; }
+[[nodiscard]] inline bool is_copy(const Packet& packet) {
+  return packet.op == RcOp::kReadRequest && packet.bitmap && packet.bxth.operation_more;
+}
+
+}  // namespace brdma::wire

@@ -7,6 +7,7 @@
 
 #include "connection.h"
 #include "faulty_network.h"
+#include "message_group.h"
 #include "support/statistics_checker.h"
 #include "world_settings.h"
 
@@ -26,6 +27,7 @@ class RandomWorld {
     network_ = std::make_unique<FaultyNetwork>(world_, settings_, hosts_);
     for (const ConnectionSettings& settings : settings_.connections) add_connection(settings)->begin(faults_last());
     for (const ConnectionSettings& settings : settings_.after_restart) add_connection(settings);
+    for (const GroupSettings& settings : settings_.groups) add_group(settings);
     if (options.canary) plant_canary(seed);
     schedule_events();
     bound_ = liveness_bound();
@@ -48,6 +50,13 @@ class RandomWorld {
     const Sides<sim::Host*> hosts{hosts_[settings.hosts[0]], hosts_[settings.hosts[1]]};
     connections_.push_back(std::make_unique<Connection>(world_, settings, hosts, connections_.size()));
     return connections_.back().get();
+  }
+
+  void add_group(const GroupSettings& settings) {
+    std::vector<sim::Host*> senders;
+    for (const std::size_t sender : settings.senders) senders.push_back(hosts_[sender]);
+    groups_.push_back(std::make_unique<MessageGroup>(world_, settings, *hosts_[settings.receiver], std::move(senders)));
+    groups_.back()->begin(faults_last());
   }
 
   // `begin` and `end` are done at the span's ends; faults do not stop before that.
@@ -100,6 +109,7 @@ class RandomWorld {
   [[nodiscard]] Duration liveness_bound() const {
     Duration bound = faults_last() + 10_ms;  // work goes on being posted for so long after a restart
     for (const auto& connection : connections_) bound = bound + time_for(*connection);
+    for (const GroupSettings& group : settings_.groups) bound = bound + time_for(group);
     return bound;
   }
 
@@ -120,6 +130,19 @@ class RandomWorld {
       const std::uint64_t windows = packets / smallest_window(connection.settings());
       all = all + timeout * timeouts + round_trip * 2 * static_cast<std::int64_t>(traffic.operations.size()) +
             round * static_cast<std::int64_t>(windows) + Bandwidth::from_bps(50'000'000).time_for(traffic.bytes);
+    }
+    return all;
+  }
+
+  // As of a connection whose window is one packet.
+  [[nodiscard]] Duration time_for(const GroupSettings& group) const {
+    constexpr std::int64_t kRetries = 8;
+    Duration all{};
+    for (const std::size_t sender : group.senders) {
+      const Duration round = settings_.link_between(sender, group.receiver)->round_trip() * 2 + 1_ms;
+      const std::int64_t packets = group.messages * (1 + group.bytes_max / mtu_bytes(group.mtu));
+      const Duration timeout = Duration::from_ns(std::int64_t{4096} << group.timeout);
+      all = all + (round + (settings_.all_agree() ? Duration{} : timeout)) * packets + timeout * (4 * kRetries + 1);
     }
     return all;
   }
@@ -149,11 +172,16 @@ class RandomWorld {
       if (connection->begun()) connection->progress();
       done = done && connection->done();
     }
+    for (auto& group : groups_) {
+      group->progress();
+      done = done && group->done();
+    }
     return done;
   }
 
   [[nodiscard]] bool found() const {
-    return std::any_of(connections_.begin(), connections_.end(), [](const auto& c) { return c->found(); });
+    return std::any_of(connections_.begin(), connections_.end(), [](const auto& c) { return c->found(); }) ||
+           std::any_of(groups_.begin(), groups_.end(), [](const auto& g) { return !g->findings().empty(); });
   }
 
   // Nothing more may happen: no completion, no byte, no timer that goes on for ever.
@@ -166,6 +194,7 @@ class RandomWorld {
     }
     progress();
     for (auto& connection : connections_) connection->check_end();
+    for (auto& group : groups_) group->check_end(/*all_arrive=*/false);
     for (const sim::Host* host : hosts_) {
       for (auto& finding : check_statistics(*host, expected_drops())) findings_.push_back(std::move(finding));
     }
@@ -233,6 +262,11 @@ class RandomWorld {
       states += connection->state();
       for (std::size_t side = 0; side < 2; ++side) result.bytes += connection->traffic(side).bytes;
     }
+    for (auto& group : groups_) {
+      for (const std::string& finding : group->findings()) result.findings.push_back(finding);
+      result.group_messages += group->received();
+      states += group->state();
+    }
     result.virtual_ns = world_.now().ns();
     if (options_.traced) result.trace = world_.trace().full_trace();
     if (options_.traced || !result.ok()) result.settings = settings_.text() + states;
@@ -245,6 +279,7 @@ class RandomWorld {
   std::vector<sim::Host*> hosts_;
   std::unique_ptr<FaultyNetwork> network_;
   std::vector<std::unique_ptr<Connection>> connections_;
+  std::vector<std::unique_ptr<MessageGroup>> groups_;
   Instant faults_end_;
   Duration bound_;
   std::vector<std::string> findings_;

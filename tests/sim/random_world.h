@@ -19,7 +19,8 @@ struct WorldResult {
   std::string trace;                  // if asked for
   WorldMode mode = WorldMode::kBitmap;
   std::uint64_t packets = 0, lost = 0, retransmitted = 0, bytes = 0;
-  std::uint64_t by_cause[6] = {};  // of the retransmitted: FFM, NAK, timeout, probe, acknowledgement, path
+  std::uint64_t group_messages = 0;  // received by UC, UD, and RC with a shared queue or windows (message_group.h)
+  std::uint64_t by_cause[6] = {};    // of the retransmitted: FFM, NAK, timeout, probe, acknowledgement, path
   std::int64_t virtual_ns = 0;
 
   [[nodiscard]] bool ok() const { return findings.empty(); }

@@ -61,7 +61,7 @@ Options parse(char** argv) {
 using brdma::test::WorldMode;
 
 struct Totals {
-  std::uint64_t worlds = 0, packets = 0, lost = 0, retransmitted = 0, bytes = 0;
+  std::uint64_t worlds = 0, packets = 0, lost = 0, retransmitted = 0, bytes = 0, group_messages = 0;
   std::uint64_t by_cause[6] = {};
 
   void add(const brdma::test::WorldResult& result) {
@@ -70,6 +70,7 @@ struct Totals {
     lost += result.lost;
     retransmitted += result.retransmitted;
     bytes += result.bytes;
+    group_messages += result.group_messages;
     for (std::size_t i = 0; i < std::size(by_cause); ++i) by_cause[i] += result.by_cause[i];
   }
   void print(WorldMode mode) const {
@@ -85,7 +86,7 @@ struct Totals {
     for (std::size_t i = 0; i < std::size(by_cause); ++i) {
       std::printf("%s %s %llu", i == 0 ? "" : ",", kCauses[i], static_cast<unsigned long long>(by_cause[i]));
     }
-    std::printf("\n");
+    std::printf("; %llu messages of other kinds\n", static_cast<unsigned long long>(group_messages));
   }
 };
 

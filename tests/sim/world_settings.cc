@@ -62,6 +62,17 @@ std::string text_of(const WorldSettings& world, const ConnectionSettings& c) {
          text_of(c.endpoints[1]);
 }
 
+std::string text_of(const WorldSettings& world, const GroupSettings& g) {
+  constexpr const char* kTypes[] = {"RC", "UC", "UD"};
+  const std::size_t type = g.type == QpType::kRc ? 0 : g.type == QpType::kUc ? 1 : 2;
+  std::string text = std::string{"group: "} + kTypes[type] + (g.shared ? ", shared receives" : "") +
+                     (g.windows ? ", windows" : "") + ", MTU " + std::to_string(mtu_bytes(g.mtu)) + ", " +
+                     std::to_string(g.messages) + " messages of up to " + std::to_string(g.bytes_max) + ", " +
+                     std::to_string(g.receives) + " receives, to " + world.hosts[g.receiver].name + " from";
+  for (const std::size_t sender : g.senders) text += " " + world.hosts[sender].name;
+  return text + "\n";
+}
+
 std::string text_of(const WorldSettings& world, const EventSettings& events) {
   std::string text = "faults for " + us(events.faults_last) + "\n";
   for (const Absence& e : events.absences) text += "  " + world.hosts[e.host].name + " has no core " + text_of(e);
@@ -91,6 +102,7 @@ WorldSettings draw_world(std::uint64_t seed) {
   draw_from("network", draw_network);
   draw_from("events", draw_events);
   draw_from("endpoints", draw_endpoints);
+  draw_from("groups", draw_groups);
   return world;
 }
 
@@ -134,12 +146,15 @@ bool WorldSettings::near() const {
   });
 }
 
-const LinkSettings& WorldSettings::link_of(const ConnectionSettings& connection) const {
-  const auto [a, b] = connection.hosts;
+const LinkSettings* WorldSettings::link_between(std::size_t a, std::size_t b) const {
   const auto found =
-      std::find_if(links.begin(), links.end(), [a = a, b = b](const LinkSettings& link) { return link.joins(a, b); });
-  BRDMA_CHECK(found != links.end());
-  return *found;
+      std::find_if(links.begin(), links.end(), [&](const LinkSettings& link) { return link.joins(a, b); });
+  return found == links.end() ? nullptr : &*found;
+}
+const LinkSettings& WorldSettings::link_of(const ConnectionSettings& connection) const {
+  const LinkSettings* const link = link_between(connection.hosts[0], connection.hosts[1]);
+  BRDMA_CHECK(link != nullptr);
+  return *link;
 }
 
 std::string WorldSettings::text() const {
@@ -148,6 +163,7 @@ std::string WorldSettings::text() const {
   for (const LinkSettings& link : links) text += text_of(*this, link);
   for (const ConnectionSettings& connection : connections) text += text_of(*this, connection);
   for (const ConnectionSettings& connection : after_restart) text += "after restart: " + text_of(*this, connection);
+  for (const GroupSettings& group : groups) text += text_of(*this, group);
   return text + text_of(*this, events);
 }
 

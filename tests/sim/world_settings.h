@@ -30,6 +30,21 @@ struct ConnectionSettings {
   std::uint64_t seed = 0;      // of the traffic, and of when it is posted
 };
 
+// One receiver's group of senders (message_group.h): UC, UD, or RC with a shared receive queue or memory windows.
+struct GroupSettings {
+  QpType type = QpType::kUc;
+  bool shared = false;  // receives of a shared queue
+  bool windows = false, second_type = false;
+  bool duplicated = false;  // the network may deliver twice
+  std::size_t receiver = 0;
+  std::vector<std::size_t> senders;
+  PathMtu mtu = PathMtu::k1024;
+  Psn first_psn;
+  std::uint8_t timeout = 12;
+  std::uint32_t messages = 1, receives = 1, bytes_max = 0;
+  std::uint64_t iova = 0, seed = 0;
+};
+
 // Between two hosts that have a connection.
 struct LinkSettings {
   Sides<std::size_t> hosts{};
@@ -74,6 +89,7 @@ struct WorldSettings {
   std::vector<sim::HostConfig> hosts;
   std::vector<ConnectionSettings> connections;
   std::vector<ConnectionSettings> after_restart;  // begun when the crashed host is back
+  std::vector<GroupSettings> groups;
   std::vector<LinkSettings> links;
   EventSettings events;
 
@@ -87,6 +103,7 @@ struct WorldSettings {
   // Round trips and differences between paths are what an engine reckons with before it has measured them.
   [[nodiscard]] bool near() const;
   [[nodiscard]] const LinkSettings& link_of(const ConnectionSettings& connection) const;
+  [[nodiscard]] const LinkSettings* link_between(std::size_t a, std::size_t b) const;  // null: they have none
   [[nodiscard]] std::string text() const;
 };
 
@@ -98,6 +115,7 @@ void draw_connections(WorldSettings& world, Random& random);  // draw_connection
 void draw_network(WorldSettings& world, Random& random);      // draw_network.cc
 void draw_events(WorldSettings& world, Random& random);       // draw_events.cc
 void draw_endpoints(WorldSettings& world, Random& random);    // draw_connections.cc: times that fit the network
+void draw_groups(WorldSettings& world, Random& random);       // draw_groups.cc: other kinds of queue pairs
 // Of one connection.
 [[nodiscard]] ConnectionSettings draw_connection(Sides<std::size_t> hosts, Random& random);
 

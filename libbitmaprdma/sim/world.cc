@@ -17,7 +17,10 @@ void earliest(std::optional<Instant>& next, std::optional<Instant> other) {
 }  // namespace
 
 World::~World() {
-  for (auto& connection : connections_) connection.link->clear(pool_);
+  for (auto& connection : connections_) {
+    if (connection.to_switch) connection.to_switch->clear(pool_);
+    connection.link->clear(pool_);
+  }
 }
 
 Host& World::add_host(const HostConfig& config) {
@@ -36,6 +39,15 @@ void World::join(Host& a, Host& b, const fabric::LinkConfig& a_to_b, const fabri
   };
   make(a, b, a_to_b);
   make(b, a, b_to_a);
+}
+
+void World::add_switches(std::optional<Bandwidth> rate, std::uint64_t queue_bytes) {
+  fabric::LinkConfig config;
+  config.rate = rate;
+  config.queue_bytes = queue_bytes;
+  for (Connection& each : connections_) {
+    each.to_switch = std::make_unique<fabric::Link<PacketIndex>>(config, seed_, "link to a switch");
+  }
 }
 
 World::Connection& World::connection(const Host& from, const Host& to) {
@@ -88,7 +100,10 @@ void World::run_for(Duration how_long) {
 
 std::optional<Instant> World::next_instant() const {
   std::optional<Instant> next = actions_.next();
-  for (const auto& connection : connections_) earliest(next, connection.link->next_timeout());
+  for (const auto& connection : connections_) {
+    if (connection.to_switch) earliest(next, connection.to_switch->next_timeout());
+    earliest(next, connection.link->next_timeout());
+  }
   for (const auto& host : hosts_) earliest(next, host->next_wake(now_));
   return next;
 }
@@ -109,6 +124,11 @@ bool World::step(Instant deadline) {
 
 void World::deliver() {
   for (auto& connection : connections_) {
+    while (connection.to_switch) {
+      const auto packet = connection.to_switch->poll(now_, pool_);
+      if (!packet) break;
+      enter_link(connection, *packet);
+    }
     while (const auto packet = connection.link->poll(now_, pool_)) connection.to->handle_arrival(*packet);
   }
 }
@@ -125,10 +145,16 @@ void World::send(const Host& from, PacketIndex packet) {
     return c.from == &from && c.to->address() == pool_[packet].destination;
   });
   if (found == connections_.end() || (filter_ && !filter_(from, pool_[packet]))) return pool_.give_back(packet);
+  if (!found->to_switch) return enter_link(*found, packet);
+  const auto size = static_cast<std::uint32_t>(pool_[packet].bytes.size());
+  found->to_switch->handle_packet(packet, size + kFrameOverhead, /*judged=*/false, now_, pool_);
+}
+
+void World::enter_link(Connection& connection, PacketIndex packet) {
   const auto size = static_cast<std::uint32_t>(pool_[packet].bytes.size());
   const std::uint32_t flow =
-      found->link->config().paths > 1 ? found->paths->find(1, pool_[packet].source_port) : std::uint32_t{0};
-  found->link->handle_packet(packet, size + kFrameOverhead, /*judged=*/true, now_, pool_, flow);
+      connection.link->config().paths > 1 ? connection.paths->find(1, pool_[packet].source_port) : std::uint32_t{0};
+  connection.link->handle_packet(packet, size + kFrameOverhead, /*judged=*/true, now_, pool_, flow);
 }
 
 }  // namespace brdma::sim

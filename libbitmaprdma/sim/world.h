@@ -36,6 +36,9 @@ class World {
   Host& add_host(const HostConfig& config);
   // Both directions; a link's random streams are made from the seed and the hosts' numbers.
   void join(Host& a, Host& b, const fabric::LinkConfig& a_to_b, const fabric::LinkConfig& b_to_a);
+  // As in the lab, where a switch stands between: another queue and rate before each link made so far, without faults
+  // or delay.
+  void add_switches(std::optional<Bandwidth> rate, std::uint64_t queue_bytes);
   // From now on; `from` or both directions.
   void configure_link(const Host& from, const Host& to, const fabric::LinkConfig& config);
   void configure_links(const fabric::LinkConfig& config);
@@ -69,6 +72,7 @@ class World {
     Host* to;
     std::unique_ptr<fabric::Link<PacketIndex>> link;
     std::unique_ptr<fabric::PathMap> paths;  // by UDP source port
+    std::unique_ptr<fabric::Link<PacketIndex>> to_switch{};
   };
   [[nodiscard]] std::optional<Instant> next_instant() const;
   // Lets the next instant happen if it is not after `deadline`.
@@ -76,6 +80,7 @@ class World {
   void deliver();
   void run_hosts();
   void send(const Host& from, PacketIndex packet);
+  void enter_link(Connection& connection, PacketIndex packet);
   [[nodiscard]] Connection& connection(const Host& from, const Host& to);
 
   std::uint64_t seed_;

@@ -51,6 +51,7 @@ class Streams {
     link_.skew = config.skew;
     if (config.path_loss_begins_at_once) link_.path_loss_ppm = config.path_loss_ppm;
     world_.join(*hosts_[0], *hosts_[1], link_, link_);
+    if (config.switched) world_.add_switches(link_.rate, link_.queue_bytes);
     for (std::uint32_t i = 0; i < config.flows; ++i) add_flow(i);
     BRDMA_CHECK(world_.run_until([&] { return agreed(); }, 100_ms));
     link_.impairments.loss_ppm = config.loss_ppm;

@@ -23,6 +23,7 @@ struct StreamConfig {
   std::uint64_t rate_bps = 10'000'000'000;
   Duration delay = 50_us;  // one way
   std::uint64_t queue_bytes = 256 * 1024;
+  bool switched = false;  // as in the lab: rate and queue twice, faults between them
   std::uint32_t loss_ppm = 0;
   std::uint32_t reorder_ppm = 0, reorder_depth = 0;
   std::uint32_t paths = 1;

@@ -1,4 +1,5 @@
-// One stream in the simulator, as a line of tab-separated values: the other half of tests/figures/lab.
+// One stream in the simulator, over a switch as in the lab, as a line of tab-separated values: the other half of
+// tests/figures/lab.
 //   stream_point RATE_MBIT DELAY_US QUEUE_KB MTU BYTES POSTED LOSS_PPM REORDER_PPM DEPTH MS SEED
 #include <cstdio>
 #include <cstdlib>
@@ -31,6 +32,7 @@ void run(char** words) {
   config.measured = 1_ms * static_cast<std::int64_t>(number(10));
   config.seed = number(11);
   config.flight_log = true;
+  config.switched = true;
   const StreamResult result = run_stream(config);
   std::printf("%.0f\t%llu\t%llu\t%llu\t%llu\t%llu\n", result.bits_per_second(config),
               static_cast<unsigned long long>(result.packets),

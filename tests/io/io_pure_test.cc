@@ -103,8 +103,8 @@ TEST(ReplyLinger, StaysOnceRepliesAreSeenToFollow) {
   EXPECT_FALSE(ping(linger, true));
   EXPECT_FALSE(ping(linger, true));
   for (int i = 0; i < 20; ++i) EXPECT_TRUE(ping(linger, true));
-  int mishaps =
-      0;  // one does not end it; several in a row do, each of which has two costs: in vain, and a post meanwhile
+  // One does not end it, several in a row do: each counts as in vain, and as a post before anything came.
+  int mishaps = 0;
   while (ping(linger, false)) ++mishaps;
   EXPECT_GE(mishaps, 2);
   EXPECT_LE(mishaps, 4);

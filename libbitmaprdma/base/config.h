@@ -52,6 +52,8 @@ struct RecoveryConfig {
   Duration time_ceiling = 1_ms;        // of age and stall
   Duration resend_interval_min = 50_us;   // one effective retransmission of a packet in this time (or an RTT if longer)
   Duration aggregate_delay = Duration{};  // retransmissions wait so long for more of their kind, unless a batch is full
+  bool edn = true;                        // heed explicit drop notifications (spec 5)
+  Duration edn_pause_max{};               // and wait for the switch's queue to drain, so long at most; 0: never
   std::uint32_t resend_window = 0;  // packets sent again and not acknowledged yet, at most; 0: as the window allows
   // The send window's base may stand still so long (or 4 SRTT if that is longer) while later packets are acknowledged.
   Duration send_stall_min = 1_ms;

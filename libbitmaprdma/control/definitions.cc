@@ -63,6 +63,11 @@ constexpr ChoiceSetting adaptive() {
           [](Settings& s, std::size_t place) { s.recovery.adaptive = place != 0; }};
 }
 
+constexpr ChoiceSetting edn() {
+  return {kSwitch, [](const Settings& s) { return static_cast<std::size_t>(s.recovery.edn); },
+          [](Settings& s, std::size_t place) { s.recovery.edn = place != 0; }};
+}
+
 constexpr ChoiceSetting loopback() {
   return {kSwitch, [](const Settings& s) { return static_cast<std::size_t>(s.loopback_device); },
           [](Settings& s, std::size_t place) { s.loopback_device = place != 0; }};
@@ -137,6 +142,10 @@ const std::array kDefinitions{
     Definition{"recovery.aggregate_delay_us", "BRDMA_AGGREGATE_DELAY_US",
                "time retransmissions wait for more of them, to leave together",
                microseconds<&R::aggregate_delay>(0, 100'000), kNow},
+    Definition{"recovery.edn", "BRDMA_EDN", "heed explicit drop notifications from switches", edn(), kNow},
+    Definition{"recovery.edn_pause_max_us", "BRDMA_EDN_PAUSE_MAX_US",
+               "time to wait, at most, for a full switch's queue to drain; 0: none",
+               microseconds<&R::edn_pause_max>(0, kSecond), kNow},
     Definition{"recovery.resend_window", "BRDMA_RESEND_WINDOW",
                "packets sent again and not acknowledged yet; 0: as many as the window allows",
                count<&R::resend_window>(0, 1u << 20), kNow},

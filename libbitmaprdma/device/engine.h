@@ -161,6 +161,10 @@ class Engine {
   void request_notify(CompletionQueue* cq, bool solicited_only);
 
   void handle_datagram(const Datagram& datagram, Instant now);
+  // An ICMP message (behind the IP header), to whoever it may concern: an explicit drop notification about packets of a
+  // queue pair of ours (wire/edn.h) is heeded, all else ignored. Costs what there are queue pairs where the quoted
+  // packet is a standard one, which does not name its sender.
+  void handle_icmp(ConstBytes message, Instant now);
   void handle_timeout(Instant now);
   // Next batch to send. False: nothing to send now. `buffer` and the application's memory back the slices, until the
   // next call: by then the batch has been sent, and work requests of UC and UD complete.

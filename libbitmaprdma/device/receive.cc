@@ -1,6 +1,7 @@
 // A datagram's way in: bytes to a packet, the queue pair it is for, its peer, its ICRC; then the queue pair takes over.
 // accepted plus all drops equals received: each packet is counted once, by the first that judges it.
 #include "device/engine_impl.h"
+#include "wire/edn.h"
 
 namespace brdma {
 
@@ -46,6 +47,31 @@ bool Engine::Impl::icrc_holds(const Datagram& datagram, const wire::Packet& pack
   if (known) return false;
   std::uint16_t identification = 0;
   return identifications.solve(difference, datagram.bytes.size(), identification);
+}
+
+// Anybody can send ICMP: it must speak of a connection that there is. What it says of that, its queue pair judges.
+void Engine::handle_icmp(ConstBytes message, Instant now) {
+  Impl& me = *impl_;
+  me.now = now;
+  const auto said = wire::parse_icmp_edn(message);
+  if (!said) return;
+  const auto concerns = [&said](const qp::Identity& identity) {
+    return identity.can_receive() && identity.type == QpType::kRc &&
+           identity.attributes.peer_address == said->destination && identity.attributes.local_address == said->source &&
+           identity.attributes.destination_qpn == said->edn.destination_qpn;
+  };
+  QueuePair* qp = nullptr;
+  if (said->source_qpn) {
+    qp = me.queue_pairs.find(*said->source_qpn);
+    if (qp != nullptr && !concerns(qp->identity())) qp = nullptr;
+  } else {
+    me.queue_pairs.for_each([&](QueuePair* candidate) {
+      if (concerns(candidate->identity())) qp = candidate;
+    });
+  }
+  if (qp == nullptr) return me.environment.count(Counter::kEdnStale);
+  qp->handle_edn(said->edn, now);
+  me.touched(qp);
 }
 
 void Engine::Impl::drop(const Datagram& datagram, DropReason reason) {

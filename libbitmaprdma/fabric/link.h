@@ -13,6 +13,10 @@
 //   std::optional<Packet> duplicate(const Packet&)          nothing when there is no room for a copy
 //   void corrupt(Packet&, std::uint64_t random)             flip one bit, chosen by `random`
 //   void discard(Packet)                                    the packet ends here (lost, or the queue is full)
+// and may be told what became of a packet, for explicit drop notification (fabric/drop_notifier.h):
+//   void dropped(const Packet&, Duration drain, Instant)    about to be discarded; the full queue takes `drain` to
+//                                                           empty. 0: it was a fault, not the queue
+//   void enqueued(const Packet&, Instant)
 // No allocation once the rings have grown to the most packets in flight (kLinkPacketsMax).
 #pragma once
 
@@ -126,7 +130,7 @@ class Link {
     const Verdict verdict = path.impairments.judge();
     if (verdict.fate != Fate::kForward) {
       ++(verdict.fate == Fate::kLost ? path.counters.lost : path.counters.burst_lost);
-      return owner.discard(std::move(packet));
+      return drop(std::move(packet), Duration{}, now, owner);
     }
     std::optional<Packet> copy;
     if (verdict.duplicate) copy = owner.duplicate(packet);  // before corruption: the copy is sound
@@ -221,12 +225,19 @@ class Link {
   }
 
   template <class Owner>
+  void drop(Packet packet, Duration drain, Instant now, Owner& owner) {
+    if constexpr (requires { owner.dropped(packet, drain, now); }) owner.dropped(packet, drain, now);
+    owner.discard(std::move(packet));
+  }
+
+  template <class Owner>
   void enqueue(Path& path, Packet packet, std::uint32_t bytes, Instant now, Owner& owner) {
     const std::optional<Instant> sent = transmit(bytes, now);
     if (!sent || path.wire.size() >= kLinkPacketsMax) {
       ++path.counters.queue_dropped;
-      return owner.discard(std::move(packet));
+      return drop(std::move(packet), std::max(free_at_ - now, Duration{}), now, owner);
     }
+    if constexpr (requires { owner.enqueued(packet, now); }) owner.enqueued(packet, now);
     path.last_due =
         std::max(path.last_due, *sent + config_.delay_of(path.number) + path.impairments.extra_delay(*sent));
     path.wire.push_back(OnWire{std::move(packet), bytes, path.last_due});

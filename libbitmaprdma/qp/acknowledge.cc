@@ -10,6 +10,7 @@ namespace brdma::qp {
 namespace {
 
 constexpr std::uint32_t kRepeats = 2;  // the first data may be lost as well
+constexpr Duration kHeldMax = 2_s;     // below 2^31 ns
 
 }  // namespace
 
@@ -81,7 +82,7 @@ bool Responder::Impl::piggyback_acknowledgement(TransmitBatch& batch, Instant no
                              .echo_valid = ack.echo_valid,
                              .ts_echo = ack.echo,
                              .tr = static_cast<std::uint64_t>(ack.echo_arrival.ns()),
-                             .ack_delay_ns = echo_delay(now)};
+                             .made = made_at(now)};
   if (!batch.piggyback(said, wire::packet_bytes_max(mtu))) return false;
   ack.echo_valid = false;
   if (ack.repeats > 0) --ack.repeats;
@@ -90,10 +91,11 @@ bool Responder::Impl::piggyback_acknowledgement(TransmitBatch& batch, Instant no
   return true;
 }
 
-// Between the arrival of the packet that is echoed and now.
-std::uint32_t Responder::Impl::echo_delay(Instant now) const {
-  return static_cast<std::uint32_t>(
-      std::clamp<std::int64_t>((now - ack.echo_arrival).ns(), 0, std::int64_t{0xFFFF'FFFF}));
+// Of the clock that Tr is of. An echo that has waited longer than the sender can tell (half of what 32 bits hold)
+// counts as one that has waited that long.
+std::uint32_t Responder::Impl::made_at(Instant now) const {
+  const Duration held = std::clamp(now - ack.echo_arrival, Duration{}, kHeldMax);
+  return static_cast<std::uint32_t>((ack.echo_arrival + held).ns());
 }
 
 // An acknowledgement is in the batch.
@@ -156,7 +158,7 @@ bool Responder::Impl::send_acknowledgement(TransmitBatch& batch, const wire::Aet
     body.echo_valid = ack.echo_valid;
     body.ts_echo = ack.echo;
     body.tr = static_cast<std::uint64_t>(ack.echo_arrival.ns());
-    body.ack_delay_ns = echo_delay(now);
+    body.made = made_at(now);
     body.judged = judged();
     body.bit_count = static_cast<std::uint16_t>(bit_count);
     body.bits = ConstBytes{bits.data(), bits_size};

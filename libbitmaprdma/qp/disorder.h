@@ -58,13 +58,14 @@ struct Disorder {
 struct Repairs {
   bitmap::GapTable answer_gaps;
   std::optional<Instant> held_until;
-  recovery::Overtaking overtaking;  // lost retransmissions
+  std::optional<Instant> paused_until;  // a switch is full: nothing leaves before
+  recovery::Overtaking overtaking;      // lost retransmissions
   // The last sequence NAK that was gone back for. One for a later packet is news, however soon it comes: the peer says
   // each only once, and is silent then until that packet is there.
   std::optional<Sequence> gone_back_to;
 
   [[nodiscard]] bool done() const {
-    return answer_gaps.empty() && !held_until && overtaking.at_rest() && !gone_back_to;
+    return answer_gaps.empty() && !held_until && !paused_until && overtaking.at_rest() && !gone_back_to;
   }
   [[nodiscard]] std::size_t allocated_bytes() const { return answer_gaps.allocated_bytes(); }
 };

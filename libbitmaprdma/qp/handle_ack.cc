@@ -206,7 +206,7 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t s
 
   if (ack.echo_valid) {
     const Instant echo = wire::instant_of(ack.ts_echo, now);
-    const Duration rtt = now - echo - Duration::from_ns(ack.ack_delay_ns);
+    const Duration rtt = now - echo - ack.held();
     me.sample_rtt(rtt, now);
     if (rtt > Duration{} && rtt < kRttMax) {
       const Duration felt = me.paths ? me.note_echo(ack, source_port, echo, rtt, now) : rtt;

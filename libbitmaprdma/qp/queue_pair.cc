@@ -141,8 +141,19 @@ Outcome QueuePair::route_control(const wire::Packet& packet, Instant now) {
       if (!ffm || ffm->source_qpn != peer_qpn || ffm->responses || !identity_.can_send()) return bad();
       return requester_.handle_ffm(*ffm, now);
     }
+    case wire::Control::kEdn: {
+      const auto edn = wire::parse_edn(packet.payload, packet.bth.psn);
+      if (!edn || edn->destination_qpn != peer_qpn || !identity_.can_send()) return bad();
+      return requester_.handle_edn(*edn, now);
+    }
   }
   return bad();
+}
+
+void QueuePair::handle_edn(const wire::Edn& edn, Instant now) {
+  count_here();
+  if (!identity_.can_send() || unreliable_) return environment_.count(Counter::kEdnStale);
+  carry_out(requester_.handle_edn(edn, now), now);
 }
 
 void QueuePair::handle_timeout(Instant now) {

@@ -51,6 +51,7 @@ class QueuePair {
   void receive_posted() { responder_.receive_posted(); }            // to the shared receive queue
   // Peer and ICRC checked by the engine. `datagram`: what it came in.
   void handle_packet(const wire::Packet& packet, const Datagram& datagram, Instant now);
+  void handle_edn(const wire::Edn& edn, Instant now);  // told by ICMP; addresses and numbers checked by the engine
   void handle_timeout(Instant now);
   [[nodiscard]] std::optional<Instant> next_timeout() const;
   bool poll_transmit(qp::TransmitBatch& batch, Instant now);

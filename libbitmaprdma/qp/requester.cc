@@ -29,7 +29,7 @@ void Requester::flush(Instant now) {
 
 bool Requester::poll_requests(TransmitBatch& batch, Instant now) {
   Impl& me = *impl_;
-  if (!me.id.can_send() || me.rnr_until) return false;
+  if (!me.id.can_send() || me.rnr_until || me.paused(now)) return false;
   if (me.paths && me.paths->is_probe(batch.path()) && me.poll_path_probe(batch, now)) [[unlikely]]
     return true;
   const bool resent = me.poll_resend(batch, now);
@@ -46,7 +46,7 @@ bool Requester::poll_requests(TransmitBatch& batch, Instant now) {
 
 bool Requester::has_output(Instant now) const {
   Impl& me = *impl_;
-  if (!me.id.can_send() || me.rnr_until) return false;
+  if (!me.id.can_send() || me.rnr_until || me.paused(now)) return false;
   if (me.window.pending() > 0) {
     if (me.holds_back(now) || me.resend_window_full()) return false;
     const auto next = me.sequence_of(me.window.next_pending(me.window.base()));

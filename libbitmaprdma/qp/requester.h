@@ -1,8 +1,8 @@
 // qp/requester.h - the sending half of an RC queue pair: work requests become packets, acknowledgements become
 // completions, losses become retransmissions read from the application's memory again.
 //
-// One file per flow: post_send.cc, transmit_new.cc, resend.cc, handle_ack.cc, handle_feedback.cc, handle_response.cc
-// (READ responses, atomic acknowledgements), timeout.cc, complete.cc.
+// One file per flow: post_send.cc, transmit_new.cc, resend.cc, handle_ack.cc, handle_feedback.cc, handle_edn.cc,
+// handle_response.cc (READ responses, atomic acknowledgements), timeout.cc, complete.cc.
 //
 // READs go out as chunks, each a READ request of its own, no more of them at a time than this side's socket can take
 // the responses of: flow control by the receiver, with any peer. Missing responses are asked for again, and only they.
@@ -19,6 +19,7 @@
 #include "qp/paths_send.h"
 #include "qp/transmit_batch.h"
 #include "wire/control.h"
+#include "wire/edn.h"
 #include "wire/packet.h"
 
 namespace brdma::qp {
@@ -38,6 +39,7 @@ class Requester {
   Outcome handle_response(const wire::Packet& packet, std::uint16_t source_port, Instant now);
   Outcome handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t source_port, Instant now);
   Outcome handle_ffm(const wire::Ffm& ffm, Instant now);
+  Outcome handle_edn(const wire::Edn& edn, Instant now);
   Outcome handle_timeout(Instant now);
   void recovery_changed();  // Identity::recovery is another, or says something else
   [[nodiscard]] std::optional<Instant> next_timeout() const;

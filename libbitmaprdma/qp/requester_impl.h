@@ -271,6 +271,14 @@ struct Requester::Impl {
   // Is that packet, named by an FFM, to be sent again? Counts why not.
   [[nodiscard]] bool heeds(Sequence sequence, bool overtaken, Instant now);
 
+  // --- handle_edn.cc ---
+  bool resend_dropped(Sequence sequence, const wire::Edn& edn, Instant now);
+  void pause_for(Duration drain, Instant now);
+  [[nodiscard]] bool paused(Instant now) const;
+  [[nodiscard]] std::optional<Instant> paused_until() const {
+    return repairs == nullptr ? std::nullopt : repairs->paused_until;
+  }
+
   // --- judge_sent.cc ---
   void note_delivered(Sequence sequence, Instant now);
   void judge_sent(Instant now);

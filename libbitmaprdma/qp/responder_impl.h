@@ -179,7 +179,7 @@ struct Responder::Impl {
   bool poll_acknowledgement(TransmitBatch& batch, Instant now);
   bool piggyback_acknowledgement(TransmitBatch& batch, Instant now);
   void acknowledged(std::uint8_t syndrome, Instant now);
-  [[nodiscard]] std::uint32_t echo_delay(Instant now) const;
+  [[nodiscard]] std::uint32_t made_at(Instant now) const;
   bool send_acknowledgement(TransmitBatch& batch, const wire::Aeth& aeth, Psn psn, bool bitmap, Instant now);
   [[nodiscard]] Instant acknowledgement_deadline() const {
     return ack.since + (ack.requested ? recovery().ack_hold_max : ack_delay());

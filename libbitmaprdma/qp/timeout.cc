@@ -132,6 +132,7 @@ std::optional<Instant> Requester::next_timeout() const {
   consider(first, me.bridge_deadline());
   consider(first, me.stall_deadline());
   if (me.selective) consider(first, me.selective->judge_at);
+  consider(first, me.paused_until());
   if (me.window.pending() > 0) consider(first, me.held_until());
   return first;
 }
@@ -157,6 +158,7 @@ Outcome Requester::handle_timeout(Instant now) {
   if (me.selective && me.selective->judge_at && now >= *me.selective->judge_at) me.judge_sent(now);
   if (const auto stall = me.stall_deadline(); stall && now >= *stall) me.fire_stall(now);
   if (const auto held = me.held_until(); held && now >= *held) me.repairs->held_until.reset();
+  if (const auto paused = me.paused_until(); paused && now >= *paused) me.repairs->paused_until.reset();
   if (me.credit_probe_at && now >= *me.credit_probe_at) {
     me.credit_override = true;
     me.credit_probe_at = now + me.retransmit_timeout();

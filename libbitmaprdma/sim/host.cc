@@ -104,8 +104,12 @@ void Host::receive_all(Instant now) {
     datagram.ip_id_known = config_.sees_ip_id;
     datagram.ip_id = config_.sees_ip_id ? packet.ip_id : std::uint16_t{0};
     datagram.bytes = packet.bytes;
-    for (Observer* observer : observers_) observer->received(*this, packet, now);
-    engine_->handle_datagram(datagram, now);
+    if (packet.source_port == 0) {  // ICMP
+      engine_->handle_icmp(packet.bytes, now);
+    } else {
+      for (Observer* observer : observers_) observer->received(*this, packet, now);
+      engine_->handle_datagram(datagram, now);
+    }
     pool_.give_back(index);
   }
 }

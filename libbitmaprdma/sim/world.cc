@@ -16,6 +16,29 @@ void earliest(std::optional<Instant>& next, std::optional<Instant> other) {
 
 }  // namespace
 
+// The pool, and whoever wants to hear of drops.
+class World::Owner {
+ public:
+  Owner(PacketPool& pool, fabric::DropNotifier* notifier) : pool_(pool), notifier_(notifier) {}
+  std::optional<PacketIndex> duplicate(PacketIndex index) { return pool_.duplicate(index); }
+  void corrupt(PacketIndex index, std::uint64_t random) { pool_.corrupt(index, random); }
+  void discard(PacketIndex index) { pool_.discard(index); }
+  void dropped(PacketIndex index, Duration drain, Instant now) {
+    if (notifier_ != nullptr) notifier_->dropped(view(index), drain, now);
+  }
+  void enqueued(PacketIndex index, Instant now) {
+    if (notifier_ != nullptr) notifier_->enqueued(view(index), now);
+  }
+
+ private:
+  [[nodiscard]] fabric::RoceView view(PacketIndex index) {
+    const Packet& packet = pool_[index];
+    return {packet.source, packet.destination, packet.source_port, packet.bytes};
+  }
+  PacketPool& pool_;
+  fabric::DropNotifier* notifier_;
+};
+
 World::~World() {
   for (auto& connection : connections_) {
     if (connection.to_switch) connection.to_switch->clear(pool_);
@@ -103,6 +126,7 @@ std::optional<Instant> World::next_instant() const {
   for (const auto& connection : connections_) {
     if (connection.to_switch) earliest(next, connection.to_switch->next_timeout());
     earliest(next, connection.link->next_timeout());
+    if (connection.notifier) earliest(next, connection.notifier->next_timeout());
   }
   for (const auto& host : hosts_) earliest(next, host->next_wake(now_));
   return next;
@@ -119,6 +143,7 @@ bool World::step(Instant deadline) {
   deliver();
   while (!actions_.empty() && *actions_.next() <= now_) actions_.take()();
   run_hosts();
+  send_notices();
   return true;
 }
 
@@ -129,7 +154,8 @@ void World::deliver() {
       if (!packet) break;
       enter_link(connection, *packet);
     }
-    while (const auto packet = connection.link->poll(now_, pool_)) connection.to->handle_arrival(*packet);
+    Owner owner{pool_, connection.notifier.get()};
+    while (const auto packet = connection.link->poll(now_, owner)) connection.to->handle_arrival(*packet);
   }
 }
 
@@ -154,7 +180,40 @@ void World::enter_link(Connection& connection, PacketIndex packet) {
   const auto size = static_cast<std::uint32_t>(pool_[packet].bytes.size());
   const std::uint32_t flow =
       connection.link->config().paths > 1 ? connection.paths->find(1, pool_[packet].source_port) : std::uint32_t{0};
-  connection.link->handle_packet(packet, size + kFrameOverhead, /*judged=*/true, now_, pool_, flow);
+  Owner owner{pool_, connection.notifier.get()};
+  connection.link->handle_packet(packet, size + kFrameOverhead, /*judged=*/true, now_, owner, flow);
+}
+
+void World::notify_drops(const fabric::DropNotifier::Config& config) {
+  for (auto& connection : connections_) connection.notifier = std::make_unique<fabric::DropNotifier>(config);
+}
+
+const fabric::DropNotifier* World::drop_notifier(const Host& from, const Host& to) const {
+  return const_cast<World*>(this)->connection(from, to).notifier.get();
+}
+
+void World::send_notices() {
+  for (const auto& connection : connections_) {
+    if (!connection.notifier) continue;
+    connection.notifier->handle_timeout(now_);
+    while (const auto notice = connection.notifier->poll()) send_notice(connection, *notice);
+  }
+}
+
+// ICMP reaches a host's engine as a packet from UDP port 0.
+void World::send_notice(const Connection& about, const fabric::DropNotice& notice) {
+  const PacketIndex index = pool_.take();
+  Packet& packet = pool_[index];
+  packet.source = notice.source;
+  packet.destination = notice.destination;
+  packet.source_port = notice.source_port;
+  packet.ip_id = 0;
+  packet.traffic_class = 0;
+  const ConstBytes bytes = notice.view();
+  packet.bytes.assign(bytes.begin(), bytes.end());
+  connection(*about.to, *about.from)
+      .link->handle_packet(index, static_cast<std::uint32_t>(bytes.size()) + kFrameOverhead, /*judged=*/false, now_,
+                           pool_);
 }
 
 }  // namespace brdma::sim

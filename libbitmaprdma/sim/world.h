@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "fabric/drop_notifier.h"
 #include "fabric/link.h"
 #include "fabric/path_map.h"
 #include "sim/event_queue.h"
@@ -39,6 +40,10 @@ class World {
   // As in the lab, where a switch stands between: another queue and rate before each link made so far, without faults
   // or delay.
   void add_switches(std::optional<Bandwidth> rate, std::uint64_t queue_bytes);
+  // From now on what links drop is told to its sender (spec 5), as by a switch right behind it: one table a direction,
+  // notifications travel back over the link, and its faults do not touch them.
+  void notify_drops(const fabric::DropNotifier::Config& config);
+  [[nodiscard]] const fabric::DropNotifier* drop_notifier(const Host& from, const Host& to) const;
   // From now on; `from` or both directions.
   void configure_link(const Host& from, const Host& to, const fabric::LinkConfig& config);
   void configure_links(const fabric::LinkConfig& config);
@@ -73,6 +78,7 @@ class World {
     std::unique_ptr<fabric::Link<PacketIndex>> link;
     std::unique_ptr<fabric::PathMap> paths;  // by UDP source port
     std::unique_ptr<fabric::Link<PacketIndex>> to_switch{};
+    std::unique_ptr<fabric::DropNotifier> notifier{};
   };
   [[nodiscard]] std::optional<Instant> next_instant() const;
   // Lets the next instant happen if it is not after `deadline`.
@@ -81,6 +87,9 @@ class World {
   void run_hosts();
   void send(const Host& from, PacketIndex packet);
   void enter_link(Connection& connection, PacketIndex packet);
+  class Owner;  // of a connection's packets
+  void send_notices();
+  void send_notice(const Connection& about, const fabric::DropNotice& notice);
   [[nodiscard]] Connection& connection(const Host& from, const Host& to);
 
   std::uint64_t seed_;

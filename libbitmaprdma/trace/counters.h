@@ -71,6 +71,16 @@ namespace brdma {
   X(kFfmPacketsRecent, ffm_pkts_recent)     /* likewise: they had been sent again just before */                    \
   X(kFfmPacketsOutdated, ffm_pkts_outdated) /* likewise: sent again after an overtaken FFM left */                  \
   X(kFfmPacketsUnsent, ffm_pkts_unsent)     /* likewise: they were never sent */                                    \
+  X(kEdnReceived, edn_received)             /* explicit drop notifications from the network */                      \
+  X(kEdnStale, edn_stale)                   /* of these: name nothing that is outstanding */                        \
+  X(kEdnOff, edn_off)                       /* of these: not heeded, recovery.edn is off */                         \
+  X(kEdnResponses, edn_responses)           /* of these: about READ responses, which are not sent unasked */        \
+  X(kEdnPacketsAcked, edn_pkts_acked)       /* packets named by an EDN, not sent again: they had arrived */         \
+  X(kEdnPacketsPending, edn_pkts_pending)   /* likewise: they were about to be sent again */                        \
+  X(kEdnPacketsRecent, edn_pkts_recent)     /* likewise: they had been sent again since, or just before */          \
+  X(kEdnPacketsUnsent, edn_pkts_unsent)     /* likewise: they were never sent */                                    \
+  X(kEdnPauses, edn_pauses)                 /* times that sending waited for a full queue to drain */               \
+  X(kRetransmittedEdn, retransmitted_by_edn)                                                                        \
   X(kRetransmittedFfm, retransmitted_by_ffm)                                                                        \
   X(kRetransmittedNak, retransmitted_by_nak)                                                                        \
   X(kRetransmittedPath, retransmitted_by_path) /* sent on a path that fell silent */                                \

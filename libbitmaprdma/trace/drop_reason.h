@@ -33,7 +33,7 @@ namespace brdma {
   X(kBadQkey, drop_bad_qkey)                    /* UD: Q_Key is not the queue pair's */                 \
   X(kNoReceive, drop_no_receive)                /* UD, UC: no receive posted */                         \
   X(kBrokenMessage, drop_broken_message)        /* UC: part of a message that lacks a packet */         \
-  X(kBadControl, drop_bad_control)              /* CAPS, BACK or FFM with impossible contents */        \
+  X(kBadControl, drop_bad_control)              /* control packet with impossible contents */           \
   X(kFault, drop_fault)                         /* our memory could not be read or written */
 
 enum class DropReason : std::uint8_t {

@@ -96,7 +96,7 @@ std::optional<BitmapAck> parse_bitmap_ack(ConstBytes body, Psn bth_psn) {
   ack.judged = load_be16(p + 20);
   ack.ts_echo = load_be64(p + 20) & kTimestampMask;
   ack.tr = load_be64(p + 28);
-  ack.ack_delay_ns = load_be32(p + 36);
+  ack.made = load_be32(p + 36);
   ack.bit_count = load_be16(p + 40);
   ack.operations_valid = (load_u8(p) & kFlagOperations) != 0;
   ack.operations_next = load_u8(p + 42);
@@ -183,7 +183,7 @@ std::size_t emit_bitmap_ack(const BitmapAck& ack, std::byte* out) {
   store_be32(out + 16, ack.credit_bytes);
   store_be64(out + 20, std::uint64_t{ack.judged} << 48 | (ack.ts_echo & kTimestampMask));
   store_be64(out + 28, ack.tr);
-  store_be32(out + 36, ack.ack_delay_ns);
+  store_be32(out + 36, ack.made);
   store_be16(out + 40, ack.bit_count);
   store_u8(out + 42, ack.operations_next);
   store_u8(out + 43, ack.operations_beyond);

@@ -55,7 +55,7 @@ struct BitmapAck {
   bool echo_valid = false;
   std::uint64_t ts_echo = 0;           // timestamp of the packet that caused this, 48 bits
   std::uint64_t tr = 0;                // when it arrived, receiver's clock (a switch may add to it: spec 2)
-  std::uint32_t ack_delay_ns = 0;      // between its arrival and this packet's making
+  std::uint32_t made = 0;              // when this packet was made, the low 32 bits of the same clock
   std::uint16_t bit_count = 0;         // bit i: PSN base + i has arrived (bit 0 is never set)
   bool operations_valid = false;       // the next two say something
   std::uint8_t operations_next = 0;    // all operations before this one are complete ...
@@ -64,6 +64,11 @@ struct BitmapAck {
   std::uint16_t range_count = 0;       // to a peer that has kCapabilityRanges; the size of the body says how many
   ConstBytes ranges;                   // range_count * 8 bytes; range(i) decodes
   [[nodiscard]] AckRange range(std::size_t i) const;
+  // How long the receiver had the packet that is echoed before it made this one, so that the round trip is
+  // now - echo - held(). What a switch has added to Tr makes it shorter, below zero even, and the round trip longer.
+  [[nodiscard]] Duration held() const {
+    return Duration::from_ns(static_cast<std::int32_t>(made - static_cast<std::uint32_t>(tr)));
+  }
 };
 inline constexpr std::size_t kBitmapAckSize = 44;
 inline constexpr std::uint16_t kAckBitsMax = 4096;
@@ -84,7 +89,7 @@ inline constexpr std::uint16_t kAckRangesMax = 64;
   ack.echo_valid = piggyback.echo_valid;
   ack.ts_echo = piggyback.ts_echo;
   ack.tr = piggyback.tr;
-  ack.ack_delay_ns = piggyback.ack_delay_ns;
+  ack.made = piggyback.made;
   return ack;
 }
 // Bytes of the bitmap behind a BitmapAck's fixed part.

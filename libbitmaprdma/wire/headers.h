@@ -160,7 +160,7 @@ inline void emit_bxth(const Bxth& bxth, std::byte* out) {
 
 // An acknowledgement that travels inside a data packet, right behind BXTH: what a BitmapAck says where all before its
 // base has arrived and nothing beyond it.
-//   0 path | 1 MSN | 4 syndrome | 5 base | 8 credit: packets | 12 credit: bytes | 18 echo | 24 Tr | 32 delay |
+//   0 path | 1 MSN | 4 syndrome | 5 base | 8 credit: packets | 12 credit: bytes | 18 echo | 24 Tr | 32 made |
 //   36 31 reserved, echo valid
 struct Piggyback {
   std::uint8_t path = 0;         // of the packet whose timestamp is echoed
@@ -170,7 +170,7 @@ struct Piggyback {
   std::uint32_t credit_packets = 0, credit_bytes = 0;
   bool echo_valid = false;
   std::uint64_t ts_echo = 0, tr = 0;
-  std::uint32_t ack_delay_ns = 0;
+  std::uint32_t made = 0;  // receiver's clock in ns when this was made, its low 32 bits
 };
 
 [[nodiscard]] inline Piggyback parse_piggyback(Field<kPiggybackSize> bytes) {
@@ -184,7 +184,7 @@ struct Piggyback {
                    .echo_valid = (load_u8(p + 39) & 1) != 0,
                    .ts_echo = load_be64(p + 16) & kTimestampMask,
                    .tr = load_be64(p + 24),
-                   .ack_delay_ns = load_be32(p + 32)};
+                   .made = load_be32(p + 32)};
 }
 
 inline void emit_piggyback(const Piggyback& ack, std::byte* out) {
@@ -194,7 +194,7 @@ inline void emit_piggyback(const Piggyback& ack, std::byte* out) {
   store_be32(out + 12, ack.credit_bytes);
   store_be64(out + 16, ack.ts_echo & kTimestampMask);
   store_be64(out + 24, ack.tr);
-  store_be32(out + 32, ack.ack_delay_ns);
+  store_be32(out + 32, ack.made);
   store_be32(out + 36, ack.echo_valid ? 1 : 0);
 }
 

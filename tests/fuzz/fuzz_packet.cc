@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "wire/control.h"
+#include "wire/edn.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
 
@@ -54,6 +55,9 @@ void check_control(const wire::Packet& packet) {
       return;
     case wire::Control::kFfm:
       (void)wire::parse_ffm(packet.payload, packet.bth.psn);
+      return;
+    case wire::Control::kEdn:
+      (void)wire::parse_edn(packet.payload, packet.bth.psn);
       return;
   }
   BRDMA_CHECK(false);  // a control opcode that the table knows and nobody parses

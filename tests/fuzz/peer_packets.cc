@@ -195,7 +195,7 @@ void EngineWorld::send_piggyback() {
                       .echo_valid = input_.coin(),
                       .ts_echo = static_cast<std::uint64_t>(now_.ns()) - input_.u16(),
                       .tr = 1,
-                      .ack_delay_ns = input_.u16()};
+                      .made = 1u + input_.u16()};
   if (packet.bth.psn == connection.next_request && packet.bxth.source_qpn == connection.peer_qpn) {
     connection.next_request = connection.next_request + 1;
     ++connection.msn;
@@ -291,7 +291,7 @@ void EngineWorld::send_bitmap_ack(const Connection& connection) {
   ack.ts_echo = static_cast<std::uint64_t>(now_.ns()) - input_.u16();
   if (input_.u8() >= 0xF0) ack.ts_echo = input_.u32() * 0x1'0000'0001u;
   ack.tr = ack.ts_echo;
-  ack.ack_delay_ns = input_.u16();
+  ack.made = static_cast<std::uint32_t>(ack.tr) + input_.u16();
   std::array<std::byte, 8> bits{};
   const auto chosen = std::as_bytes(input_.bytes(wire::bitmap_bytes(ack.bit_count)));
   std::copy(chosen.begin(), chosen.end(), bits.begin());

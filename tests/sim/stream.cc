@@ -31,6 +31,8 @@ class Streams {
       host.address = IpAddress::v4(10, 77, 0, static_cast<std::uint8_t>(side + 1));
       host.engine.recovery.mode = config.mode;
       host.engine.recovery.adaptive = config.adaptive;
+      host.engine.recovery.edn = config.heeds_edn;
+      host.engine.recovery.edn_pause_max = config.edn_pause_max;
       host.engine.seed = config.seed + side;
       host.engine.recovery.spraying = config.spraying;
       host.engine.recovery.path_bitmaps = config.path_bitmaps;
@@ -52,6 +54,7 @@ class Streams {
     if (config.path_loss_begins_at_once) link_.path_loss_ppm = config.path_loss_ppm;
     world_.join(*hosts_[0], *hosts_[1], link_, link_);
     if (config.switched) world_.add_switches(link_.rate, link_.queue_bytes);
+    if (config.edn != fabric::EdnForm::kOff) world_.notify_drops({.form = config.edn});
     for (std::uint32_t i = 0; i < config.flows; ++i) add_flow(i);
     BRDMA_CHECK(world_.run_until([&] { return agreed(); }, 100_ms));
     link_.impairments.loss_ppm = config.loss_ppm;
@@ -90,7 +93,12 @@ class Streams {
     result.timeouts = tx.get(Counter::kLocalAckTimeout);
     result.retransmitted = result.by_probe + result.by_timeout + tx.get(Counter::kRetransmittedFfm) +
                            tx.get(Counter::kRetransmittedNak) + tx.get(Counter::kRetransmittedAck) +
-                           tx.get(Counter::kRetransmittedPath);
+                           tx.get(Counter::kRetransmittedPath) + tx.get(Counter::kRetransmittedEdn);
+    result.by_edn = tx.get(Counter::kRetransmittedEdn);
+    if (const auto* notifier = world_.drop_notifier(*hosts_[0], *hosts_[1])) {
+      result.notices = notifier->counters().sent;
+      result.notice_bytes = notifier->counters().sent_bytes;
+    }
     result.acknowledgements = hosts_[1]->statistics().get(Counter::kAcksSent);
     const Statistics& rx = hosts_[1]->statistics();
     result.promoted_by_path = rx.get(Counter::kGapsPromotedPath);

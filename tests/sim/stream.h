@@ -8,6 +8,7 @@
 
 #include "base/config.h"
 #include "base/units.h"
+#include "fabric/drop_notifier.h"
 #include "fabric/link.h"
 #include "loss_history.h"
 #include "qp/paths_send.h"
@@ -28,6 +29,9 @@ struct StreamConfig {
   std::uint32_t reorder_ppm = 0, reorder_depth = 0;
   std::uint32_t paths = 1;
   Duration skew{};
+  fabric::EdnForm edn = fabric::EdnForm::kOff;  // do switches tell what they drop?
+  bool heeds_edn = true;
+  Duration edn_pause_max = Duration{};
   std::array<std::uint32_t, fabric::kLinkPathsMax> path_loss_ppm{};
   bool path_loss_begins_at_once = false;   // before the queue pairs have agreed on anything
   Duration path_loss_ends{};               // so long after the warm-up; 0: never
@@ -49,7 +53,8 @@ struct StreamResult {
   std::vector<double> shares;  // the same by flow
   std::uint64_t packets = 0;   // data packets, first transmissions
   std::uint64_t retransmitted = 0, by_probe = 0, by_timeout = 0, timeouts = 0;
-  std::uint32_t most_in_flight = 0;  // packets of the first flow, not acknowledged
+  std::uint32_t most_in_flight = 0;                         // packets of the first flow, not acknowledged
+  std::uint64_t by_edn = 0, notices = 0, notice_bytes = 0;  // explicit drop notification
   std::uint64_t acknowledgements = 0;
   std::uint64_t promoted = 0, promoted_by_path = 0, misjudged = 0, cross_path_waits = 0;  // gaps, at the receiver
   std::uint64_t paths_silent = 0, paths_returned = 0;                                     // of the requester's

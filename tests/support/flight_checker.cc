@@ -125,6 +125,7 @@ void FlightChecker::handle_control(const wire::Packet& packet) {
       break;
     }
     case wire::Control::kFfm:
+    case wire::Control::kEdn:
       break;
   }
 }

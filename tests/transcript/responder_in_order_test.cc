@@ -199,7 +199,8 @@ TEST(InOrderBitmap, AcknowledgementEchoesTheNewestTimestampAndStatesCredit) {
   EXPECT_TRUE(rx.last_ack.echo_valid);
   EXPECT_EQ(rx.last_ack.ts_echo, 1'001'001u);
   EXPECT_EQ(rx.last_ack.tr, 10'000u);
-  EXPECT_EQ(rx.last_ack.ack_delay_ns, 5000u);
+  EXPECT_EQ(rx.last_ack.made, 15'000u);
+  EXPECT_EQ(rx.last_ack.held(), 5_us);
   EXPECT_EQ(rx.last_ack.credit_packets, 64u);  // 256 / 4
   EXPECT_EQ(rx.last_ack.credit_bytes, 50u * 1024);
   EXPECT_EQ(rx.responder->own_credit().packets, 64u);

@@ -109,7 +109,7 @@ TEST(BitmapAck, RoundTripAcrossTheWrap) {
   EXPECT_EQ(ack->judged, 0x0102u);
   EXPECT_EQ(ack->ts_echo, 0x030405060708u);
   EXPECT_EQ(ack->tr, 0x1112131415161718u);
-  EXPECT_EQ(ack->ack_delay_ns, 1000u);
+  EXPECT_EQ(ack->made, 1000u);
   EXPECT_EQ(ack->bit_count, 33);
   EXPECT_EQ(to_hex(ack->bits), to_hex(kAckBits));
   Bytes out(body.size());

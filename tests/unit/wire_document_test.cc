@@ -7,6 +7,7 @@
 
 #include "support/bytes.h"
 #include "wire/control.h"
+#include "wire/edn.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
 #include "wire/read_copy.h"
@@ -62,9 +63,9 @@ TEST(WireDocument, WriteWithAPiggybackedAcknowledgement) {
   const Bytes headers = documented("ca 00 ffff 00 002203 80 fffffe") +
                         documented("12 001102 00 000000 00 000000 00 000000") + hex("00000000000f4240") +
                         documented("00 000005 1f 0003f0 00000100 00100000") +
-                        documented("00000000001e8480 00000000000f404c 000001f4 00000001") +
+                        documented("00000000001e8480 00000000000f404c 000f4240 00000001") +
                         documented("00007f0000001000 000055aa 00000008");
-  const Bytes bytes = headers + documented("5a5a5a5a5a5a5a5a") + documented("3a67bf3f");
+  const Bytes bytes = headers + documented("5a5a5a5a5a5a5a5a") + documented("e5e673d6");
   const auto parsed = parse_packet(bytes);
   ASSERT_TRUE(parsed.ok());
   const Packet& packet = parsed.value();
@@ -82,7 +83,8 @@ TEST(WireDocument, WriteWithAPiggybackedAcknowledgement) {
   EXPECT_TRUE(ack.echo_valid);
   EXPECT_EQ(ack.ts_echo, 2'000'000u);
   EXPECT_EQ(ack.tr, 999'500u);
-  EXPECT_EQ(ack.ack_delay_ns, 500u);
+  EXPECT_EQ(ack.made, 1'000'000u);
+  EXPECT_EQ(ack.held(), 500_ns);
   EXPECT_EQ(ack.bit_count, 0u);
   EXPECT_EQ(packet_icrc(kDocumentPath, bytes), stored_icrc(bytes));
 }
@@ -270,6 +272,18 @@ TEST(WireDocument, FfmOfTheWorkedExample) {
   Bytes emitted(kFfmGapSize);
   emit_ffm_gap({Psn{1007}, 2, /*cause=*/2, /*repeat=*/3}, emitted.data());
   EXPECT_EQ(emitted, second);
+}
+
+TEST(WireDocument, EdnOfThreePackets) {
+  expect_documented("`e3 00 ffff 00 001102 00 0003eb`");
+  const Bytes body = documented("12 002203 02 0003ed 0000c350 00000000") + documented("00000000000f4240");
+  const auto edn = parse_edn(body, Psn{1003});
+  ASSERT_TRUE(edn);
+  EXPECT_EQ(edn->last, Psn{1005});
+  EXPECT_EQ(edn->destination_qpn, 0x2203u);
+  EXPECT_EQ(edn->path, 2);
+  EXPECT_EQ(edn->drain, 50_us);
+  EXPECT_EQ(edn->timestamp, 1'000'000u);
 }
 
 TEST(WireDocument, PathMtuTable) {

@@ -157,7 +157,7 @@ TEST(Packet, EveryBitmapPacketMayCarryAnAcknowledgement) {
     EXPECT_EQ(packet.piggyback.credit_bytes, 1u << 20);
     EXPECT_EQ(packet.piggyback.ts_echo, 2'000'000u);
     EXPECT_EQ(packet.piggyback.tr, 999'500u);
-    EXPECT_EQ(packet.piggyback.ack_delay_ns, 500u);
+    EXPECT_EQ(packet.piggyback.made, 500u);
     EXPECT_TRUE(packet.piggyback.echo_valid);
     EXPECT_EQ(to_hex(packet.payload), to_hex(data));
     EXPECT_EQ(headers_size(packet), headers.size());
@@ -247,11 +247,11 @@ TEST(Packet, OnlyTheOpcodesOfTheTableAreKnown) {
     Bytes packet = bth_of(static_cast<std::uint8_t>(opcode)) + filled(100, 0x10);
     const auto reason = verdict(packet);
     if (reason != DropReason::kUnknownOpcode) known.insert(opcode);
-    const bool control = opcode >= 0xE0 && opcode <= 0xE2;
+    const bool control = opcode >= 0xE0 && opcode <= 0xE3;
     EXPECT_EQ(reason != DropReason::kUnknownOpcode, control || layouts().contains(static_cast<std::uint8_t>(opcode)))
         << opcode;
   }
-  EXPECT_EQ(known.size(), 67u);
+  EXPECT_EQ(known.size(), 68u);
   EXPECT_FALSE(known.contains(0x81));  // CNP
   EXPECT_FALSE(known.contains(0x2C));  // READ, not with UC
   EXPECT_FALSE(known.contains(0x60));  // SEND First, not with UD

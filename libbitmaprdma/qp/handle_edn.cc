@@ -1,0 +1,85 @@
+// Explicit drop notification (spec 5): a switch names packets of ours that it dropped. Exactly those become pending,
+// unless they need not be sent again, and sending may wait for the full queue to drain. An FFM that names the same
+// packets comes later and finds them pending or just resent; where it came first, that holds for this one.
+#include <algorithm>
+
+#include "qp/requester_impl.h"
+#include "recovery/drop_notice.h"
+
+namespace brdma::qp {
+
+using recovery::RequestVerdict;
+
+Outcome Requester::handle_edn(const wire::Edn& edn, Instant now) {
+  Impl& me = *impl_;
+  me.env.count(Counter::kEdnReceived);
+  if (!me.id.recovery->edn) {
+    me.env.count(Counter::kEdnOff);
+    return {};
+  }
+  if (edn.responses) {  // their requester sees what is missing, and asks for it
+    me.env.count(Counter::kEdnResponses);
+    return {};
+  }
+  const std::int64_t start = distance(edn.first, me.window.base());
+  const std::int64_t last = start + distance(edn.last, edn.first);
+  const std::int64_t end = std::min<std::int64_t>(last + 1, me.window.in_window());
+  if (last < 0 || end <= start) {  // all of it has been done with, or was never sent: old, or a forgery
+    me.env.count(Counter::kEdnStale);
+    return {};
+  }
+  if (last >= end) me.env.count(Counter::kEdnPacketsUnsent, static_cast<std::uint64_t>(last + 1 - end));
+  if (start < 0) me.env.count(Counter::kEdnPacketsAcked, static_cast<std::uint64_t>(-start));
+  me.patience.activity = now;
+  bool any = false;
+  for (std::int64_t offset = std::max<std::int64_t>(start, 0); offset < end; ++offset) {
+    any = me.resend_dropped(me.base + static_cast<Sequence>(offset), edn, now) || any;
+  }
+  if (any) me.pause_for(edn.drain, now);
+  return me.outcome(now);
+}
+
+// True: it is to be sent again.
+bool Requester::Impl::resend_dropped(Sequence sequence, const wire::Edn& edn, Instant now) {
+  const Psn psn = psn_of(sequence);
+  const bitmap::SendEntry& entry = window.entry(psn);
+  const recovery::DroppedEntry dropped{entry.state, entry.transmissions > 1, window.sent_at(psn, now),
+                                       psn == edn.first};
+  std::optional<Instant> transmitted;
+  if (edn.timestamp) transmitted = wire::instant_of(*edn.timestamp, now);
+  const Duration quiet = std::max(id.recovery->resend_interval_min, round_trip_expected());
+  switch (recovery::judge_drop(dropped, transmitted, quiet, now)) {
+    case RequestVerdict::kResend: {
+      const Message& message = message_of(sequence);
+      if (!message.answered()) return request_resend(sequence, message, Counter::kRetransmittedEdn, now);
+      if (message.request_received) break;
+      return request_resend_range(sequence, sequence + 1, Counter::kRetransmittedEdn, now) > 0;
+    }
+    case RequestVerdict::kAcknowledged:
+      break;
+    case RequestVerdict::kPending:
+      env.count(Counter::kEdnPacketsPending);
+      return false;
+    case RequestVerdict::kRecent:
+    case RequestVerdict::kOutdated:
+      env.count(Counter::kEdnPacketsRecent);
+      return false;
+  }
+  env.count(Counter::kEdnPacketsAcked);
+  return false;
+}
+
+// The queue that was full is given the time to drain: what were sent into it at once would be dropped once more.
+void Requester::Impl::pause_for(Duration drain, Instant now) {
+  const Duration pause = std::min(drain, id.recovery->edn_pause_max);
+  if (pause <= Duration{}) return;
+  Repairs& mine = repairing();
+  if (!mine.paused_until) env.count(Counter::kEdnPauses);
+  mine.paused_until = std::max(mine.paused_until.value_or(now), now + pause);
+}
+
+bool Requester::Impl::paused(Instant now) const {
+  return repairs != nullptr && repairs->paused_until && now < *repairs->paused_until;
+}
+
+}  // namespace brdma::qp

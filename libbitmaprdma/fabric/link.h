@@ -16,7 +16,7 @@
 // and may be told what became of a packet, for explicit drop notification (fabric/drop_notifier.h):
 //   void dropped(const Packet&, Duration drain, Instant)    about to be discarded; the full queue takes `drain` to
 //                                                           empty. 0: it was a fault, not the queue
-//   void enqueued(const Packet&, Instant)
+//   void enqueued(Packet&, bool marked, Instant)            `marked`: by the queue's length (LinkConfig::marking)
 // No allocation once the rings have grown to the most packets in flight (kLinkPacketsMax).
 #pragma once
 
@@ -33,6 +33,7 @@
 #include "base/ring.h"
 #include "base/units.h"
 #include "fabric/impairments.h"
+#include "fabric/red_marker.h"
 
 namespace brdma::fabric {
 
@@ -43,6 +44,7 @@ struct LinkConfig {
   Duration delay{};                        // propagation, one way
   std::optional<Bandwidth> rate{};         // none: packets take no time on the wire and no queue forms
   std::uint64_t queue_bytes = 256 * 1024;  // waiting and in transmission; an idle link takes any packet
+  std::optional<MarkingConfig> marking{};  // of packets that find the queue long (ECN); needs a rate
   std::uint32_t paths = 1;                 // 1..kLinkPathsMax
   Duration skew{};                         // what the last path's delay is longer than the first's; even steps between
   std::array<std::uint32_t, kLinkPathsMax> path_loss_ppm{};  // beyond impairments.loss_ppm; 1'000'000: a silent path
@@ -72,6 +74,7 @@ inline constexpr std::size_t kHeldPacketsMax = 64;        // reordered at the sa
   X(reordered)     /* held back until later packets passed */      \
   X(duplicated)    /* extra copies */                              \
   X(corrupted)     /* forwarded with one bit flipped */            \
+  X(marked)        /* found the queue long enough for a mark */    \
   X(queue_dropped) /* no room in the queue before the rate */
 
 struct LinkCounters {
@@ -90,7 +93,8 @@ template <class Packet>
 class Link {
  public:
   // `name` chooses the random streams; those of the paths behind the first are its own with their number.
-  Link(const LinkConfig& config, std::uint64_t seed, std::string_view name) : seed_(seed), name_(name) {
+  Link(const LinkConfig& config, std::uint64_t seed, std::string_view name)
+      : seed_(seed), name_(name), marking_(seed, name_ + " marking") {
     configure(config);
   }
 
@@ -232,15 +236,24 @@ class Link {
 
   template <class Owner>
   void enqueue(Path& path, Packet packet, std::uint32_t bytes, Instant now, Owner& owner) {
+    const bool marked = config_.marking && config_.rate && marks(*config_.marking, queued(now), marking_);
     const std::optional<Instant> sent = transmit(bytes, now);
     if (!sent || path.wire.size() >= kLinkPacketsMax) {
       ++path.counters.queue_dropped;
       return drop(std::move(packet), std::max(free_at_ - now, Duration{}), now, owner);
     }
-    if constexpr (requires { owner.enqueued(packet, now); }) owner.enqueued(packet, now);
+    path.counters.marked += marked ? 1 : 0;
+    if constexpr (requires { owner.enqueued(packet, marked, now); }) owner.enqueued(packet, marked, now);
     path.last_due =
         std::max(path.last_due, *sent + config_.delay_of(path.number) + path.impairments.extra_delay(*sent));
     path.wire.push_back(OnWire{std::move(packet), bytes, path.last_due});
+  }
+
+  // Bytes that have not left yet.
+  [[nodiscard]] std::uint64_t queued(Instant now) const {
+    if (free_at_ <= now) return 0;
+    const auto bits = static_cast<unsigned __int128>((free_at_ - now).ns()) * config_.rate->bps();
+    return static_cast<std::uint64_t>(bits / 8 / 1'000'000'000);
   }
 
   // When the packet's last bit has left, or nothing if the queue is full. The queue needs no list of its own: what
@@ -286,6 +299,7 @@ class Link {
 
   std::uint64_t seed_;
   std::string name_;
+  Random marking_;
   LinkConfig config_;
   std::vector<Path> paths_;     // at least one; never fewer again
   Duration queue_time_;         // what a full queue takes to leave

@@ -9,6 +9,7 @@ namespace {
 
 // An instant that goes on for ever is a timer that is set to a time that has passed.
 constexpr std::uint32_t kStepsPerInstantMax = 10'000;
+constexpr std::uint8_t kEcnMask = 3, kEcnCongested = 3;  // of the traffic class (RFC 3168); 0: cannot be marked
 
 void earliest(std::optional<Instant>& next, std::optional<Instant> other) {
   if (other && (!next || *other < *next)) next = other;
@@ -19,15 +20,26 @@ void earliest(std::optional<Instant>& next, std::optional<Instant> other) {
 // The pool, and whoever wants to hear of drops.
 class World::Owner {
  public:
-  Owner(PacketPool& pool, fabric::DropNotifier* notifier) : pool_(pool), notifier_(notifier) {}
+  Owner(PacketPool& pool, Connection& connection)
+      : pool_(pool), notifier_(connection.notifier.get()), translator_(connection.translator) {}
   std::optional<PacketIndex> duplicate(PacketIndex index) { return pool_.duplicate(index); }
   void corrupt(PacketIndex index, std::uint64_t random) { pool_.corrupt(index, random); }
   void discard(PacketIndex index) { pool_.discard(index); }
   void dropped(PacketIndex index, Duration drain, Instant now) {
     if (notifier_ != nullptr) notifier_->dropped(view(index), drain, now);
   }
-  void enqueued(PacketIndex index, Instant now) {
+  void enqueued(PacketIndex index, bool marked, Instant now) {
     if (notifier_ != nullptr) notifier_->enqueued(view(index), now);
+    Packet& packet = pool_[index];
+    const std::uint8_t ecn = packet.traffic_class & kEcnMask;
+    if (translator_ != nullptr) {
+      marked = marked || ecn == kEcnCongested;
+      if (translator_->pass(packet.source, packet.destination, packet.bytes, marked, now)) {
+        packet.traffic_class &= static_cast<std::uint8_t>(~kEcnMask);
+        return;
+      }
+    }
+    if (marked && ecn != 0) packet.traffic_class |= kEcnCongested;
   }
 
  private:
@@ -37,6 +49,7 @@ class World::Owner {
   }
   PacketPool& pool_;
   fabric::DropNotifier* notifier_;
+  fabric::RttTranslator* translator_;
 };
 
 World::~World() {
@@ -154,7 +167,7 @@ void World::deliver() {
       if (!packet) break;
       enter_link(connection, *packet);
     }
-    Owner owner{pool_, connection.notifier.get()};
+    Owner owner{pool_, connection};
     while (const auto packet = connection.link->poll(now_, owner)) connection.to->handle_arrival(*packet);
   }
 }
@@ -180,7 +193,7 @@ void World::enter_link(Connection& connection, PacketIndex packet) {
   const auto size = static_cast<std::uint32_t>(pool_[packet].bytes.size());
   const std::uint32_t flow =
       connection.link->config().paths > 1 ? connection.paths->find(1, pool_[packet].source_port) : std::uint32_t{0};
-  Owner owner{pool_, connection.notifier.get()};
+  Owner owner{pool_, connection};
   connection.link->handle_packet(packet, size + kFrameOverhead, /*judged=*/true, now_, owner, flow);
 }
 
@@ -190,6 +203,18 @@ void World::notify_drops(const fabric::DropNotifier::Config& config) {
 
 const fabric::DropNotifier* World::drop_notifier(const Host& from, const Host& to) const {
   return const_cast<World*>(this)->connection(from, to).notifier.get();
+}
+
+void World::translate_marks(const fabric::RttTranslator::Config& config) {
+  for (auto& connection : connections_) {
+    connection.translator = this->connection(*connection.to, *connection.from).translator;
+    if (connection.translator != nullptr) continue;
+    connection.translator = translators_.emplace_back(std::make_unique<fabric::RttTranslator>(config)).get();
+  }
+}
+
+const fabric::RttTranslator* World::translator(const Host& a, const Host& b) const {
+  return const_cast<World*>(this)->connection(a, b).translator;
 }
 
 void World::send_notices() {

@@ -19,6 +19,7 @@
 #include "fabric/drop_notifier.h"
 #include "fabric/link.h"
 #include "fabric/path_map.h"
+#include "fabric/rtt_translator.h"
 #include "sim/event_queue.h"
 #include "sim/host.h"
 #include "sim/packet_pool.h"
@@ -44,6 +45,10 @@ class World {
   // notifications travel back over the link, and its faults do not touch them.
   void notify_drops(const fabric::DropNotifier::Config& config);
   [[nodiscard]] const fabric::DropNotifier* drop_notifier(const Host& from, const Host& to) const;
+  // From now on the switch between two hosts turns the marks of its queues into round-trip time (spec 2). Without it a
+  // mark is set on packets that can carry one (ECT).
+  void translate_marks(const fabric::RttTranslator::Config& config);
+  [[nodiscard]] const fabric::RttTranslator* translator(const Host& a, const Host& b) const;
   // From now on; `from` or both directions.
   void configure_link(const Host& from, const Host& to, const fabric::LinkConfig& config);
   void configure_links(const fabric::LinkConfig& config);
@@ -79,6 +84,7 @@ class World {
     std::unique_ptr<fabric::PathMap> paths;  // by UDP source port
     std::unique_ptr<fabric::Link<PacketIndex>> to_switch{};
     std::unique_ptr<fabric::DropNotifier> notifier{};
+    fabric::RttTranslator* translator = nullptr;  // of both directions
   };
   [[nodiscard]] std::optional<Instant> next_instant() const;
   // Lets the next instant happen if it is not after `deadline`.
@@ -101,6 +107,7 @@ class World {
   std::vector<Observer*> observers_;
   std::vector<std::unique_ptr<Host>> hosts_;
   std::vector<Connection> connections_;
+  std::vector<std::unique_ptr<fabric::RttTranslator>> translators_;
   std::uint32_t steps_at_now_ = 0;
 };
 

@@ -61,6 +61,10 @@ class Icrc {
 [[nodiscard]] std::uint32_t packet_icrc(const IcrcFlow& flow, std::uint16_t ip_id, ConstBytes udp_payload);
 [[nodiscard]] std::uint32_t stored_icrc(ConstBytes udp_payload);
 
+// What becomes of a packet's ICRC when some of its bytes change: xor this to it. `difference`: old xor new, of bytes
+// that the ICRC covers unmasked; `bytes_behind`: covered bytes after them, the pad included. The packet is not read.
+[[nodiscard]] std::uint32_t icrc_change(ConstBytes difference, std::size_t bytes_behind);
+
 // Standard packets over IPv4 through a UDP socket: the identification is unknown, and the ICRC covers it. CRC is
 // linear, so the difference to the ICRC for identification 0 must be one that some identification explains at this
 // length. Keeps a basis per length (bounded number). Not thread-safe: one per engine.

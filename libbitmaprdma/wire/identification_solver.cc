@@ -6,37 +6,15 @@
 #include <bit>
 
 #include "base/check.h"
+#include "wire/crc_polynomial.h"
 #include "wire/headers.h"
 #include "wire/icrc.h"
 
 namespace brdma::wire {
 namespace {
 
-// Polynomials over GF(2) modulo CRC-32's, reflected: bit 31 is x^0, bit 0 is x^31.
-constexpr std::uint32_t kPolynomial = 0xEDB8'8320;
-constexpr std::uint32_t kOne = 0x8000'0000;
-
-constexpr std::uint32_t times_x(std::uint32_t a) { return (a >> 1) ^ ((a & 1) != 0 ? kPolynomial : 0); }
-
-constexpr std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
-  std::uint32_t product = 0;
-  for (std::uint32_t bit = kOne; bit != 0; bit >>= 1) {
-    if ((a & bit) != 0) product ^= b;
-    b = times_x(b);
-  }
-  return product;
-}
-
-// x^(8n): what n bytes of input do to the register before them.
-constexpr std::uint32_t shift_by_bytes(std::size_t n) {
-  std::uint32_t power = kOne >> 8;  // x^8
-  std::uint32_t result = kOne;
-  for (; n != 0; n >>= 1) {
-    if ((n & 1) != 0) result = multiply(result, power);
-    power = multiply(power, power);
-  }
-  return result;
-}
+using crc::multiply;
+using crc::shift_by_bytes;
 
 constexpr std::size_t kIdBits = 16;
 // The identification is bytes 4 and 5 of the IPv4 header; the packet's own ICRC is not covered.
@@ -82,6 +60,15 @@ void build(Basis& basis, std::size_t udp_payload_size) {
 constexpr std::size_t kBasesMax = 64;
 
 }  // namespace
+
+std::uint32_t icrc_change(ConstBytes difference, std::size_t bytes_behind) {
+  std::uint32_t state = 0;
+  for (const std::byte byte : difference) {
+    state ^= std::to_integer<std::uint32_t>(byte);
+    for (int bit = 0; bit < 8; ++bit) state = crc::times_x(state);
+  }
+  return multiply(state, shift_by_bytes(bytes_behind));
+}
 
 struct IdentificationSolver::State {
   std::array<Basis, kBasesMax> bases;

@@ -52,8 +52,10 @@ class Streams {
     link_.paths = config.paths;
     link_.skew = config.skew;
     if (config.path_loss_begins_at_once) link_.path_loss_ppm = config.path_loss_ppm;
+    link_.marking = config.marking;
     world_.join(*hosts_[0], *hosts_[1], link_, link_);
     if (config.switched) world_.add_switches(link_.rate, link_.queue_bytes);
+    if (config.translation) world_.translate_marks(*config.translation);
     if (config.edn != fabric::EdnForm::kOff) world_.notify_drops({.form = config.edn});
     for (std::uint32_t i = 0; i < config.flows; ++i) add_flow(i);
     BRDMA_CHECK(world_.run_until([&] { return agreed(); }, 100_ms));
@@ -115,6 +117,11 @@ class Streams {
     const auto& link = world_.link_counters(*hosts_[config_.reads ? 1 : 0], *hosts_[config_.reads ? 0 : 1]);
     result.lost = link.lost;
     result.queue_dropped = link.queue_dropped;
+    result.marked = link.marked;
+    if (const auto* translator = world_.translator(*hosts_[0], *hosts_[1])) {
+      result.rewritten = translator->counters().rewritten;
+    }
+    result.srtt = requester.snapshot().srtt;
     result.most_in_flight = most_in_flight_;
     if (log_) result.spurious = log_->spurious();
     if (log_) result.recoveries = log_->recoveries();

@@ -4,12 +4,14 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/config.h"
 #include "base/units.h"
 #include "fabric/drop_notifier.h"
 #include "fabric/link.h"
+#include "fabric/rtt_translator.h"
 #include "loss_history.h"
 #include "qp/paths_send.h"
 #include "sim/host.h"
@@ -30,6 +32,8 @@ struct StreamConfig {
   std::uint32_t paths = 1;
   Duration skew{};
   fabric::EdnForm edn = fabric::EdnForm::kOff;  // do switches tell what they drop?
+  std::optional<fabric::MarkingConfig> marking{};
+  std::optional<fabric::RttTranslator::Config> translation{};  // of marks into round-trip time
   bool heeds_edn = true;
   Duration edn_pause_max = Duration{};
   std::array<std::uint32_t, fabric::kLinkPathsMax> path_loss_ppm{};
@@ -61,9 +65,11 @@ struct StreamResult {
   std::uint64_t answer_paths_silent = 0, answer_paths_returned = 0;                       // of the responder's
   std::vector<qp::PathStatus> paths;                                                      // of the first flow's sender
   std::uint64_t lost = 0, queue_dropped = 0;                                              // on the way of the data
-  std::uint64_t spurious = 0;        // copies of what had been placed
-  std::vector<Duration> recoveries;  // from when a lost packet would have been there to when a copy was placed
-  std::vector<LossStory> losses;     // of each lost packet, how it was repaired
+  std::uint64_t marked = 0, rewritten = 0;  // packets that found a long queue; acknowledgements that say so
+  Duration srtt{};                          // of the first flow, at the end
+  std::uint64_t spurious = 0;               // copies of what had been placed
+  std::vector<Duration> recoveries;         // from when a lost packet would have been there to when a copy was placed
+  std::vector<LossStory> losses;            // of each lost packet, how it was repaired
   [[nodiscard]] double bits_per_second(const StreamConfig& config) const {
     return share * static_cast<double>(config.rate_bps);
   }

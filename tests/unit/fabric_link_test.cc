@@ -300,5 +300,36 @@ TEST_F(LinkTest, FewerPathsLetWhatIsUnderWayArrive) {
   EXPECT_EQ(link.path_counters(0).offered, 1u);
 }
 
+// 1 Gbit/s: 1000 bytes take 8 us. Packets that find fewer than 2000 bytes are not marked, from 6000 on all are.
+TEST_F(LinkTest, MarksByTheLengthOfTheQueue) {
+  struct Listening : Owner {
+    void enqueued(int& packet, bool is_marked, Instant) {
+      if (is_marked) marked.push_back(packet);
+    }
+    std::vector<int> marked;
+  } listening;
+  LinkConfig config{.rate = Bandwidth::from_bps(1'000'000'000), .marking = MarkingConfig{2000, 6000, 0}};
+  Link<int> link{config, 1, "l"};
+  for (int i = 0; i < 9; ++i) link.handle_packet(i, 1000, true, at(0_us), listening);
+  EXPECT_THAT(listening.marked, ElementsAre(6, 7, 8));
+  EXPECT_EQ(link.counters().marked, 3u);
+  config.marking->chance_ppm = 1'000'000;  // the chance at 2000 is 0, at 4000 a half, just below 6000 nearly 1
+  Link<int> likely{config, 1, "m"};
+  int at_half = 0;
+  for (int round = 0; round < 1000; ++round) {
+    listening.marked.clear();
+    const Instant now = at(1_ms * round);
+    while (likely.poll(now, listening)) {
+    }
+    for (int i = 0; i < 6; ++i) likely.handle_packet(i, 1000, true, now, listening);
+    for (const int packet : listening.marked) {
+      EXPECT_GT(packet, 2);
+      at_half += packet == 4 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(at_half, 440);
+  EXPECT_LT(at_half, 560);
+}
+
 }  // namespace
 }  // namespace brdma::fabric

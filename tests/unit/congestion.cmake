@@ -1,1 +1,3 @@
 brdma_unit_test(congestion_delay_window_test LINK brdma_congestion)
+brdma_unit_test(congestion_timely_test LINK brdma_congestion)
+brdma_unit_test(congestion_dcqcn_test LINK brdma_congestion)

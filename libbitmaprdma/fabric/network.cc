@@ -186,6 +186,11 @@ Error set_impaired(Impaired& impaired, std::string_view value) {
   impaired = value == "roce" ? Impaired::kRoce : Impaired::kAll;
   return {};
 }
+Error set_edn(EdnForm& edn, std::string_view value) {
+  if (value != "roce" && value != "off") return wrong("edn", value, "roce or off");
+  edn = value == "roce" ? EdnForm::kRoce : EdnForm::kOff;
+  return {};
+}
 Error set_seed(std::uint64_t& seed, std::string_view value) {
   const auto number = parse_quantity(value, std::span{kSizeUnits}.first(1));
   if (!number) return wrong("seed", value, "a whole number, at most 1000000000000");
@@ -207,6 +212,7 @@ enum class Option : std::uint8_t {
   kSkew,
   kPathLoss,
   kImpair,
+  kEdn,
   kMtu,
   kSeed
 };
@@ -226,6 +232,7 @@ constexpr std::array kOptions{
     NetworkOption{"skew", "TIME", "how much longer the last path is than the first", true},
     NetworkOption{"path-loss", "P,P,...", "what the first path loses beside --loss, the second, ...", true},
     NetworkOption{"impair", "roce|all", "which packets the faults befall", true},
+    NetworkOption{"edn", "roce|off", "tell a packet's sender that the switch has dropped it", true},
     NetworkOption{"mtu", "4096|2048|1024", "path MTU of the RoCE devices", false},
     NetworkOption{"seed", "S", "of every random decision", false},
 };
@@ -272,6 +279,8 @@ std::optional<std::string> set_option(NetworkConfig& config, std::string_view na
       return set_path_loss(config.link, name, value);
     case Option::kImpair:
       return set_impaired(config.impaired, value);
+    case Option::kEdn:
+      return set_edn(config.edn, value);
     case Option::kMtu:
       return set_mtu(config.mtu, value);
     case Option::kSeed:
@@ -312,6 +321,8 @@ std::string get_option(const NetworkConfig& config, std::string_view name) {
       return print_path_loss(config.link);
     case Option::kImpair:
       return config.impaired == Impaired::kRoce ? "roce" : "all";
+    case Option::kEdn:
+      return config.edn == EdnForm::kOff ? "off" : "roce";
     case Option::kMtu:
       return std::to_string(config.mtu);
     case Option::kSeed:

@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "base/units.h"
+#include "fabric/drop_notifier.h"
 #include "fabric/link.h"
 
 namespace brdma::fabric {
@@ -27,7 +28,8 @@ enum class Impaired : std::uint8_t {
 struct NetworkConfig {
   LinkConfig link;  // from the switch to each host; the way to the switch has the same rate and queue, and no faults
   Impaired impaired = Impaired::kRoce;
-  std::uint32_t mtu = 4096;  // path MTU that a RoCE device shall have: 1024, 2048 or 4096
+  EdnForm edn = EdnForm::kOff;  // does the switch tell senders what it drops? (spec 5)
+  std::uint32_t mtu = 4096;     // path MTU that a RoCE device shall have: 1024, 2048 or 4096
   std::uint64_t seed = 1;
   friend bool operator==(const NetworkConfig&, const NetworkConfig&) = default;
 };

@@ -68,6 +68,14 @@ class Switch {
     port.up.handle_packet(std::move(up), bytes, false, now, up_owner);
   }
 
+  // A packet of the switch's own, to the host behind the port of its destination; faults pass it by.
+  template <class Owner>
+  void send(Packet packet, const FrameInfo& info, std::uint32_t bytes, Instant now, Owner& owner) {
+    const auto to = table_.find(info.destination);
+    if (!to) return owner.discard(std::move(packet));
+    ports_[*to].down.handle_packet(std::move(packet), bytes, /*judged=*/false, now, owner);
+  }
+
   // Moves on what is due. Call before a round of polls.
   template <class Owner>
   void handle_timeout(Instant now, Owner& owner) {

@@ -61,9 +61,12 @@ class Lab:
             assert time.monotonic() < end, f"{what}: {str(answer)[:2000]}"
             time.sleep(0.05)
 
-    def totals(self):
+    def switch(self):
         done = subprocess.run(self.prefix + [self.brdma, "-j", "lab", "show", "--name", self.name], capture_output=True, text=True, timeout=PATIENCE, check=True)
-        return json.loads(done.stdout)["total"]
+        return json.loads(done.stdout)
+
+    def totals(self):
+        return self.switch()["total"]
 
     def lost_packets(self):
         return self.totals()["lost"]
@@ -282,8 +285,22 @@ def capabilities_are_told(lab):
     assert mode["words"] == device["modes"] and mode["applies"] == "new queue pairs", mode
 
 
+def drops_are_told_by_the_switch(lab):
+    lab.traffic()
+    counters = lambda: only(lab.ask_json("h2", "statistic", "show"))
+    lab.wait_for("repairs", "h2", "statistic", "show", until=lambda rows: only(rows)["retransmitted_by_edn"] > 200)
+    told = lab.switch()["edn"]
+    assert told["sent"] > 200 and told["untold"] <= told["dropped"] / 20, told
+    # The switch's word comes before the receiver's, which then finds nothing to do.
+    assert counters()["retransmitted_by_edn"] > 3 * counters()["retransmitted_by_ffm"], counters()
+    lab.ask("h2", "recovery", "set", "dev", "brdma_eth0", "edn", "false")
+    lab.wait_for("feedback alone", "h2", "statistic", "show", until=lambda rows: only(rows)["edn_off"] > 100)
+    assert counters()["retransmitted_by_ffm"] > 0, counters()
+
+
 # Case and its network.
 CASES = {
+    drops_are_told_by_the_switch: ["--loss", "1%", "--edn", "roce", "--seed", "26"],
     settings_reach_running_programs: ["--loss", "1%", "--seed", "21"],
     mistakes_are_told: [],
     capabilities_are_told: [],

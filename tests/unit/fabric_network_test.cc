@@ -23,6 +23,7 @@ TEST(FabricNetwork, ValuesAreRead) {
                                     {"skew", "100us"},
                                     {"path-loss", "0,1%,0,100%"},
                                     {"impair", "all"},
+                                    {"edn", "roce"},
                                     {"mtu", "1024"},
                                     {"seed", "42"}}) {
     EXPECT_EQ(set_option(config, name, value), std::nullopt) << name;
@@ -44,6 +45,7 @@ TEST(FabricNetwork, ValuesAreRead) {
   EXPECT_EQ(config.link.skew, 100_us);
   EXPECT_EQ(config.link.path_loss_ppm, (std::array<std::uint32_t, kLinkPathsMax>{0, 10'000, 0, 1'000'000}));
   EXPECT_EQ(config.impaired, Impaired::kAll);
+  EXPECT_EQ(config.edn, EdnForm::kRoce);
   EXPECT_EQ(config.mtu, 1024u);
   EXPECT_EQ(config.seed, 42u);
 }

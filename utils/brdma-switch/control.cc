@@ -56,6 +56,23 @@ Json trouble_json(const PortTrouble& trouble) {
           {"refused", trouble.refused}};
 }
 
+Json edn_json(const fabric::DropNotifier& notifier) {
+  const auto& table = notifier.table().counters();
+  const auto& sent = notifier.counters();
+  return {{"dropped", table.dropped},
+          {"merged", table.merged},
+          {"first", table.first},
+          {"tails", table.tails},
+          {"silent", table.silent},
+          {"displaced", table.displaced},
+          {"flows", notifier.table().flows()},
+          {"flows_most", table.flows_most},
+          {"sent", sent.sent},
+          {"sent_bytes", sent.sent_bytes},
+          {"limited", sent.limited},
+          {"untold", sent.untold}};
+}
+
 Json show(DataLoop& loop) {
   auto& fabric = loop.fabric();
   Json hosts = Json::array();
@@ -79,6 +96,7 @@ Json show(DataLoop& loop) {
           {"network", network_json(fabric.config())},
           {"hosts", std::move(hosts)},
           {"total", link_json(total)},
+          {"edn", edn_json(loop.drop_notices().notifier())},
           {"switch_trouble", trouble_json(total_trouble)}};
 }
 
@@ -94,7 +112,7 @@ Json set(DataLoop& loop, const nlohmann::json& options) {
     }
     if (const auto error = fabric::set_option(config, name, value.get<std::string>())) return failure(*error);
   }
-  loop.fabric().configure(config);
+  loop.configure(config);
   return {{"ok", true}, {"network", network_json(config)}};
 }
 

@@ -39,7 +39,7 @@ struct DataLoop::Call {
 
 class DataLoop::Owner {
  public:
-  explicit Owner(fabric::PacketPool& pool) : pool_(pool) {}
+  Owner(fabric::PacketPool& pool, DropNotices& notices) : pool_(pool), notices_(notices) {}
   std::optional<SwitchPacket> duplicate(const SwitchPacket& packet) {
     const auto buffer = pool_.take();
     if (!buffer) return std::nullopt;
@@ -55,9 +55,12 @@ class DataLoop::Owner {
     if (!info.is_udp) packet.partial_checksum = false;
   }
   void discard(const SwitchPacket& packet) { pool_.give_back(packet.buffer); }
+  void dropped(const SwitchPacket& packet, Duration drain, Instant now) { notices_.dropped(packet, drain, now); }
+  void enqueued(const SwitchPacket& packet, bool /*marked*/, Instant now) { notices_.enqueued(packet, now); }
 
  private:
   fabric::PacketPool& pool_;
+  DropNotices& notices_;
 };
 
 DataLoop::DataLoop(const std::vector<PortSpec>& ports, const fabric::NetworkConfig& config)
@@ -65,7 +68,9 @@ DataLoop::DataLoop(const std::vector<PortSpec>& ports, const fabric::NetworkConf
       passes_batches_(PacketPort::passes_datagram_batches("lo")),
       pool_(kBufferCount, kBufferSize),
       fabric_(hosts_of(ports), config),
+      notices_(pool_),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  notices_.configure(config.edn);
   if (!wake_.valid()) throw std::system_error(errno, std::generic_category(), "cannot make an event descriptor");
   const std::size_t ring_bytes = std::max(kRingBytesAll / ports.size(), kRingBytesMin);
   for (const PortSpec& spec : ports) {
@@ -149,7 +154,7 @@ void DataLoop::take_frame(std::uint32_t port, const ReceivedFrame& frame, Instan
   packet.partial_checksum = (frame.offload.flags & kNeedsChecksum) != 0;
   packet.checksum_start = frame.offload.checksum_start;
   packet.checksum_offset = frame.offload.checksum_offset;
-  Owner owner{pool_};
+  Owner owner{pool_, notices_};
   fabric_.handle_packet(port, packet, *info, packet.size, now, owner);
 }
 
@@ -161,7 +166,7 @@ void DataLoop::take_datagrams(std::uint32_t port, const ReceivedFrame& frame, co
     ++ports_[port].trouble.malformed;
     return;
   }
-  Owner owner{pool_};
+  Owner owner{pool_, notices_};
   const ConstBytes headers = frame.bytes.first(info.payload_offset);
   const std::uint16_t first_id = fabric::identification(headers, info);
   ConstBytes rest = frame.bytes.subspan(info.payload_offset);
@@ -190,9 +195,22 @@ void DataLoop::take_datagrams(std::uint32_t port, const ReceivedFrame& frame, co
   }
 }
 
+void DataLoop::configure(const fabric::NetworkConfig& config) {
+  fabric_.configure(config);
+  notices_.configure(config.edn);
+}
+
+void DataLoop::send_notices(Instant now) {
+  notices_.handle_timeout(now);
+  Owner owner{pool_, notices_};
+  fabric::FrameInfo info;
+  while (const auto packet = notices_.poll(info)) fabric_.send(*packet, info, packet->size, now, owner);
+}
+
 bool DataLoop::transmit(Instant now) {
-  Owner owner{pool_};
+  Owner owner{pool_, notices_};
   fabric_.handle_timeout(now, owner);
+  send_notices(now);
   bool any = false;
   for (std::uint32_t i = 0; i < ports_.size(); ++i) {
     Port& port = ports_[i];
@@ -208,7 +226,8 @@ bool DataLoop::transmit(Instant now) {
 
 void DataLoop::wait() {
   polled_.back().revents = 0;
-  const auto next = fabric_.next_timeout();
+  auto next = fabric_.next_timeout();
+  if (const auto silent = notices_.next_timeout(); silent && (!next || *silent < *next)) next = silent;
   timespec timeout{};
   if (next) {
     const Duration left = *next - io::monotonic_now();

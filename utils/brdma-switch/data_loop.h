@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "drop_notices.h"
 #include "fabric/network.h"
 #include "fabric/packet_pool.h"
 #include "fabric/switch.h"
@@ -49,6 +50,8 @@ class DataLoop {
 
   // In the loop's thread only.
   [[nodiscard]] fabric::Switch<SwitchPacket>& fabric() { return fabric_; }
+  [[nodiscard]] const DropNotices& drop_notices() const { return notices_; }
+  void configure(const fabric::NetworkConfig& config);
   [[nodiscard]] const std::vector<PortSpec>& specs() const { return specs_; }
   [[nodiscard]] const PortTrouble& trouble(std::size_t port);
 
@@ -64,6 +67,7 @@ class DataLoop {
   void take_frame(std::uint32_t port, const ReceivedFrame& frame, Instant now);
   void take_datagrams(std::uint32_t port, const ReceivedFrame& frame, const fabric::FrameInfo& info, Instant now);
   bool transmit(Instant now);
+  void send_notices(Instant now);
   void wait();
   void serve_calls();
 
@@ -71,6 +75,7 @@ class DataLoop {
   bool passes_batches_;
   fabric::PacketPool pool_;
   fabric::Switch<SwitchPacket> fabric_;
+  DropNotices notices_;
   std::vector<Port> ports_;
   std::vector<pollfd> polled_;  // the ports, then wake_
 

@@ -100,6 +100,7 @@ int show(Invocation& invocation) {
     description["network"] = with_switch ? network.at("network") : Json{};
     description["links"] = with_switch ? network.at("hosts") : Json::array();
     description["total"] = with_switch ? network.at("total") : Json{};
+    description["edn"] = with_switch ? network.at("edn") : Json{};
     description["switch_trouble"] = with_switch ? network.at("switch_trouble") : Json{};
     print_json(description, invocation.style);
     return 0;

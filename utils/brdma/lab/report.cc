@@ -48,6 +48,7 @@ constexpr std::array kRecoveryRows{
     Row{"fast feedback sent", name(Counter::kFfmSent), true},
     Row{"fast feedback received", name(Counter::kFfmReceived), true},
     Row{"  gaps in it already mended", name(Counter::kFfmSuppressed), false},
+    Row{"retransmitted for the switch", name(Counter::kRetransmittedEdn), false},
     Row{"retransmitted for feedback", name(Counter::kRetransmittedFfm), true},
     Row{"retransmitted for NAK", name(Counter::kRetransmittedNak), false},
     Row{"retransmitted for ack's holes", name(Counter::kRetransmittedAck), false},

@@ -1,0 +1,116 @@
+#include "drop_notices.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/bytes.h"
+
+namespace brdma::lab {
+namespace {
+
+constexpr std::size_t kIp = fabric::kEthernetHeaderSize;
+constexpr std::size_t kIpv4Size = 20, kIpv6Size = 40;
+constexpr std::uint16_t kEtherIpv4 = 0x0800, kEtherIpv6 = 0x86DD;
+constexpr std::size_t kNeighboursMax = 4096;  // somebody invents addresses: forget them all
+
+fabric::MacAddress load_mac(const std::byte* p) { return std::uint64_t{load_be16(p)} << 32 | load_be32(p + 2); }
+void store_mac(std::byte* p, fabric::MacAddress mac) {
+  store_be16(p, static_cast<std::uint16_t>(mac >> 32));
+  store_be32(p + 2, static_cast<std::uint32_t>(mac));
+}
+
+IpAddress load_address(const std::byte* p, bool is_ipv6) {
+  IpAddress address = IpAddress::v4(0, 0, 0, 0);
+  const std::size_t size = is_ipv6 ? 16 : 4;
+  std::memcpy(&address.bytes[16 - size], p, size);
+  return address;
+}
+
+// Ethernet, IP and UDP, but for what set_datagram_size() fills in; answers where the payload begins.
+std::size_t write_headers(const fabric::DropNotice& notice, std::byte* out) {
+  const bool v4 = notice.source.is_v4();
+  store_be16(out + 12, v4 ? kEtherIpv4 : kEtherIpv6);
+  std::byte* const ip = out + kIp;
+  if (v4) {
+    store_be32(ip, 0x4500'0000);
+    store_be32(ip + 4, 0x4000);
+    store_be32(ip + 8, 0x4011'0000);
+    std::memcpy(ip + 12, &notice.source.bytes[12], 4);
+    std::memcpy(ip + 16, &notice.destination.bytes[12], 4);
+  } else {
+    store_be32(ip, 0x6000'0000);
+    store_be32(ip + 4, 0x1140);
+    std::memcpy(ip + 8, notice.source.bytes.data(), 16);
+    std::memcpy(ip + 24, notice.destination.bytes.data(), 16);
+  }
+  std::byte* const udp = ip + (v4 ? kIpv4Size : kIpv6Size);
+  store_be16(udp, notice.source_port);
+  store_be16(udp + 2, fabric::kRocePort);
+  return static_cast<std::size_t>(udp - out) + fabric::kUdpHeaderSize;
+}
+
+}  // namespace
+
+void DropNotices::configure(fabric::EdnForm form) {
+  if (notifier_ && form == form_) return;
+  form_ = form;
+  notifier_.emplace(fabric::DropNotifier::Config{.form = form});
+}
+
+std::optional<fabric::RoceView> DropNotices::view(const SwitchPacket& packet) {
+  if (packet.udp_offset == 0) return std::nullopt;
+  const ConstBytes frame = pool_.buffer(packet.buffer).first(packet.size);
+  const std::byte* const udp = &frame[packet.udp_offset];
+  if (load_be16(udp + 2) != fabric::kRocePort) return std::nullopt;
+  const std::size_t addresses = kIp + (packet.is_ipv6 ? 8 : 12), size = packet.is_ipv6 ? 16 : 4;
+  return fabric::RoceView{.source = load_address(&frame[addresses], packet.is_ipv6),
+                          .destination = load_address(&frame[addresses + size], packet.is_ipv6),
+                          .source_port = load_be16(udp),
+                          .payload = frame.subspan(packet.udp_offset + fabric::kUdpHeaderSize),
+                          .from_ip = frame.subspan(kIp)};
+}
+
+void DropNotices::dropped(const SwitchPacket& packet, Duration drain, Instant now) {
+  if (!notifier_->on()) return;
+  const auto roce = view(packet);
+  if (!roce) return;
+  if (neighbours_.size() >= kNeighboursMax) neighbours_.clear();
+  const std::byte* const frame = pool_.buffer(packet.buffer).data();
+  neighbours_[roce->destination] = load_mac(frame);
+  neighbours_[roce->source] = load_mac(frame + 6);
+  notifier_->dropped(*roce, drain, now);
+}
+
+void DropNotices::enqueued(const SwitchPacket& packet, Instant now) {
+  if (notifier_->table().flows() == 0) return;
+  if (const auto roce = view(packet)) notifier_->enqueued(*roce, now);
+}
+
+std::optional<SwitchPacket> DropNotices::poll(fabric::FrameInfo& info) {
+  while (const auto notice = notifier_->poll()) {
+    const auto to = neighbours_.find(notice->destination), from = neighbours_.find(notice->source);
+    if (to == neighbours_.end() || from == neighbours_.end()) continue;
+    const auto buffer = pool_.take();
+    if (!buffer) continue;
+    const MutableBytes bytes = pool_.buffer(*buffer);
+    store_mac(bytes.data(), to->second);
+    store_mac(&bytes[6], from->second);
+    const std::size_t headers = write_headers(*notice, bytes.data());
+    const ConstBytes payload = notice->view();
+    std::copy(payload.begin(), payload.end(), bytes.begin() + static_cast<std::ptrdiff_t>(headers));
+    info = fabric::inspect_frame(bytes.first(headers + payload.size())).value();
+    fabric::set_datagram_size(bytes.first(headers), info, payload.size(), 0);
+    SwitchPacket packet;
+    packet.buffer = *buffer;
+    packet.size = static_cast<std::uint16_t>(headers + payload.size());
+    packet.udp_offset = info.udp_offset;
+    packet.is_ipv6 = info.is_ipv6;
+    packet.partial_checksum = true;
+    packet.checksum_start = info.udp_offset;
+    packet.checksum_offset = fabric::kUdpChecksumOffset;
+    return packet;
+  }
+  return std::nullopt;
+}
+
+}  // namespace brdma::lab

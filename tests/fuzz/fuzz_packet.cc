@@ -82,6 +82,7 @@ void check_icrc(ConstBytes input) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const ConstBytes input{reinterpret_cast<const std::byte*>(data), size};
+  (void)wire::parse_icmp_edn(input);
   const auto parsed = wire::parse_packet(input);
   if (parsed.ok()) {
     check_packet(input, parsed.value());

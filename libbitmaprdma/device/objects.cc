@@ -42,7 +42,7 @@ Status Engine::change_memory(MemoryRegion* region, std::uint32_t mask, const Mem
 bool Engine::covers(const ProtectionDomain* pd, std::uint32_t lkey, std::uint64_t address, std::uint64_t length,
                     std::uint32_t needed) const {
   std::byte* bytes = nullptr;
-  return impl_->memory.resolve(pd, lkey, address, length, needed, &bytes) == memory::Fault::kNone;
+  return impl_->memory.resolve(memory::Accessor{pd}, lkey, address, length, needed, &bytes) == memory::Fault::kNone;
 }
 Result<MemoryRegion*, Status> Engine::alloc_window(ProtectionDomain* pd, bool type2) {
   return impl_->memory.add_window(pd, type2);

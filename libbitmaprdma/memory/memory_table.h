@@ -54,8 +54,7 @@ inline constexpr std::uint32_t kRegionsMax = 1u << 19, kWindowsMax = 1u << 19;
 
 // Who wants to access memory: the domain, and the queue pair where it is for a peer.
 struct Accessor {
-  // NOLINTNEXTLINE: who accesses memory of its own has only a domain
-  Accessor(const ProtectionDomain* domain, std::uint32_t queue_pair = 0) : pd(domain), qpn(queue_pair) {}
+  explicit Accessor(const ProtectionDomain* domain, std::uint32_t queue_pair = 0) : pd(domain), qpn(queue_pair) {}
   const ProtectionDomain* pd;
   std::uint32_t qpn;
 };

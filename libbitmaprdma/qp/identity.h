@@ -59,7 +59,7 @@ struct Identity {
   PeerCredit peer_credit;             // from the last CAPS or BitmapAck
 
   // Of memory, on behalf of the peer.
-  [[nodiscard]] memory::Accessor accessor() const { return {pd, qpn}; }
+  [[nodiscard]] memory::Accessor accessor() const { return memory::Accessor{pd, qpn}; }
   [[nodiscard]] std::uint32_t mtu() const { return mtu_bytes(attributes.path_mtu); }
   [[nodiscard]] bool can_receive() const {
     return state == QpState::kRtr || state == QpState::kRts || state == QpState::kSqd || state == QpState::kSqe;

@@ -53,7 +53,8 @@ bool PayloadCursor::enter() {
     resolved_ = &nothing;
     return true;
   }
-  return memory_.resolve(pd_, sge.lkey, sge.address, sge.length, access_, &resolved_) == memory::Fault::kNone;
+  return memory_.resolve(memory::Accessor{pd_}, sge.lkey, sge.address, sge.length, access_, &resolved_) ==
+         memory::Fault::kNone;
 }
 
 bool scatter(const memory::MemoryTable& memory, const ProtectionDomain* pd, const SendQueue& queue, std::uint64_t wqe,
@@ -66,7 +67,7 @@ bool scatter(const memory::MemoryTable& memory, const ProtectionDomain* pd, cons
     }
     const std::size_t part = std::min<std::size_t>(bytes.size(), sge.length - offset);
     std::byte* memory_at = nullptr;
-    if (memory.resolve(pd, sge.lkey, sge.address + offset, part, kAccessLocalWrite, &memory_at) !=
+    if (memory.resolve(memory::Accessor{pd}, sge.lkey, sge.address + offset, part, kAccessLocalWrite, &memory_at) !=
         memory::Fault::kNone) {
       return false;
     }
@@ -81,8 +82,8 @@ bool writable(const memory::MemoryTable& memory, const ProtectionDomain* pd, con
               std::uint64_t wqe) {
   for (const Sge& sge : queue.sges(wqe)) {
     std::byte* ignored = nullptr;
-    if (sge.length > 0 &&
-        memory.resolve(pd, sge.lkey, sge.address, sge.length, kAccessLocalWrite, &ignored) != memory::Fault::kNone) {
+    if (sge.length > 0 && memory.resolve(memory::Accessor{pd}, sge.lkey, sge.address, sge.length, kAccessLocalWrite,
+                                         &ignored) != memory::Fault::kNone) {
       return false;
     }
   }

@@ -106,7 +106,8 @@ memory::Fault ReceiveQueue::scatter(const memory::MemoryTable& memory, const Pro
     }
     const std::size_t here = std::min<std::size_t>(payload.size(), sge->length - offset);
     std::byte* to = nullptr;
-    const auto fault = memory.resolve(pd, sge->lkey, sge->address + offset, here, kAccessLocalWrite, &to);
+    const auto fault =
+        memory.resolve(memory::Accessor{pd}, sge->lkey, sge->address + offset, here, kAccessLocalWrite, &to);
     if (fault != memory::Fault::kNone) return fault;
     std::memcpy(to, payload.data(), here);
     payload = payload.subspan(here);

@@ -77,7 +77,7 @@ TEST(MemoryTableProperty, EqualsAMapOfRegions) {
         const std::uint32_t needed = kNeeded[random.below(5)];
         const ProtectionDomain* pd = domains[random.below(2)];
         std::byte* bytes = nullptr;
-        const Fault fault = table.resolve(pd, key, address, length, needed, &bytes);
+        const Fault fault = table.resolve(Accessor{pd}, key, address, length, needed, &bytes);
         ASSERT_EQ(fault, expected(aimed, pd, address, length, needed)) << "step " << step;
         if (fault == Fault::kNone && length > 0) {
           ASSERT_EQ(reinterpret_cast<std::uintptr_t>(bytes), aimed->address + (address - aimed->iova));

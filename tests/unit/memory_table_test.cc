@@ -22,7 +22,7 @@ class MemoryTableTest : public testing::Test {
 TEST_F(MemoryTableTest, ResolvesExactlyTheRegion) {
   const MemoryRegion* region = table_.add(pd_, 0x10'0000, 100, 5000, kReadWrite).value();
   const auto fault = [&](std::uint64_t address, std::uint64_t length) {
-    return table_.resolve(pd_, region->key, address, length, 0, &bytes_);
+    return table_.resolve(Accessor{pd_}, region->key, address, length, 0, &bytes_);
   };
   EXPECT_EQ(fault(5000, 100), Fault::kNone);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(bytes_), 0x10'0000u);
@@ -35,23 +35,24 @@ TEST_F(MemoryTableTest, ResolvesExactlyTheRegion) {
   EXPECT_EQ(fault(5001, kMax), Fault::kOutOfBounds) << "the sum wraps round";
   EXPECT_EQ(fault(kMax, 2), Fault::kOutOfBounds);
   EXPECT_EQ(bytes_, nullptr);
-  EXPECT_EQ(table_.resolve(pd_, 12345, 0, 0, kAccessRemoteWrite, &bytes_), Fault::kNone) << "nothing is accessed";
+  EXPECT_EQ(table_.resolve(Accessor{pd_}, 12345, 0, 0, kAccessRemoteWrite, &bytes_), Fault::kNone)
+      << "nothing is accessed";
 }
 
 TEST_F(MemoryTableTest, ChecksKeyDomainAndPermission) {
   ProtectionDomain* other = table_.alloc_pd();
   MemoryRegion* region = table_.add(pd_, 0x1000, 64, 0x1000, kAccessLocalWrite | kAccessRemoteRead).value();
   const std::uint32_t key = region->key;
-  EXPECT_EQ(table_.resolve(pd_, key, 0x1000, 1, kAccessRemoteRead, &bytes_), Fault::kNone);
-  EXPECT_EQ(table_.resolve(pd_, key, 0x1000, 1, kAccessLocalWrite, &bytes_), Fault::kNone);
-  EXPECT_EQ(table_.resolve(pd_, key, 0x1000, 1, kAccessRemoteWrite, &bytes_), Fault::kNoPermission);
-  EXPECT_EQ(table_.resolve(pd_, key, 0x1000, 1, kAccessRemoteAtomic, &bytes_), Fault::kNoPermission);
-  EXPECT_EQ(table_.resolve(other, key, 0x1000, 1, 0, &bytes_), Fault::kWrongDomain);
+  EXPECT_EQ(table_.resolve(Accessor{pd_}, key, 0x1000, 1, kAccessRemoteRead, &bytes_), Fault::kNone);
+  EXPECT_EQ(table_.resolve(Accessor{pd_}, key, 0x1000, 1, kAccessLocalWrite, &bytes_), Fault::kNone);
+  EXPECT_EQ(table_.resolve(Accessor{pd_}, key, 0x1000, 1, kAccessRemoteWrite, &bytes_), Fault::kNoPermission);
+  EXPECT_EQ(table_.resolve(Accessor{pd_}, key, 0x1000, 1, kAccessRemoteAtomic, &bytes_), Fault::kNoPermission);
+  EXPECT_EQ(table_.resolve(Accessor{other}, key, 0x1000, 1, 0, &bytes_), Fault::kWrongDomain);
   for (unsigned bit = 0; bit < 32; ++bit) {
-    EXPECT_EQ(table_.resolve(pd_, key ^ (1u << bit), 0x1000, 1, 0, &bytes_), Fault::kBadKey) << bit;
+    EXPECT_EQ(table_.resolve(Accessor{pd_}, key ^ (1u << bit), 0x1000, 1, 0, &bytes_), Fault::kBadKey) << bit;
   }
   EXPECT_TRUE(table_.remove(region).ok());
-  EXPECT_EQ(table_.resolve(pd_, key, 0x1000, 1, 0, &bytes_), Fault::kBadKey);
+  EXPECT_EQ(table_.resolve(Accessor{pd_}, key, 0x1000, 1, 0, &bytes_), Fault::kBadKey);
 }
 
 TEST_F(MemoryTableTest, RefusesWhatCannotBe) {

@@ -77,14 +77,11 @@ void Responder::Impl::enter_operation(const wire::Packet& packet, Instant now) {
 
 // In order, and done. The last packet of an operation ends it.
 void Responder::Impl::operation_executed(const wire::Packet& packet, Instant now) {
-  if (is_start(packet)) {
-    register_operation(packet, now);
-  } else {
-    enter_operation(packet, now);
-  }
-  if (!operations.ends(packet.bxth.operation, target_of(packet))) return;
-  operations.release(packet.bxth.operation);
-  if (!packet.bxth.operation_more) env.count(Counter::kTransfersComplete);
+  if (is_start(packet)) register_operation(packet, now);  // its bit is set already
+  const auto [match, ended] =
+      operations.execute(packet.bxth.operation, target_of(packet), packet.bxth.operation_packets);
+  note_operation(packet, match, now);
+  if (ended && !packet.bxth.operation_more) env.count(Counter::kTransfersComplete);
 }
 
 // An early packet of an operation, as keep_early() has found it well-formed.

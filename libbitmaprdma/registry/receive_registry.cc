@@ -67,12 +67,25 @@ Match ReceiveRegistry::look(std::uint8_t number, std::uint64_t address, std::uin
 
 Match ReceiveRegistry::receive(std::uint8_t number, std::uint64_t address, std::uint16_t packets) {
   Operation* const operation = at(number);
-  if (operation == nullptr) return Match::kNone;
+  return operation == nullptr ? Match::kNone : enter(*operation, address, packets);
+}
+
+Match ReceiveRegistry::enter(Operation& operation, std::uint64_t address, std::uint16_t packets) {
   std::size_t bit = 0;
-  const Match match = judge(*operation, address, packets, bit);
-  if (match != Match::kNew || operation->mask.set(bit) != OperationMask::Change::kComplete) return match;
-  complete(number);
+  const Match match = judge(operation, address, packets, bit);
+  if (match != Match::kNew || operation.mask.set(bit) != OperationMask::Change::kComplete) return match;
+  complete(operation.start.number);
   return Match::kComplete;
+}
+
+ReceiveRegistry::Executed ReceiveRegistry::execute(std::uint8_t number, std::uint64_t address, std::uint16_t packets) {
+  Operation* const operation = at(number);
+  if (operation == nullptr) return {};
+  const OperationStart& start = operation->start;
+  const Executed executed{.match = enter(*operation, address, packets),
+                          .ended = (address - start.address) >> start.packet_shift == start.packets - 1u};
+  if (executed.ended) vacate(number);
+  return executed;
 }
 
 // In the order of numbers as far as that goes; the others are remembered.
@@ -86,7 +99,10 @@ void ReceiveRegistry::complete(std::uint8_t number) {
 }
 
 void ReceiveRegistry::release(std::uint8_t number) {
-  if (find(number) == nullptr) return;
+  if (find(number) != nullptr) vacate(number);
+}
+
+void ReceiveRegistry::vacate(std::uint8_t number) {
   std::uint16_t& slot = slots_[place(number)];
   free_.push_back(slot);
   slot = kNone;

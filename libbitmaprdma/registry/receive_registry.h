@@ -59,12 +59,12 @@ class ReceiveRegistry {
   [[nodiscard]] Match look(std::uint8_t number, std::uint64_t address, std::uint16_t packets) const;
   // The same, and its bit is set.
   Match receive(std::uint8_t number, std::uint64_t address, std::uint16_t packets);
-  // Is the packet that goes to `address` the last of that operation?
-  [[nodiscard]] bool ends(std::uint8_t number, std::uint64_t address) const {
-    const Operation* const operation = find(number);
-    if (operation == nullptr) return false;
-    return (address - operation->start.address) >> operation->start.packet_shift == operation->start.packets - 1u;
-  }
+  // Likewise, of a packet that has been executed: where it is the operation's last, that is done with and forgotten.
+  struct Executed {
+    Match match = Match::kNone;
+    bool ended = false;
+  };
+  Executed execute(std::uint8_t number, std::uint64_t address, std::uint16_t packets);
   // The operation is done with: all of it has been executed. Nothing happens where there is none.
   void release(std::uint8_t number);
   void clear();  // and numbers begin anew
@@ -87,6 +87,8 @@ class ReceiveRegistry {
   [[nodiscard]] std::size_t place(std::uint8_t number) const { return number & (slots_.size() - 1); }
   [[nodiscard]] Operation* at(std::uint8_t number);
   Match judge(const Operation& operation, std::uint64_t address, std::uint16_t packets, std::size_t& bit) const;
+  Match enter(Operation& operation, std::uint64_t address, std::uint16_t packets);
+  void vacate(std::uint8_t number);  // precondition: it is there
   void complete(std::uint8_t number);
   void grow();
 

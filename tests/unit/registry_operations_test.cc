@@ -86,8 +86,14 @@ TEST(ReceiveRegistry, MatchesByAddress) {
   EXPECT_EQ(registry.receive(7, 0x1401, 8), Match::kOutside);  // between two packets
   EXPECT_EQ(registry.receive(7, 0x2000, 8), Match::kOutside);  // behind the operation
   EXPECT_EQ(registry.receive(7, 0x0E00, 8), Match::kOutside);  // before it
-  EXPECT_TRUE(registry.ends(7, 0x1E00));
-  EXPECT_FALSE(registry.ends(7, 0x1C00));
+  const auto middle = registry.execute(7, 0x1C00, 8);
+  EXPECT_EQ(middle.match, Match::kNew);
+  EXPECT_FALSE(middle.ended);
+  const auto last = registry.execute(7, 0x1E00, 8);
+  EXPECT_EQ(last.match, Match::kNew);
+  EXPECT_TRUE(last.ended) << "though others are missing: it was executed, so they will not come";
+  EXPECT_EQ(registry.find(7), nullptr);
+  EXPECT_EQ(registry.execute(7, 0x1E00, 8).match, Match::kNone);
 }
 
 TEST(ReceiveRegistry, CompletesInAnyOrderAndTellsSo) {

@@ -12,6 +12,7 @@
 #include <chrono>
 
 #include "io/clock.h"
+#include "io/open_socket.h"
 #include "io/socket_address.h"
 #include "io/start_thread.h"
 
@@ -171,7 +172,8 @@ Result<IpAddress, Status> CmService::source_for(const cm::SocketAddress& destina
     address.v6.sin6_addr = to_in6_addr(destination.address);
     address.v6.sin6_scope_id = destination.scope;
   }
-  const FileDescriptor probe{::socket(destination.address.is_v4() ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+  const FileDescriptor probe{
+      open_socket(destination.address.is_v4() ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
   if (!probe.valid()) return Status{errno};
   if (::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) return Status{errno};
   size = sizeof address;

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "io/lease_protocol.h"
+#include "io/open_socket.h"
 
 namespace brdma::io {
 namespace {
@@ -37,7 +38,7 @@ int milliseconds_left(Deadline deadline) {
 }
 
 Result<FileDescriptor, ContextError> connect_to_daemon(Deadline deadline) {
-  FileDescriptor fd{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  FileDescriptor fd{open_socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   if (!fd.valid()) return ContextError{errno, std::string("cannot make a Unix socket: ") + std::strerror(errno)};
   sockaddr_un address{};
   address.sun_family = AF_UNIX;

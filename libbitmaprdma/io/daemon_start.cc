@@ -70,15 +70,17 @@ struct SpawnPlan {
   std::byte* inner_stack_top;
 };
 
-// Runs on borrowed memory (CLONE_VM) while the application's thread is stopped: system calls only.
+// Runs on borrowed memory (CLONE_VM) while the application's thread is stopped: system calls only, and past those
+// functions of the same name that libraries put in their place (librspreload's dup2() forgot the application's
+// sockets).
 int run_daemon(void* argument) {
   const auto& plan = *static_cast<const SpawnPlan*>(argument);
-  for (int fd = 0; fd < kReadyFd; ++fd) ::dup2(plan.null_fd, fd);
-  ::dup2(plan.ready_fd, kReadyFd);
+  for (int fd = 0; fd < kReadyFd; ++fd) ::syscall(SYS_dup3, plan.null_fd, fd, 0);
+  ::syscall(SYS_dup3, plan.ready_fd, kReadyFd, 0);
   ::syscall(SYS_close_range, kReadyFd + 1, ~0u, 0u);  // older kernels have none: brdmad closes what it finds as well
   if (::chdir("/") == 0) ::execve(plan.program, plan.arguments, plan.environment);
   constexpr std::string_view kMessage = "error 8 brdmad cannot be executed\n";
-  static_cast<void>(!::write(kReadyFd, kMessage.data(), kMessage.size()));
+  ::syscall(SYS_write, kReadyFd, kMessage.data(), kMessage.size());
   ::_exit(127);
 }
 

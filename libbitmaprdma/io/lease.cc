@@ -20,6 +20,7 @@
 #include "io/daemon_start.h"
 #include "io/file_descriptor.h"
 #include "io/lease_protocol.h"
+#include "io/open_socket.h"
 
 namespace brdma::io {
 namespace {
@@ -51,7 +52,7 @@ bool peer_open(int control_fd) {
 
 // Replaces the socket behind `fd` by one that nobody sends to, in one step: another thread may be using the number.
 void replace_by_silent_socket(int fd) {
-  const FileDescriptor silent{::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  const FileDescriptor silent{open_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
   ::shutdown(fd, SHUT_RDWR);  // answers ENOTCONN, but wakes whoever waits on the old socket
   if (silent.valid()) ::dup3(silent.get(), fd, O_CLOEXEC);
 }

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 
+#include "io/open_socket.h"
 #include "io/socket_address.h"
 
 namespace brdma::io {
@@ -12,7 +13,7 @@ namespace brdma::io {
 Status MulticastGroups::join(const IpAddress& group, std::uint32_t ifindex) {
   if (joined_.contains(group)) return Status::success();
   const bool v4 = group.is_v4();
-  FileDescriptor fd{::socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+  FileDescriptor fd{open_socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
   if (!fd.valid()) return Status{errno};
   int failed = 0;
   if (v4) {

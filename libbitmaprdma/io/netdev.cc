@@ -24,6 +24,7 @@
 
 #include "control/config.h"
 #include "io/file_descriptor.h"
+#include "io/open_socket.h"
 #include "wire/headers.h"
 
 namespace brdma::io {
@@ -224,7 +225,7 @@ namespace brdma {
 // An interface without an address can't be reached by RoCEv2, so it makes no device.
 std::vector<DeviceInfo> list_devices() {
   std::vector<DeviceInfo> devices, loopback;
-  const io::FileDescriptor socket_fd{::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+  const io::FileDescriptor socket_fd{io::open_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
   for (const io::Interface& interface : io::read_interfaces()) {
     if (!io::is_up(interface) || interface.addresses.empty()) continue;
     auto& list = io::is_loopback(interface) ? loopback : devices;

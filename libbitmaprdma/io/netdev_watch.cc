@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "io/open_socket.h"
+
 namespace brdma::io {
 namespace {
 
@@ -44,7 +46,7 @@ NetdevWatch::Change judge(const nlmsghdr& header, const std::byte* payload, std:
 
 bool NetdevWatch::open(std::uint32_t ifindex) {
   ifindex_ = ifindex;
-  socket_.reset(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
+  socket_.reset(open_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
   sockaddr_nl address{};
   address.nl_family = AF_NETLINK;
   address.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 
+#include "io/open_socket.h"
 #include "io/socket_address.h"
 #include "io/socket_options.h"
 
@@ -60,7 +61,7 @@ int PeerSockets::connect_to(const Peer& peer) const {
   const bool v4 = peer.destination.is_v4();
   const bool local = !v4 && (is_link_local(peer.destination) || is_link_local(peer.source));
   const std::uint32_t scope = local ? options_.ifindex : 0;
-  const int fd = socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const int fd = open_socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return -1;
   SocketAddress from, to;
   const socklen_t from_size = socket_address(peer.source, options_.source_port, scope, from);

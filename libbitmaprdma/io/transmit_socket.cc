@@ -14,6 +14,7 @@
 #include <string>
 #include <utility>
 
+#include "io/open_socket.h"
 #include "io/socket_address.h"
 #include "io/socket_options.h"
 #include "wire/icrc.h"
@@ -141,11 +142,11 @@ Result<TransmitSocket, ContextError> TransmitSocket::open(const TransmitSocketOp
 }
 
 int TransmitSocket::open_socket() {
-  fd_ = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  fd_ = io::open_socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   dual_stack_ = fd_ >= 0 && set_option(fd_, IPPROTO_IPV6, IPV6_V6ONLY, 0);
   if (!dual_stack_) {
     if (fd_ >= 0) close(fd_);
-    fd_ = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    fd_ = io::open_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   }
   if (fd_ < 0) return errno;
   set_option(fd_, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);

@@ -6,6 +6,7 @@ the server listens. Last line: `N passed, M failed`.
 
 import argparse
 import contextlib
+import glob
 import os
 import subprocess
 import sys
@@ -118,12 +119,21 @@ def multicast(lab, group, file, joined, receiver, sender):
     assert joined not in network_state(lab, file), "the group is still joined"
 
 
+def tcp_cases(build):
+    """A TCP program under rsockets' preload library, which takes each socket of the process for one of TCP's: also those that
+    ours opens, if it asks for them by socket(), in whatever thread, and while it starts brdmad. So first, in a new lab."""
+    found = glob.glob("/usr/lib/*/rsocket/librspreload.so.1")
+    assert found, "librspreload.so is not there: package librdmacm1"
+    echo = lambda *words: ["sh", "-c", f'LD_PRELOAD="$LD_PRELOAD:{found[0]}" exec "$@"', "sh", os.path.join(build, "bin", "tcp_echo"), *words]
+    return [(f"TCP under librspreload, {i}", echo(str(7700 + i)), echo(str(7700 + i), SERVER), True) for i in range(5)]
+
+
 def run(build, prefix, network):
     passed = failed = 0
     lab = Lab(build, prefix, NETWORKS[network], "e2ecm")
     lost = 0
     try:
-        pairs = CASES + (DATAGRAMS if network == "clean" else [])
+        pairs = tcp_cases(build) + CASES + (DATAGRAMS if network == "clean" else [])
         cases = [(name, lambda s=s, c=c, e=e: run_pair(lab, s, c, e)) for name, s, c, e in pairs] + [("a killed client", lambda: killed_client(lab))]
         if network == "clean":
             cases.append(("udpong", lambda: datagram_sockets(lab)))

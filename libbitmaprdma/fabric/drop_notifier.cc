@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/datagram.h"
+#include "fabric/frame.h"
 #include "wire/edn.h"
 #include "wire/icrc.h"
 #include "wire/opcode.h"
@@ -46,34 +47,6 @@ DropFlow flow_of(const RoceView& packet, const wire::Bth& bth) {
           .queue_pair = bth.dest_qpn};
 }
 
-bool is_response(RcOp op) { return wire::is_read_response(op) || op == RcOp::kAtomicAcknowledge; }
-
-// Where there are no headers, those that the packet would have had.
-std::size_t write_headers(const RoceView& packet, std::byte* out) {
-  const auto udp_size = static_cast<std::uint16_t>(packet.payload.size() + wire::kUdpSize);
-  std::size_t size = kIpv4Size;
-  if (packet.source.is_v4()) {
-    store_be16(out, 0x4500);
-    store_be16(out + 2, static_cast<std::uint16_t>(udp_size + kIpv4Size));
-    store_be32(out + 4, 0x4000);
-    store_be32(out + 8, 0x4011'0000);
-    std::memcpy(out + 12, &packet.source.bytes[12], 4);
-    std::memcpy(out + 16, &packet.destination.bytes[12], 4);
-  } else {
-    size = kIpv6Size;
-    store_be32(out, 0x6000'0000);
-    store_be16(out + 4, udp_size);
-    store_be16(out + 6, 0x1140);
-    std::memcpy(out + 8, packet.source.bytes.data(), 16);
-    std::memcpy(out + 24, packet.destination.bytes.data(), 16);
-  }
-  store_be16(out + size, packet.source_port);
-  store_be16(out + size + 2, kRoceUdpPort);
-  store_be16(out + size + 4, udp_size);
-  store_be16(out + size + 6, 0);
-  return size + wire::kUdpSize;
-}
-
 }  // namespace
 
 DropNotifier::DropNotifier(const Config& config) : config_(config), table_(config.table) {
@@ -86,8 +59,9 @@ void DropNotifier::dropped(const RoceView& packet, Duration drain, Instant now) 
   if (!bth) return;
   std::array<std::byte, DropReport::kQuoteMax> made;
   ConstBytes beginning = packet.from_ip;
-  if (beginning.empty()) {
-    const std::size_t headers = write_headers(packet, made.data());
+  if (beginning.empty()) {  // those headers that it would have had
+    const std::size_t headers =
+        write_roce_headers(packet.source, packet.destination, packet.source_port, packet.payload.size(), made.data());
     const std::size_t rest = std::min(made.size() - headers, packet.payload.size());
     std::memcpy(&made[headers], packet.payload.data(), rest);
     beginning = ConstBytes{made}.first(headers + rest);
@@ -156,7 +130,7 @@ std::optional<DropNotice> DropNotifier::as_roce(const DropReport& report) {
   const wire::Bxth bxth = wire::parse_bxth(roce.subspan<wire::kBthSize, wire::kBxthSize>());
   const wire::Edn edn{.first = Psn{report.number},
                       .last = Psn{report.number + report.length - 1},
-                      .responses = is_response(static_cast<RcOp>(dropped.opcode & 0x1F)),
+                      .responses = wire::is_answer(static_cast<RcOp>(dropped.opcode & 0x1F)),
                       .destination_qpn = dropped.dest_qpn,
                       .path = bxth.path,
                       .drain = report.drain,

@@ -15,8 +15,6 @@ constexpr std::size_t kIp = kEthernetHeaderSize;  // offset of the IP header
 constexpr std::size_t kIpv4Size = 20;
 constexpr std::size_t kIpv6Size = 40;
 
-MacAddress load_mac(const std::byte* p) { return (std::uint64_t{load_be16(p)} << 32) | load_be32(p + 2); }
-
 std::uint32_t sum_words(const std::byte* p, std::size_t size) {  // size is even
   std::uint32_t sum = 0;
   for (std::size_t i = 0; i < size; i += 2) sum += load_be16(p + i);
@@ -57,6 +55,38 @@ void inspect_ipv6(FrameInfo& info, ConstBytes frame) {
 }
 
 }  // namespace
+
+MacAddress load_mac(const std::byte* p) { return (std::uint64_t{load_be16(p)} << 32) | load_be32(p + 2); }
+void store_mac(std::byte* p, MacAddress mac) {
+  store_be16(p, static_cast<std::uint16_t>(mac >> 32));
+  store_be32(p + 2, static_cast<std::uint32_t>(mac));
+}
+
+std::size_t write_roce_headers(const IpAddress& source, const IpAddress& destination, std::uint16_t source_port,
+                               std::size_t payload_size, std::byte* out) {
+  const auto udp_size = static_cast<std::uint16_t>(payload_size + kUdpHeaderSize);
+  std::size_t size = kIpv4Size;
+  if (source.is_v4()) {
+    store_be16(out, 0x4500);
+    store_be16(out + 2, static_cast<std::uint16_t>(udp_size + kIpv4Size));
+    store_be32(out + 4, 0x4000);
+    store_be32(out + 8, 0x4011'0000);
+    std::memcpy(out + 12, &source.bytes[12], 4);
+    std::memcpy(out + 16, &destination.bytes[12], 4);
+  } else {
+    size = kIpv6Size;
+    store_be32(out, 0x6000'0000);
+    store_be16(out + 4, udp_size);
+    store_be16(out + 6, 0x1140);
+    std::memcpy(out + 8, source.bytes.data(), 16);
+    std::memcpy(out + 24, destination.bytes.data(), 16);
+  }
+  store_be16(out + size, source_port);
+  store_be16(out + size + 2, kRocePort);
+  store_be16(out + size + 4, udp_size);
+  store_be16(out + size + kUdpChecksumOffset, 0);
+  return size + kUdpHeaderSize;
+}
 
 std::optional<FrameInfo> inspect_frame(ConstBytes frame) {
   if (frame.size() < kEthernetHeaderSize) return std::nullopt;

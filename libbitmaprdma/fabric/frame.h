@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "base/bytes.h"
+#include "base/ip_address.h"
 
 namespace brdma::fabric {
 
@@ -47,6 +48,13 @@ struct FrameInfo {
 void set_datagram_size(MutableBytes headers, const FrameInfo& info, std::size_t payload_size,
                        std::uint16_t identification);
 [[nodiscard]] std::uint16_t identification(ConstBytes headers, const FrameInfo& info);  // 0 for IPv6
+
+// Frames of the switch's own: MAC addresses, and IP and UDP headers to RoCE's port with sizes for that payload;
+// checksums are left 0 (set_datagram_size). Answers the size of both headers.
+[[nodiscard]] MacAddress load_mac(const std::byte* p);
+void store_mac(std::byte* p, MacAddress mac);
+std::size_t write_roce_headers(const IpAddress& source, const IpAddress& destination, std::uint16_t source_port,
+                               std::size_t payload_size, std::byte* out);
 
 // Whether two UDP frames of the same layout differ in nothing but lengths, identification and checksums.
 [[nodiscard]] bool same_flow(ConstBytes headers_a, ConstBytes headers_b, const FrameInfo& info);

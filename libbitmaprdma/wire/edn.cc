@@ -14,9 +14,6 @@ constexpr std::uint32_t kFlagResponses = 1u << 24, kFlagTimestamp = 2u << 24;
 constexpr std::uint8_t kSourceQuench = 4, kProtocolUdp = 17;
 constexpr std::uint16_t kRoceUdpPort = 4791;
 
-// Those whose sender is the other side's responder.
-bool is_response(RcOp op) { return is_read_response(op) || op == RcOp::kAtomicAcknowledge; }
-
 // RFC 1071, over an even or odd number of bytes.
 std::uint16_t internet_checksum(ConstBytes bytes) {
   std::uint32_t sum = 0;
@@ -77,7 +74,7 @@ std::optional<IcmpEdn> parse_icmp_edn(ConstBytes icmp) {
   said.edn.last = bth.psn + load_be16(&icmp[4]);
   said.edn.drain = Duration::from_ns(std::int64_t{load_be16(&icmp[6])} * 1000);
   said.edn.destination_qpn = bth.dest_qpn;
-  said.edn.responses = is_response(static_cast<RcOp>(bth.opcode & 0x1F));
+  said.edn.responses = is_answer(static_cast<RcOp>(bth.opcode & 0x1F));
   if (shape.has(OpcodeShape::kBxth) && roce.size() >= kBthSize + kBxthSize) {
     const Bxth bxth = parse_bxth(roce.subspan<kBthSize, kBxthSize>());
     said.source_qpn = bxth.source_qpn;

@@ -75,6 +75,8 @@ template <class... Ops>
 [[nodiscard]] constexpr bool is_read_response(RcOp op) {
   return op >= RcOp::kReadResponseFirst && op <= RcOp::kReadResponseOnly;
 }
+// Carries what was asked for, from responder to requester.
+[[nodiscard]] constexpr bool is_answer(RcOp op) { return is_read_response(op) || op == RcOp::kAtomicAcknowledge; }
 [[nodiscard]] constexpr bool is_atomic(RcOp op) { return op == RcOp::kCompareSwap || op == RcOp::kFetchAdd; }
 // Answered by an empty READ response of the request's own PSN, once it is done.
 [[nodiscard]] constexpr bool is_confirmed(RcOp op) { return op == RcOp::kAtomicWrite || op == RcOp::kFlush; }

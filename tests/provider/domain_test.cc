@@ -35,12 +35,7 @@ TEST(ParentDomain, IsUsedAsItsProtectionDomainIs) {
   for (const std::uint32_t key : {mr->lkey, a.mr->lkey}) {
     ibv_sge sge = a.sge(0, 100);
     sge.lkey = key;
-    ibv_send_wr request{};
-    request.sg_list = &sge;
-    request.num_sge = 1;
-    request.opcode = IBV_WR_RDMA_WRITE;
-    request.send_flags = IBV_SEND_SIGNALED;
-    request.wr.rdma = {.remote_addr = reinterpret_cast<std::uintptr_t>(b.memory.data()), .rkey = b.mr->rkey};
+    ibv_send_wr request = write_request(sge, b);
     ASSERT_EQ(post_send(a, request), 0);
     EXPECT_EQ(wait_completion(a.cq.get()).status, IBV_WC_SUCCESS);
   }

@@ -64,12 +64,8 @@ struct Half {
       ASSERT_EQ(ibv_post_recv(qps[i].get(), &request, &bad), 0);
       return;
     }
-    ibv_send_wr request{};
+    ibv_send_wr request = send_request(sge);
     request.wr_id = i;
-    request.sg_list = &sge;
-    request.num_sge = 1;
-    request.opcode = IBV_WR_SEND;
-    request.send_flags = IBV_SEND_SIGNALED;
     ibv_send_wr* bad = nullptr;
     ASSERT_EQ(ibv_post_send(qps[i].get(), &request, &bad), 0);
   }

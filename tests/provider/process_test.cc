@@ -27,13 +27,8 @@ class Processes : public testing::Test {
   Processes() : a(Side::make()), b(Side::make()) { connect(a, b); }
   void write(std::uint64_t wr_id = 1) {
     ibv_sge sge = a.sge(0, 64);
-    ibv_send_wr request{};
+    ibv_send_wr request = write_request(sge, b);
     request.wr_id = wr_id;
-    request.sg_list = &sge;
-    request.num_sge = 1;
-    request.opcode = IBV_WR_RDMA_WRITE;
-    request.send_flags = IBV_SEND_SIGNALED;
-    request.wr.rdma = {.remote_addr = reinterpret_cast<std::uintptr_t>(b.memory.data()), .rkey = b.mr->rkey};
     ASSERT_EQ(post_send(a, request), 0);
   }
   void expect_it_works() {
@@ -44,11 +39,7 @@ class Processes : public testing::Test {
   }
   void send_to_b(std::uint32_t bytes = 8) {
     ibv_sge sge = a.sge(0, bytes);
-    ibv_send_wr request{};
-    request.sg_list = &sge;
-    request.num_sge = 1;
-    request.opcode = IBV_WR_SEND;
-    request.send_flags = IBV_SEND_SIGNALED;
+    ibv_send_wr request = send_request(sge);
     ASSERT_EQ(post_send(a, request), 0);
   }
   Side a, b;
@@ -91,12 +82,7 @@ TEST_F(Processes, AChildOpensItsOwn) {
     Side c = Side::make(), d = Side::make();
     connect(c, d);
     ibv_sge sge = c.sge(0, 64);
-    ibv_send_wr request{};
-    request.sg_list = &sge;
-    request.num_sge = 1;
-    request.opcode = IBV_WR_RDMA_WRITE;
-    request.send_flags = IBV_SEND_SIGNALED;
-    request.wr.rdma = {.remote_addr = reinterpret_cast<std::uintptr_t>(d.memory.data()), .rkey = d.mr->rkey};
+    ibv_send_wr request = write_request(sge, d);
     const bool posted = post_send(c, request) == 0;
     ::_exit(posted && wait_completion(c.cq.get()).status == IBV_WC_SUCCESS ? 0 : 1);
   }
@@ -219,14 +205,9 @@ TEST(Threads, EightOfThemUseOneDevice) {
         ASSERT_NE(mr, nullptr);
         a.memory[t * 64] = static_cast<std::uint8_t>(i);
         ibv_sge sge{.addr = reinterpret_cast<std::uintptr_t>(mr->addr), .length = 64, .lkey = mr->lkey};
-        ibv_send_wr request{};
+        ibv_send_wr request = write_request(sge, b);
         request.wr_id = i;
-        request.sg_list = &sge;
-        request.num_sge = 1;
-        request.opcode = IBV_WR_RDMA_WRITE;
-        request.send_flags = IBV_SEND_SIGNALED;
-        request.wr.rdma = {.remote_addr = reinterpret_cast<std::uintptr_t>(b.memory.data()) + t * 64,
-                           .rkey = b.mr->rkey};
+        request.wr.rdma.remote_addr += t * 64;
         ibv_send_wr* bad = nullptr;
         ASSERT_EQ(ibv_post_send(lanes[t].qp.get(), &request, &bad), 0);
         const ibv_wc completion = wait_completion(lanes[t].cq.get());

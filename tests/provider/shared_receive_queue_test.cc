@@ -40,23 +40,9 @@ class SharedReceiveQueue : public testing::Test {
   }
   void send() {
     ibv_sge sge = a.sge(0, 200);
-    ibv_send_wr request{};
-    request.sg_list = &sge;
-    request.num_sge = 1;
-    request.opcode = IBV_WR_SEND;
-    request.send_flags = IBV_SEND_SIGNALED;
+    ibv_send_wr request = send_request(sge);
     ASSERT_EQ(post_send(a, request), 0);
     EXPECT_EQ(wait_completion(a.cq.get()).status, IBV_WC_SUCCESS);
-  }
-  // The next asynchronous event of b's device, acknowledged.
-  void expect_event(ibv_event_type type, const void* element) {
-    pollfd waiting{b.context->async_fd, POLLIN, 0};
-    ASSERT_EQ(::poll(&waiting, 1, 10'000), 1);
-    ibv_async_event event{};
-    ASSERT_EQ(ibv_get_async_event(b.context.get(), &event), 0);
-    EXPECT_EQ(event.event_type, type);
-    EXPECT_EQ(static_cast<const void*>(event.element.srq), element);
-    ibv_ack_async_event(&event);
   }
   Side a, b;
   ibv_srq* srq = nullptr;
@@ -106,7 +92,7 @@ TEST_F(SharedReceiveQueue, TellsItsLimitOnce) {
   ibv_srq_attr attributes{.max_wr = 0, .max_sge = 0, .srq_limit = 3};
   ASSERT_EQ(ibv_modify_srq(srq, &attributes, IBV_SRQ_LIMIT), 0);
   send();
-  expect_event(IBV_EVENT_SRQ_LIMIT_REACHED, srq);
+  expect_event(b, IBV_EVENT_SRQ_LIMIT_REACHED, srq);
   ASSERT_EQ(ibv_query_srq(srq, &attributes), 0);
   EXPECT_EQ(attributes.srq_limit, 0u);
 }
@@ -117,7 +103,7 @@ TEST_F(SharedReceiveQueue, TheLastReceiveOfAQueuePairInErrorIsTold) {
   ibv_qp_attr to_error{};
   to_error.qp_state = IBV_QPS_ERR;
   ASSERT_EQ(ibv_modify_qp(b.qp.get(), &to_error, IBV_QP_STATE), 0);
-  expect_event(IBV_EVENT_QP_LAST_WQE_REACHED, b.qp.get());
+  expect_event(b, IBV_EVENT_QP_LAST_WQE_REACHED, b.qp.get());
   ibv_wc none{};
   EXPECT_EQ(ibv_poll_cq(b.cq.get(), 1, &none), 0) << "what is posted to the queue stays there";
 }

@@ -2,7 +2,6 @@
 // whoever takes them, the limit, what is told of a queue pair in error, and what stays.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
-#include <poll.h>
 
 #include <cerrno>
 #include <cstring>
@@ -77,11 +76,7 @@ class SharedUnreliable : public testing::TestWithParam<ibv_qp_type> {
   }
   void send(int to, std::uint32_t bytes) {
     ibv_sge sge = a.sge(0, bytes);
-    ibv_send_wr request{};
-    request.sg_list = &sge;
-    request.num_sge = 1;
-    request.opcode = IBV_WR_SEND;
-    request.send_flags = IBV_SEND_SIGNALED;
+    ibv_send_wr request = send_request(sge);
     if (GetParam() == IBV_QPT_UD) {
       request.wr.ud = {.ah = ah, .remote_qpn = receivers[to]->qp_num, .remote_qkey = kQkey};
     }
@@ -96,16 +91,6 @@ class SharedUnreliable : public testing::TestWithParam<ibv_qp_type> {
     EXPECT_EQ(done.qp_num, receivers[by]->qp_num);
     EXPECT_EQ(done.byte_len, bytes + header());
     EXPECT_EQ(std::memcmp(b.memory.data() + wr_id * kRoom + header(), a.memory.data(), bytes), 0);
-  }
-  // The next asynchronous event that is not of a kind that every connection has.
-  void expect_event(ibv_event_type type, const void* element) {
-    pollfd waiting{b.context->async_fd, POLLIN, 0};
-    ASSERT_EQ(::poll(&waiting, 1, 10'000), 1);
-    ibv_async_event event{};
-    ASSERT_EQ(ibv_get_async_event(b.context.get(), &event), 0);
-    EXPECT_EQ(event.event_type, type);
-    EXPECT_EQ(static_cast<const void*>(event.element.srq), element);
-    ibv_ack_async_event(&event);
   }
   Side a, b;
   ibv_srq* srq = nullptr;
@@ -138,7 +123,7 @@ TEST_P(SharedUnreliable, TheLimitIsTold) {
   expect_received(0, 0, 8);
   send(1, 8);
   expect_received(1, 1, 8);
-  expect_event(IBV_EVENT_SRQ_LIMIT_REACHED, srq);
+  expect_event(b, IBV_EVENT_SRQ_LIMIT_REACHED, srq);
 }
 
 TEST_P(SharedUnreliable, AQueuePairInErrorLeavesTheReceivesToTheOther) {
@@ -148,7 +133,7 @@ TEST_P(SharedUnreliable, AQueuePairInErrorLeavesTheReceivesToTheOther) {
   ibv_qp_attr error{};
   error.qp_state = IBV_QPS_ERR;
   ASSERT_EQ(ibv_modify_qp(receivers[0].get(), &error, IBV_QP_STATE), 0);
-  expect_event(IBV_EVENT_QP_LAST_WQE_REACHED, receivers[0].get());
+  expect_event(b, IBV_EVENT_QP_LAST_WQE_REACHED, receivers[0].get());
   ibv_wc completion{};
   EXPECT_EQ(ibv_poll_cq(b.cq.get(), 1, &completion), 0);  // none was flushed
   send(1, 12);

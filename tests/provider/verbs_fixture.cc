@@ -1,5 +1,7 @@
 #include "verbs_fixture.h"
 
+#include <poll.h>
+
 #include <cstring>
 
 namespace brdma::test {
@@ -120,6 +122,32 @@ ibv_wc wait_completion(ibv_cq* cq) {
   completion.wr_id = ~std::uint64_t{0};
   completion.status = IBV_WC_GENERAL_ERR;
   return completion;
+}
+
+void expect_event(Side& side, ibv_event_type type, const void* element) {
+  pollfd waiting{side.context->async_fd, POLLIN, 0};
+  ASSERT_EQ(::poll(&waiting, 1, 10'000), 1);
+  ibv_async_event event{};
+  ASSERT_EQ(ibv_get_async_event(side.context.get(), &event), 0);
+  EXPECT_EQ(event.event_type, type);
+  EXPECT_EQ(static_cast<const void*>(event.element.srq), element);
+  ibv_ack_async_event(&event);
+}
+
+ibv_send_wr send_request(ibv_sge& sge) {
+  ibv_send_wr request{};
+  request.sg_list = &sge;
+  request.num_sge = 1;
+  request.opcode = IBV_WR_SEND;
+  request.send_flags = IBV_SEND_SIGNALED;
+  return request;
+}
+
+ibv_send_wr write_request(ibv_sge& sge, const Side& peer) {
+  ibv_send_wr request = send_request(sge);
+  request.opcode = IBV_WR_RDMA_WRITE;
+  request.wr.rdma = {.remote_addr = reinterpret_cast<std::uintptr_t>(peer.memory.data()), .rkey = peer.mr->rkey};
+  return request;
 }
 
 }  // namespace brdma::test

@@ -51,5 +51,10 @@ int post_send(Side& side, ibv_send_wr request);
 int post_receive(Side& side, std::uint64_t wr_id, std::size_t offset, std::uint32_t bytes);
 // The next completion; one with status IBV_WC_GENERAL_ERR and wr_id ~0 if none comes within seconds.
 ibv_wc wait_completion(ibv_cq* cq);
+// The next asynchronous event of the side's device, within seconds: of this type and about `element`. Acknowledges it.
+void expect_event(Side& side, ibv_event_type type, const void* element);
+// Signalled, of one SGE, which outlives it; a WRITE goes to the start of the peer's memory.
+ibv_send_wr send_request(ibv_sge& sge);
+ibv_send_wr write_request(ibv_sge& sge, const Side& peer);
 
 }  // namespace brdma::test

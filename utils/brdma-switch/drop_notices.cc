@@ -9,44 +9,14 @@ namespace brdma::lab {
 namespace {
 
 constexpr std::size_t kIp = fabric::kEthernetHeaderSize;
-constexpr std::size_t kIpv4Size = 20, kIpv6Size = 40;
 constexpr std::uint16_t kEtherIpv4 = 0x0800, kEtherIpv6 = 0x86DD;
 constexpr std::size_t kNeighboursMax = 4096;  // somebody invents addresses: forget them all
-
-fabric::MacAddress load_mac(const std::byte* p) { return std::uint64_t{load_be16(p)} << 32 | load_be32(p + 2); }
-void store_mac(std::byte* p, fabric::MacAddress mac) {
-  store_be16(p, static_cast<std::uint16_t>(mac >> 32));
-  store_be32(p + 2, static_cast<std::uint32_t>(mac));
-}
 
 IpAddress load_address(const std::byte* p, bool is_ipv6) {
   IpAddress address = IpAddress::v4(0, 0, 0, 0);
   const std::size_t size = is_ipv6 ? 16 : 4;
   std::memcpy(&address.bytes[16 - size], p, size);
   return address;
-}
-
-// Ethernet, IP and UDP, but for what set_datagram_size() fills in; answers where the payload begins.
-std::size_t write_headers(const fabric::DropNotice& notice, std::byte* out) {
-  const bool v4 = notice.source.is_v4();
-  store_be16(out + 12, v4 ? kEtherIpv4 : kEtherIpv6);
-  std::byte* const ip = out + kIp;
-  if (v4) {
-    store_be32(ip, 0x4500'0000);
-    store_be32(ip + 4, 0x4000);
-    store_be32(ip + 8, 0x4011'0000);
-    std::memcpy(ip + 12, &notice.source.bytes[12], 4);
-    std::memcpy(ip + 16, &notice.destination.bytes[12], 4);
-  } else {
-    store_be32(ip, 0x6000'0000);
-    store_be32(ip + 4, 0x1140);
-    std::memcpy(ip + 8, notice.source.bytes.data(), 16);
-    std::memcpy(ip + 24, notice.destination.bytes.data(), 16);
-  }
-  std::byte* const udp = ip + (v4 ? kIpv4Size : kIpv6Size);
-  store_be16(udp, notice.source_port);
-  store_be16(udp + 2, fabric::kRocePort);
-  return static_cast<std::size_t>(udp - out) + fabric::kUdpHeaderSize;
 }
 
 }  // namespace
@@ -76,8 +46,8 @@ void DropNotices::dropped(const SwitchPacket& packet, Duration drain, Instant no
   if (!roce) return;
   if (neighbours_.size() >= kNeighboursMax) neighbours_.clear();
   const std::byte* const frame = pool_.buffer(packet.buffer).data();
-  neighbours_[roce->destination] = load_mac(frame);
-  neighbours_[roce->source] = load_mac(frame + 6);
+  neighbours_[roce->destination] = fabric::load_mac(frame);
+  neighbours_[roce->source] = fabric::load_mac(frame + 6);
   notifier_->dropped(*roce, drain, now);
 }
 
@@ -93,10 +63,12 @@ std::optional<SwitchPacket> DropNotices::poll(fabric::FrameInfo& info) {
     const auto buffer = pool_.take();
     if (!buffer) continue;
     const MutableBytes bytes = pool_.buffer(*buffer);
-    store_mac(bytes.data(), to->second);
-    store_mac(&bytes[6], from->second);
-    const std::size_t headers = write_headers(*notice, bytes.data());
+    fabric::store_mac(bytes.data(), to->second);
+    fabric::store_mac(&bytes[6], from->second);
+    store_be16(&bytes[12], notice->source.is_v4() ? kEtherIpv4 : kEtherIpv6);
     const ConstBytes payload = notice->view();
+    const std::size_t headers = kIp + fabric::write_roce_headers(notice->source, notice->destination,
+                                                                 notice->source_port, payload.size(), &bytes[kIp]);
     std::copy(payload.begin(), payload.end(), bytes.begin() + static_cast<std::ptrdiff_t>(headers));
     info = fabric::inspect_frame(bytes.first(headers + payload.size())).value();
     fabric::set_datagram_size(bytes.first(headers), info, payload.size(), 0);

@@ -44,19 +44,6 @@ int write_entry(const std::string& root, const TreeEntry& entry) {
   return EINVAL;
 }
 
-int write_tree(const std::string& root, std::span<const TreeEntry> entries) {
-  for (const TreeEntry& entry : entries) {
-    if (const int error = write_entry(root, entry); error != 0) return error;
-  }
-  // Last, as each new file in a directory changes its time.
-  for (const TreeEntry& entry : entries) {
-    if (entry.mtime_seconds == 0) continue;
-    const timespec times[2] = {{entry.mtime_seconds, 0}, {entry.mtime_seconds, 0}};
-    if (::utimensat(AT_FDCWD, (root + "/" + entry.path).c_str(), times, 0) != 0) return errno;
-  }
-  return 0;
-}
-
 // The path of a tree's directory is built by us: "<directory>/<name>", name from readdir or mkdtemp.
 void remove_all(int parent_fd, const char* name) {
   const int fd = ::openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -112,6 +99,19 @@ bool is_idle(int fd, long idle_seconds) {
 }
 
 }  // namespace
+
+int write_tree(const std::string& root, std::span<const TreeEntry> entries) {
+  for (const TreeEntry& entry : entries) {
+    if (const int error = write_entry(root, entry); error != 0) return error;
+  }
+  // Last, as each new file in a directory changes its time.
+  for (const TreeEntry& entry : entries) {
+    if (entry.mtime_seconds == 0) continue;
+    const timespec times[2] = {{entry.mtime_seconds, 0}, {entry.mtime_seconds, 0}};
+    if (::utimensat(AT_FDCWD, (root + "/" + entry.path).c_str(), times, 0) != 0) return errno;
+  }
+  return 0;
+}
 
 Result<DeviceTree, int> DeviceTree::open_in(const std::string& directory, std::span<const TreeEntry> entries) {
   char name[32];

@@ -37,6 +37,9 @@ class DeviceTree {
   int lock_fd_;
 };
 
+// Writes `entries` below `root`, a directory that has none of them; 0 or an errno value.
+[[nodiscard]] int write_tree(const std::string& root, std::span<const TreeEntry> entries);
+
 // Removes the trees in `directory` that nobody uses and whose last use lies at least `idle_seconds` back.
 void prune_trees(const std::string& directory, long idle_seconds);
 

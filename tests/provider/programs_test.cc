@@ -190,6 +190,61 @@ TEST(WaysIn, LinkedInsteadOfPreloaded) {
   EXPECT_EQ(linked.output, "brdma_lo\n");
 }
 
+// --- a namespace, for programs that scrub their environment ---
+
+const std::string kScrubbed = "env -u LD_PRELOAD " BRDMA_PROGRAM " run --namespace -- env -i ";
+
+TEST_F(Programs, ScrubbedEnvironment) {
+  const Outcome info = run(kScrubbed + "ibv_devinfo");
+  EXPECT_EQ(info.exit_code, 0) << info.output;
+  EXPECT_THAT(info.output, testing::HasSubstr("hca_id:\tbrdma_left"));
+  for (const char* program : {"ibv_rc_pingpong -g 1", "ibv_rc_pingpong -g 1 -e", "ib_write_bw -n 200"}) {
+    expect_pair_runs(kScrubbed + program);
+  }
+}
+
+// As an ordinary user has it: a user namespace in which he is who he was. (Who is 0 needs one capability for that.)
+TEST_F(Programs, ScrubbedEnvironmentWithoutCapabilities) {
+  const std::string bare = "env -u LD_PRELOAD setpriv --bounding-set=-all,+setfcap --inh-caps=-all " BRDMA_PROGRAM
+                           " run --namespace -- env -i ";
+  EXPECT_EQ(run(bare + "id -u").output, run("id -u").output);
+  expect_pair_runs(bare + "ibv_rc_pingpong -g 1 -e");
+}
+
+// Through /proc/self/root, which no hook knows: what a static program sees. What was there is there.
+TEST_F(Programs, NamespaceShowsTheFilesToEverybody) {
+  const std::string below = "ls /proc/self/root";
+  EXPECT_THAT(run(kScrubbed + below + "/sys/class/infiniband").output, testing::HasSubstr("brdma_left\n"));
+  EXPECT_THAT(run(kScrubbed + below + "/dev/infiniband").output,
+              testing::AllOf(testing::HasSubstr("rdma_cm\n"), testing::HasSubstr("uverbs")));
+  const Outcome guid = run(kScrubbed + "cat /proc/self/root/sys/class/infiniband/brdma_left/node_guid");
+  EXPECT_EQ(guid.exit_code, 0) << guid.output;
+  for (const char* directory : {"/dev", "/sys/class"}) {
+    std::istringstream names(run(std::string("ls ") + directory).output);
+    const std::string after = "\n" + run(kScrubbed + "ls " + directory).output;
+    for (std::string name; std::getline(names, name);) EXPECT_THAT(after, testing::HasSubstr("\n" + name + "\n"));
+  }
+  EXPECT_EQ(run(kScrubbed + "sh -c 'cat /etc/passwd && ls /etc/ssl /dev/pts /sys/class/net/'").output,
+            run("sh -c 'cat /etc/passwd && ls /etc/ssl /dev/pts /sys/class/net/'").output);
+  EXPECT_EQ(run("ls /etc/ld.so.preload").exit_code, 2) << "something stayed";
+  EXPECT_THAT(run(kScrubbed + "sh -c 'echo x > /etc/brdma-test'").output, testing::HasSubstr("Read-only file system"));
+}
+
+TEST_F(Programs, ExitCodesComeThroughTheNamespace) {
+  EXPECT_EQ(run(kScrubbed + "sh -c 'exit 7'").exit_code, 7);
+  EXPECT_EQ(run("env -u LD_PRELOAD " BRDMA_PROGRAM " run --namespace -- /nonexistent").exit_code, 127);
+}
+
+TEST(Missing, NoUserNamespaces) {
+  const Outcome refused =
+      run("env -u LD_PRELOAD unshare --user --map-root-user sh -c 'echo 0 > /proc/sys/user/max_user_namespaces && "
+          "exec setpriv --bounding-set=-all --inh-caps=-all " BRDMA_PROGRAM " run --namespace -- true'");
+  EXPECT_EQ(refused.exit_code, 1) << refused.output;
+  EXPECT_THAT(refused.output, testing::HasSubstr("user namespaces are forbidden here (No space left on device)"));
+  EXPECT_THAT(refused.output, testing::HasSubstr("sysctl user.max_user_namespaces="));
+  EXPECT_THAT(refused.output, testing::HasSubstr("run without --namespace"));
+}
+
 // An existing LD_PRELOAD stays in force beside ours, in either order.
 TEST(WaysIn, BesideAnotherPreloadedLibrary) {
   const std::string ours = std::getenv("LD_PRELOAD");

@@ -47,7 +47,7 @@ void warn_if_privileged(const std::string& program) {
     std::fprintf(
         stderr,
         "brdma: %s is set-user-ID or has file capabilities: the loader drops LD_PRELOAD there, and it will see "
-        "no device; run a copy without them\n",
+        "no device; run a copy without them, or, as root, 'brdma run --namespace'\n",
         file.c_str());
   }
 }
@@ -95,13 +95,17 @@ std::string preload_value(const std::string& library) {
   return value + ":" + library;
 }
 
-int exec_with_devices(const std::string& library, char* const* argv) {
-  warn_if_privileged(argv[0]);
-  setenv("LD_PRELOAD", preload_value(library).c_str(), 1);
+int exec_program(char* const* argv) {
   execvp(argv[0], argv);
   const int error = errno;
   std::fprintf(stderr, "brdma: cannot run %s: %s\n", argv[0], std::strerror(error));
   return error == ENOENT ? 127 : 126;
+}
+
+int exec_with_devices(const std::string& library, char* const* argv) {
+  warn_if_privileged(argv[0]);
+  setenv("LD_PRELOAD", preload_value(library).c_str(), 1);
+  return exec_program(argv);
 }
 
 }  // namespace brdma

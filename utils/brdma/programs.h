@@ -21,8 +21,10 @@ struct ProgramMissing : std::runtime_error {
 // What LD_PRELOAD must be so that a program finds the RDMA devices: the present value with the library at its end.
 [[nodiscard]] std::string preload_value(const std::string& library);
 
-// Replaces this process by the program, with LD_PRELOAD set. Returns only on failure: 127 not found, 126 not
-// executable, as env(1) does, with a message on standard error.
+// Replaces this process by the program. Returns only on failure: 127 not found, 126 not executable, as env(1) does,
+// with a message on standard error.
+[[nodiscard]] int exec_program(char* const* argv);
+// The same, with LD_PRELOAD set.
 [[nodiscard]] int exec_with_devices(const std::string& library, char* const* argv);
 
 }  // namespace brdma

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <string>
 
+#include "namespace.h"
 #include "objects.h"
 #include "programs.h"
 #include "settings_option.h"
@@ -11,23 +12,35 @@ namespace brdma {
 
 int run_object(Invocation& invocation) {
   Words& words = invocation.words;
+  bool in_namespace = false;
   while (!words.empty() && words.peek().starts_with("-")) {
     const std::string word = words.take();
     if (word == "--") break;
     if (word == "-h" || word == "--help") {
       std::printf(
-          "Usage: brdma run [--recovery bitmap|standard|gobackn|selective] [--SETTING VALUE] [--] PROGRAM ARGS\n"
-          "Runs the program with the RDMA devices in sight. Settings: 'brdma system show config'.\n");
+          "Usage: brdma run [--namespace] [--recovery bitmap|standard|gobackn|selective] [--SETTING VALUE]\n"
+          "                 [--] PROGRAM ARGS\n"
+          "Runs the program with the RDMA devices in sight. Settings: 'brdma system show config'.\n"
+          "  --namespace   for programs that start others with an empty environment, and for static ones: the library\n"
+          "                and the device files are there whatever the environment says, in a mount namespace\n"
+          "                (without root in a user namespace). Settings given here are environment: what must outlive\n"
+          "                it belongs into /etc/bitmaprdma.toml\n");
       return 0;
+    }
+    if (word == "--namespace") {
+      in_namespace = true;
+      continue;
     }
     if (!take_setting(word, words)) throw UsageError("unknown option '" + word + "': see 'brdma run --help'");
   }
-  if (words.empty()) throw UsageError("expected: brdma run [--] PROGRAM ARGS");
+  if (words.empty()) throw UsageError("expected: brdma run [--namespace] [--] PROGRAM ARGS");
   std::vector<std::string> command = words.take_rest();
   std::vector<char*> argv;
   for (std::string& word : command) argv.push_back(word.data());
   argv.push_back(nullptr);
-  return exec_with_devices(find_library(), argv.data());
+  if (!in_namespace) return exec_with_devices(find_library(), argv.data());
+  enter_namespace(find_library());
+  return exec_program(argv.data());
 }
 
 int env_object(Invocation& invocation) {

@@ -1,0 +1,196 @@
+#include "namespace.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "bitmaprdma/context.h"
+#include "io/file_descriptor.h"
+#include "preload/device_files.h"
+#include "preload/device_tree.h"
+
+namespace brdma {
+namespace {
+
+using preload::TreeEntry;
+
+[[noreturn]] void fail(const std::string& what) {
+  throw NamespaceRefused("cannot make the namespace: " + what + ": " + std::strerror(errno));
+}
+
+std::string text_of_file(const std::string& path) {
+  std::ifstream file{path};
+  return {std::istreambuf_iterator<char>{file}, {}};
+}
+
+void write_file(const std::string& path, const std::string& text) {
+  std::ofstream file{path};
+  errno = 0;
+  file << text << std::flush;
+  if (!file) fail(path);
+}
+
+// What forbids user namespaces here, and what to do about it.
+[[noreturn]] void refuse(int error) {
+  struct Switch {
+    const char *file, *forbids, *cure;
+  };
+  constexpr std::array kSwitches{
+      Switch{"/proc/sys/user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=1000"},
+      Switch{"/proc/sys/kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"},
+      Switch{"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1",
+             "sysctl kernel.apparmor_restrict_unprivileged_userns=0"},
+  };
+  std::string cure = "in a container, start it with the right to make them (Docker: --privileged)";
+  for (const Switch& one : kSwitches) {
+    std::string value = text_of_file(one.file);
+    value.erase(std::remove(value.begin(), value.end(), '\n'), value.end());
+    if (value == one.forbids) {
+      cure = "allow it: " + std::string{one.cure};
+      break;
+    }
+  }
+  throw NamespaceRefused("user namespaces are forbidden here (" + std::string{std::strerror(error)} +
+                         "): run as root; " + cure + "; or run without --namespace, which needs none");
+}
+
+void enter_user_namespace() {
+  const std::string uid = std::to_string(geteuid()), gid = std::to_string(getegid());
+  if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) refuse(errno);
+  write_file("/proc/self/setgroups", "deny");
+  write_file("/proc/self/uid_map", uid + " " + uid + " 1");
+  write_file("/proc/self/gid_map", gid + " " + gid + " 1");
+}
+
+void enter_mount_namespace() {
+  const bool privileged = unshare(CLONE_NEWNS) == 0;
+  if (!privileged) enter_user_namespace();
+  // What is mounted outside later is seen here too, but not the other way about.
+  if (mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) privileged ? fail("mount /") : refuse(errno);
+}
+
+// A directory with additions: what was there is bound where it was, and ours added. Where both have a directory it
+// holds what both have in it; of anything else there is ours.
+class Cover {
+ public:
+  // `additions`: relative to `directory`, parents first.
+  Cover(std::string directory, std::vector<TreeEntry> additions)
+      : directory_(std::move(directory)), additions_(std::move(additions)) {
+    for (const TreeEntry& entry : additions_) ours_.emplace(entry.path, entry.kind);
+  }
+
+  void put() {
+    const io::FileDescriptor original{open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    if (!original.valid()) fail(directory_);
+    if (mount("brdma", directory_.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, "mode=755") != 0) fail("mount " + directory_);
+    keep(original.get(), "");
+    std::erase_if(additions_, [this](const TreeEntry& entry) { return made_.contains(entry.path); });
+    errno = preload::write_tree(directory_, additions_);
+    if (errno != 0) fail(directory_);
+    // Who adds a file here is told that it can't be done; it would be lost otherwise.
+    if (mount(nullptr, directory_.c_str(), nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, nullptr) !=
+        0) {
+      fail("mount " + directory_);
+    }
+  }
+
+ private:
+  // `original`: the directory `inside` as it was; "" or "name/".
+  void keep(int original, const std::string& inside) {
+    const std::unique_ptr<DIR, int (*)(DIR*)> list{fdopendir(dup(original)), closedir};
+    if (list == nullptr) fail(directory_ + "/" + inside);
+    while (const dirent* entry = readdir(list.get())) {
+      const std::string name = entry->d_name;
+      if (name != "." && name != "..") keep_entry(original, name, inside + name);
+    }
+  }
+
+  void keep_entry(int original, const std::string& name, const std::string& inside) {
+    struct stat status {};
+    if (fstatat(original, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return;  // gone in between
+    const std::string target = directory_ + "/" + inside;
+    const auto ours = ours_.find(inside);
+    if (ours != ours_.end()) {
+      if (ours->second != TreeEntry::Kind::kDirectory || !S_ISDIR(status.st_mode)) return;
+      const io::FileDescriptor below{openat(original, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+      if (!below.valid() || mkdir(target.c_str(), 0755) != 0) fail(target);
+      made_.insert(inside);
+      keep(below.get(), inside + "/");
+    } else if (S_ISLNK(status.st_mode)) {
+      std::array<char, PATH_MAX> link{};
+      if (readlinkat(original, name.c_str(), link.data(), link.size() - 1) < 0 ||
+          symlink(link.data(), target.c_str()) != 0) {
+        fail(target);
+      }
+    } else {
+      bind(original, name, target, S_ISDIR(status.st_mode));
+    }
+  }
+
+  static void bind(int original, const std::string& name, const std::string& target, bool is_directory) {
+    const io::FileDescriptor place{is_directory ? -1
+                                                : open(target.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444)};
+    if (is_directory ? mkdir(target.c_str(), 0755) != 0 : !place.valid()) fail(target);
+    const std::string source = "/proc/self/fd/" + std::to_string(original) + "/" + name;
+    if (mount(source.c_str(), target.c_str(), nullptr, MS_BIND | MS_REC, nullptr) == 0) return;
+    if (errno != ENOENT) fail("mount " + target);
+    is_directory ? rmdir(target.c_str()) : unlink(target.c_str());  // gone in between
+  }
+
+  std::string directory_;
+  std::vector<TreeEntry> additions_;
+  std::map<std::string, TreeEntry::Kind> ours_;
+  std::set<std::string> made_;  // directories that both have
+};
+
+// Those of `entries` that lie below `directory`, relative to it.
+std::vector<TreeEntry> below(const std::vector<TreeEntry>& entries, const std::string& directory) {
+  std::vector<TreeEntry> found;
+  for (TreeEntry entry : entries) {
+    if (!entry.path.starts_with(directory + "/")) continue;
+    entry.path.erase(0, directory.size() + 1);
+    found.push_back(std::move(entry));
+  }
+  return found;
+}
+
+TreeEntry loader_list(const std::string& library) {
+  if (library.find_first_of(": \t\n") != std::string::npos) {
+    throw NamespaceRefused("/etc/ld.so.preload cannot name " + library + ": install it under a path without blanks");
+  }
+  std::string content = text_of_file("/etc/ld.so.preload");
+  if (!content.empty() && content.back() != '\n') content += '\n';
+  return {TreeEntry::Kind::kFile, "ld.so.preload", content + library + "\n", 0};
+}
+
+}  // namespace
+
+void enter_namespace(const std::string& library) {
+  struct stat node {};
+  if (stat(preload::kNodeTarget, &node) != 0) fail(preload::kNodeTarget);
+  const std::vector<TreeEntry> files = preload::device_files(list_devices(), node.st_rdev);
+  const TreeEntry loader = loader_list(library);
+  enter_mount_namespace();
+  Cover("/etc", {loader}).put();
+  Cover("/dev", below(files, "dev")).put();
+  Cover("/sys/class", below(files, "sys/class")).put();
+}
+
+}  // namespace brdma

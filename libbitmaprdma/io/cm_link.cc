@@ -17,6 +17,8 @@ namespace {
 constexpr std::chrono::seconds kAnswerWithin{10};
 constexpr std::chrono::milliseconds kTryAgainAfter{200};
 constexpr std::size_t kInboxMax = 4096;  // MADs; beyond, they are lost as on the network
+// A worker may die while it is asked; the next one answers. Whom brdmad does not serve, it never will.
+constexpr int kOpenTries = 3;
 
 Deadline soon() { return std::chrono::steady_clock::now() + kAnswerWithin; }
 
@@ -24,7 +26,13 @@ Deadline soon() { return std::chrono::steady_clock::now() + kAnswerWithin; }
 
 ContextError CmLink::open() {
   const std::lock_guard lock(mutex_);
-  return connect(soon());
+  const Deadline deadline = soon();
+  ContextError error;
+  for (int attempt = 0; attempt < kOpenTries; ++attempt) {
+    error = connect(deadline);
+    if (error.error != EPIPE) break;
+  }
+  return error;
 }
 
 int CmLink::fd() {

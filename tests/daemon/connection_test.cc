@@ -4,12 +4,17 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include <cerrno>
+#include <cstddef>
+#include <cstring>
 #include <memory>
+#include <thread>
 
 #include "daemon_fixture.h"
 #include "io/cm_link.h"
+#include "io/lease_protocol.h"
 #include "wire/cm_address.h"
 #include "wire/cm_messages.h"
 
@@ -276,6 +281,35 @@ TEST_F(Connections, WhatComesBeforeTheProcessesAreBackIsNotRefused) {
   EXPECT_EQ(take(b_, 7174), 0);
   EXPECT_EQ(listen(b_, 7174), 0);
   EXPECT_TRUE(std::holds_alternative<wire::CmReq>(receive(b_)));
+}
+
+// In brdmad's place: a worker that dies while it is greeted, and the one that comes after it.
+TEST_F(DaemonTest, AWorkerThatDiesWhileItIsGreetedIsNotTheLast) {
+  const io::FileDescriptor listener{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  std::memcpy(name.sun_path + 1, io::kDaemonName.data(), io::kDaemonName.size());
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + io::kDaemonName.size());
+  ASSERT_EQ(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&name), size), 0);
+  ASSERT_EQ(::listen(listener.get(), 4), 0);
+  constexpr std::uint16_t kPrefix = 0x1234;
+  io::FileDescriptor next;
+  std::thread workers([&] {
+    io::CmHello hello;
+    {
+      const io::FileDescriptor dying{::accept(listener.get(), nullptr, nullptr)};
+      EXPECT_EQ(::recv(dying.get(), &hello, sizeof hello, MSG_WAITALL), static_cast<ssize_t>(sizeof hello));
+    }
+    next.reset(::accept(listener.get(), nullptr, nullptr));
+    EXPECT_EQ(::recv(next.get(), &hello, sizeof hello, MSG_WAITALL), static_cast<ssize_t>(sizeof hello));
+    const io::CmFrame welcome{.kind = io::CmFrameKind::kHello, .prefix = kPrefix};
+    EXPECT_EQ(::send(next.get(), &welcome, sizeof welcome, MSG_NOSIGNAL), static_cast<ssize_t>(sizeof welcome));
+  });
+  io::CmLink link;
+  EXPECT_EQ(link.open().error, 0);
+  EXPECT_EQ(link.prefix(), kPrefix);
+  ::shutdown(listener.get(), SHUT_RDWR);  // whoever still waits for a second connection
+  workers.join();
 }
 
 }  // namespace

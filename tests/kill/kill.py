@@ -79,6 +79,18 @@ def ask_patiently(question, until=lambda answer: True):
     raise AssertionError(f"{question}: {answer} after {PATIENCE} s")
 
 
+def threads_of(pid):
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        gdb = ["gdb", "-p", str(pid), "-batch", "-nx", "-ex", "thread apply all backtrace"]
+        return subprocess.run(gdb, capture_output=True, text=True, timeout=PATIENCE).stdout.splitlines()
+    lines = []
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with contextlib.suppress(OSError):
+            words = [open(f"/proc/{pid}/task/{task}/{file}").read().strip() for file in ("comm", "wchan", "syscall")]
+            lines.append(" ".join(words))
+    return lines
+
+
 class Seed:
     def __init__(self, build, seed, folder):
         self.random = random.Random(seed)
@@ -118,7 +130,7 @@ class Seed:
         try:
             _, words = process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"{what} hangs") from None
+            raise AssertionError(f"{what} hangs\n{self.state_of_all()}") from None
         assert process.returncode in codes, f"{what}: exit code {process.returncode}, not {codes}: {words.decode()}"
         return process.returncode
 
@@ -190,6 +202,22 @@ class Seed:
             ended = bool(select.select([process], [], [], 1)[0])
         os.close(process)
         assert ended, "the daemon does not end"
+
+    def state_of_all(self):
+        """What a hang is explained from: where each thread waits (with gdb, if it is there), and what brdmad knows."""
+        lines = []
+        for question in ("cm_ids", "leases", "statistics"):
+            try:
+                lines.append(f"{question}: {json.dumps(ask(question))}")
+            except OSError as problem:
+                lines.append(f"{question}: {problem}")
+        for process in self.processes:
+            if process.poll() is not None:
+                lines.append(f"{process.args[1:]} has ended with {process.returncode}")
+                continue
+            lines.append(f"{process.args[1:]} is process {process.pid}")
+            lines += threads_of(process.pid)
+        return "\n".join(lines)
 
     def clean_up(self):
         for process in self.processes:

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 
@@ -28,10 +29,12 @@ Point point;
 std::atomic<unsigned long> calls{0};
 unsigned generation = 0;
 
+// Whoever lives on has not noticed: errno is what the call made of it.
 void end_if(unsigned long number) {
   if (number != point.call || generation != point.generation) return;
-  if (::syscall(SYS_unlinkat, AT_FDCWD, point.token, 0) != 0) return;
-  ::syscall(SYS_kill, ::syscall(SYS_getpid), SIGKILL);
+  const int error = errno;
+  if (::syscall(SYS_unlinkat, AT_FDCWD, point.token, 0) == 0) ::syscall(SYS_kill, ::syscall(SYS_getpid), SIGKILL);
+  errno = error;
 }
 
 __attribute__((constructor)) void prepare() {

@@ -1,0 +1,32 @@
+#!/usr/bin/env python3
+"""A process that passes its kill point unharmed, because another one had the token, notices nothing: a call that failed
+has the errno that it failed with.
+
+  kill_point_test.py LIBRARY     libbrdma_kill_point.so
+"""
+
+import os
+import subprocess
+import sys
+
+CALLS = 4000  # far more than the interpreter makes by itself
+PROGRAM = f"""
+import errno, socket
+a, b = socket.socketpair()
+a.setblocking(False)
+for _ in range({CALLS}):
+    try:
+        a.recv(1)
+    except OSError as error:
+        assert error.errno == errno.EAGAIN, error
+"""
+
+
+def main():
+    for after in (0, 1):  # before the call, and after it
+        point = f"0:{CALLS + after}:/nonexistent/token"
+        environment = dict(os.environ, LD_PRELOAD=sys.argv[1], BRDMA_KILL_POINT=point)
+        subprocess.run([sys.executable, "-S", "-c", PROGRAM], env=environment, check=True)
+
+
+main()

@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::uint16_t kEtherIpv4 = 0x0800;
 constexpr std::uint16_t kEtherIpv6 = 0x86DD;
+constexpr std::uint8_t kProtocolIcmp = 1;
 constexpr std::uint8_t kProtocolUdp = 17;
 constexpr std::uint8_t kProtocolIcmpv6 = 58;
 constexpr std::size_t kIp = kEthernetHeaderSize;  // offset of the IP header
@@ -62,17 +63,34 @@ void store_mac(std::byte* p, MacAddress mac) {
   store_be32(p + 2, static_cast<std::uint32_t>(mac));
 }
 
+namespace {
+
+// Without checksum.
+void write_ipv4(const IpAddress& source, const IpAddress& destination, std::uint8_t protocol, std::size_t payload_size,
+                std::byte* out) {
+  store_be16(out, 0x4500);
+  store_be16(out + 2, static_cast<std::uint16_t>(payload_size + kIpv4Size));
+  store_be32(out + 4, 0x4000);
+  store_be32(out + 8, 0x4000'0000u | std::uint32_t{protocol} << 16);  // TTL 64
+  std::memcpy(out + 12, &source.bytes[12], 4);
+  std::memcpy(out + 16, &destination.bytes[12], 4);
+}
+
+}  // namespace
+
+std::size_t write_icmp_header(const IpAddress& source, const IpAddress& destination, std::size_t message_size,
+                              std::byte* out) {
+  write_ipv4(source, destination, kProtocolIcmp, message_size, out);
+  store_be16(out + 10, static_cast<std::uint16_t>(~fold(sum_words(out, kIpv4Size))));
+  return kIpv4Size;
+}
+
 std::size_t write_roce_headers(const IpAddress& source, const IpAddress& destination, std::uint16_t source_port,
                                std::size_t payload_size, std::byte* out) {
   const auto udp_size = static_cast<std::uint16_t>(payload_size + kUdpHeaderSize);
   std::size_t size = kIpv4Size;
   if (source.is_v4()) {
-    store_be16(out, 0x4500);
-    store_be16(out + 2, static_cast<std::uint16_t>(udp_size + kIpv4Size));
-    store_be32(out + 4, 0x4000);
-    store_be32(out + 8, 0x4011'0000);
-    std::memcpy(out + 12, &source.bytes[12], 4);
-    std::memcpy(out + 16, &destination.bytes[12], 4);
+    write_ipv4(source, destination, kProtocolUdp, udp_size, out);
   } else {
     size = kIpv6Size;
     store_be32(out, 0x6000'0000);

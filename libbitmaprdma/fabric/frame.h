@@ -56,6 +56,10 @@ void store_mac(std::byte* p, MacAddress mac);
 std::size_t write_roce_headers(const IpAddress& source, const IpAddress& destination, std::uint16_t source_port,
                                std::size_t payload_size, std::byte* out);
 
+// An IPv4 header for an ICMP message of that size, whole. Answers its own size.
+std::size_t write_icmp_header(const IpAddress& source, const IpAddress& destination, std::size_t message_size,
+                              std::byte* out);
+
 // Whether two UDP frames of the same layout differ in nothing but lengths, identification and checksums.
 [[nodiscard]] bool same_flow(ConstBytes headers_a, ConstBytes headers_b, const FrameInfo& info);
 

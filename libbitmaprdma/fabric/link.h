@@ -1,9 +1,9 @@
 // fabric/link.h - one direction of a link: faults, then a queue in front of a rate, then a delay. No clock, no I/O, no
 // bytes: packets are values of a type that the owner chooses (an index into a pool, a vector of bytes).
 //
-//   handle_packet -> [loss, corruption, duplication, reordering] -> [queue: tail drop] -> [rate] -> [delay + jitter] ->
-//   poll
+//   handle_packet -> [loss, corruption, duplication, reordering] -> [queue, rate] -> [delay + jitter] -> poll
 //
+// Queue and rate are fabric/output_queue.h: traffic classes, marking, what is dropped and when.
 // A link may have several paths: queue and rate are common to them (the host's own), faults and delay each path's. The
 // caller says which one a packet takes (fabric/path_map.h).
 // Order is kept on a path, except where reordering holds a packet back: due times never go back. Equal times keep their
@@ -17,6 +17,8 @@
 //   void dropped(const Packet&, Duration drain, Instant)    about to be discarded; the full queue takes `drain` to
 //                                                           empty. 0: it was a fault, not the queue
 //   void enqueued(Packet&, bool marked, Instant)            `marked`: by the queue's length (LinkConfig::marking)
+// and asked, where there are several classes:
+//   std::uint8_t dscp(const Packet&)
 // No allocation once the rings have grown to the most packets in flight (kLinkPacketsMax).
 #pragma once
 
@@ -33,7 +35,7 @@
 #include "base/ring.h"
 #include "base/units.h"
 #include "fabric/impairments.h"
-#include "fabric/red_marker.h"
+#include "fabric/output_queue.h"
 
 namespace brdma::fabric {
 
@@ -41,12 +43,14 @@ inline constexpr std::size_t kLinkPathsMax = 8;
 
 struct LinkConfig {
   ImpairmentConfig impairments{};
-  Duration delay{};                        // propagation, one way
-  std::optional<Bandwidth> rate{};         // none: packets take no time on the wire and no queue forms
-  std::uint64_t queue_bytes = 256 * 1024;  // waiting and in transmission; an idle link takes any packet
-  std::optional<MarkingConfig> marking{};  // of packets that find the queue long (ECN); needs a rate
-  std::uint32_t paths = 1;                 // 1..kLinkPathsMax
-  Duration skew{};                         // what the last path's delay is longer than the first's; even steps between
+  Duration delay{};                            // propagation, one way
+  std::optional<Bandwidth> rate{};             // none: packets take no time on the wire and no queue forms
+  std::uint64_t queue_bytes = 256 * 1024;      // waiting and in transmission; an idle link takes any packet
+  std::optional<MarkingConfig> marking{};      // of packets that find the queue long (ECN); needs a rate
+  std::optional<MarkingConfig> random_drop{};  // the same curve: these are dropped
+  TrafficClasses classes{};                    // queue_bytes for each
+  std::uint32_t paths = 1;                     // 1..kLinkPathsMax
+  Duration skew{};  // what the last path's delay is longer than the first's; even steps between
   std::array<std::uint32_t, kLinkPathsMax> path_loss_ppm{};  // beyond impairments.loss_ppm; 1'000'000: a silent path
   [[nodiscard]] Duration delay_of(std::size_t path) const {
     return paths < 2 ? delay : delay + skew * static_cast<std::int64_t>(path) / static_cast<std::int64_t>(paths - 1);
@@ -63,19 +67,21 @@ struct LinkConfig {
 inline constexpr std::size_t kLinkPacketsMax = 1u << 16;  // in the queue and on the wire; one more is a queue drop
 inline constexpr std::size_t kHeldPacketsMax = 64;        // reordered at the same time; one more is not reordered
 
-// X(member, name in JSON and tables). offered + duplicated = forwarded + lost + burst_lost + queue_dropped + pending.
-#define BRDMA_LINK_COUNTERS(X)                                     \
-  X(offered)       /* packets that came to the link */             \
-  X(exempt)        /* of these: not judged, faults pass them by */ \
-  X(forwarded)     /* packets that left it */                      \
-  X(bytes)         /* of the packets that left */                  \
-  X(lost)          /* single losses */                             \
-  X(burst_lost)    /* lost in a burst */                           \
-  X(reordered)     /* held back until later packets passed */      \
-  X(duplicated)    /* extra copies */                              \
-  X(corrupted)     /* forwarded with one bit flipped */            \
-  X(marked)        /* found the queue long enough for a mark */    \
-  X(queue_dropped) /* no room in the queue before the rate */
+// X(member, name in JSON and tables). offered + duplicated = forwarded + lost + burst_lost + *_dropped + pending.
+#define BRDMA_LINK_COUNTERS(X)                                      \
+  X(offered)        /* packets that came to the link */             \
+  X(exempt)         /* of these: not judged, faults pass them by */ \
+  X(forwarded)      /* packets that left it */                      \
+  X(bytes)          /* of the packets that left */                  \
+  X(lost)           /* single losses */                             \
+  X(burst_lost)     /* lost in a burst */                           \
+  X(reordered)      /* held back until later packets passed */      \
+  X(duplicated)     /* extra copies */                              \
+  X(corrupted)      /* forwarded with one bit flipped */            \
+  X(marked)         /* found the queue long enough for a mark */    \
+  X(queue_dropped)  /* no room in the queue before the rate */      \
+  X(buffer_dropped) /* no room in the memory that ports share */    \
+  X(random_dropped) /* early, by chance, by the queue's length */
 
 struct LinkCounters {
 #define BRDMA_X(member) std::uint64_t member = 0;
@@ -94,18 +100,23 @@ class Link {
  public:
   // `name` chooses the random streams; those of the paths behind the first are its own with their number.
   Link(const LinkConfig& config, std::uint64_t seed, std::string_view name)
-      : seed_(seed), name_(name), marking_(seed, name_ + " marking") {
+      : seed_(seed), name_(name), queue_(seed, name_ + " marking") {
     configure(config);
   }
+  // Packet memory in common with other links. Before the first packet.
+  void share(SharedBuffer* buffer) { queue_.share(buffer); }
 
-  // Packets that are under way keep their times.
+  // Packets that have begun to leave keep their times.
   void configure(const LinkConfig& config) {
     config_ = config;
     config_.paths = std::clamp<std::uint32_t>(config.paths, 1, kLinkPathsMax);
     while (paths_.size() < config_.paths) add_path();
     for (std::size_t i = 0; i < config_.paths; ++i) paths_[i].impairments.configure(config_.impairments_of(i));
-    if (config_.rate) queue_time_ = config_.rate->time_for(config_.queue_bytes);
-    fraction_ = 0;
+    queue_.configure({.rate = config_.rate,
+                      .bytes = config_.queue_bytes,
+                      .marking = config_.marking,
+                      .random_drop = config_.random_drop,
+                      .classes = config_.classes});
   }
   [[nodiscard]] const LinkConfig& config() const { return config_; }
   [[nodiscard]] LinkCounters counters() const {
@@ -114,8 +125,9 @@ class Link {
     return all;
   }
   [[nodiscard]] const LinkCounters& path_counters(std::size_t path) const { return paths_[path].counters; }
+  [[nodiscard]] const OutputQueue<Packet>& queue() const { return queue_; }
   [[nodiscard]] std::size_t pending() const {
-    std::size_t all = 0;
+    std::size_t all = queue_.size();
     for (const Path& path : paths_) all += path.wire.size() + path.held_count;
     return all;
   }
@@ -155,6 +167,16 @@ class Link {
     }
   }
 
+  // Puts on the wire what has begun to leave the queue: its room is free then.
+  void advance(Instant now) {
+    while (auto sent = queue_.serve(now)) {
+      Path& path = paths_[sent->tag];
+      path.last_due =
+          std::max(path.last_due, sent->at + config_.delay_of(path.number) + path.impairments.extra_delay(sent->at));
+      path.wire.push_back(OnWire{std::move(sent->packet), sent->bytes, path.last_due});
+    }
+  }
+
   // The next packet whose time has come.
   template <class Owner>
   [[nodiscard]] std::optional<Packet> poll(Instant now, Owner& owner) {
@@ -164,6 +186,9 @@ class Link {
         release_held(
             path, [now](const Held& held) { return held.deadline <= now; }, now, owner);
       }
+    }
+    advance(now);
+    for (Path& path : paths_) {
       if (!path.wire.empty() && (next == nullptr || path.wire.front().due < next->wire.front().due)) next = &path;
     }
     if (next == nullptr || next->wire.front().due > now) return std::nullopt;
@@ -188,12 +213,15 @@ class Link {
       if (!path.wire.empty()) sooner(path.wire.front().due);
       if (path.held_count != 0) sooner(path.held[0].deadline);
     }
+    // On one path what waits arrives behind what is on the wire; on several it may be there before.
+    if (!queue_.empty() && (config_.paths > 1 || !next)) sooner(queue_.busy_until());
     return next;
   }
 
   // Gives every packet back to the owner (at the end, or when the link's other side goes away).
   template <class Owner>
   void clear(Owner& owner) {
+    queue_.clear([&owner](Packet packet) { owner.discard(std::move(packet)); });
     for (Path& path : paths_) {
       for (; !path.wire.empty(); path.wire.pop_front()) owner.discard(std::move(path.wire.front().packet));
       for (; path.held_count != 0; --path.held_count) owner.discard(std::move(path.held[path.held_count - 1].packet));
@@ -236,43 +264,28 @@ class Link {
 
   template <class Owner>
   void enqueue(Path& path, Packet packet, std::uint32_t bytes, Instant now, Owner& owner) {
-    const bool marked = config_.marking && config_.rate && marks(*config_.marking, queued(now), marking_);
-    const std::optional<Instant> sent = transmit(bytes, now);
-    if (!sent || path.wire.size() >= kLinkPacketsMax) {
-      ++path.counters.queue_dropped;
-      return drop(std::move(packet), std::max(free_at_ - now, Duration{}), now, owner);
+    advance(now);
+    std::uint8_t traffic_class = 0;
+    if constexpr (requires { owner.dscp(packet); }) {
+      if (config_.classes.count > 1) traffic_class = config_.classes.class_of(owner.dscp(packet));
     }
-    path.counters.marked += marked ? 1 : 0;
-    if constexpr (requires { owner.enqueued(packet, marked, now); }) owner.enqueued(packet, marked, now);
-    path.last_due =
-        std::max(path.last_due, *sent + config_.delay_of(path.number) + path.impairments.extra_delay(*sent));
-    path.wire.push_back(OnWire{std::move(packet), bytes, path.last_due});
+    Admission admission = queue_.admit(traffic_class, bytes, now);
+    if (path.wire.size() + queue_.size() >= kLinkPacketsMax) admission.refused = Refusal::kQueueFull;
+    if (admission.refused) {
+      ++dropped_counter(path.counters, *admission.refused);
+      return drop(std::move(packet), queue_.drain(now), now, owner);
+    }
+    path.counters.marked += admission.marked ? 1 : 0;
+    if constexpr (requires { owner.enqueued(packet, admission.marked, now); }) {
+      owner.enqueued(packet, admission.marked, now);
+    }
+    queue_.push(std::move(packet), traffic_class, bytes, static_cast<std::uint8_t>(path.number), now);
+    advance(now);
   }
 
-  // Bytes that have not left yet.
-  [[nodiscard]] std::uint64_t queued(Instant now) const {
-    if (free_at_ <= now) return 0;
-    const auto bits = static_cast<unsigned __int128>((free_at_ - now).ns()) * config_.rate->bps();
-    return static_cast<std::uint64_t>(bits / 8 / 1'000'000'000);
-  }
-
-  // When the packet's last bit has left, or nothing if the queue is full. The queue needs no list of its own: what
-  // waits is the time until the transmitter is free. Fractions of a nanosecond are carried over, so that a rate is kept
-  // exactly however long the run.
-  [[nodiscard]] std::optional<Instant> transmit(std::uint32_t bytes, Instant now) {
-    if (!config_.rate) return now;
-    const std::uint64_t bps = config_.rate->bps();
-    if (free_at_ <= now) {
-      free_at_ = now;
-      fraction_ = 0;
-    }
-    const std::uint64_t numerator =
-        std::uint64_t{bytes} * 8 * 1'000'000'000 + fraction_;  // bytes below 2^20: no overflow
-    const Instant done = free_at_ + Duration::from_ns(static_cast<std::int64_t>(numerator / bps));
-    if (free_at_ > now && done - now > queue_time_) return std::nullopt;
-    free_at_ = done;
-    fraction_ = numerator % bps;
-    return free_at_;
+  [[nodiscard]] static std::uint64_t& dropped_counter(LinkCounters& counters, Refusal refusal) {
+    if (refusal == Refusal::kBufferFull) return counters.buffer_dropped;
+    return refusal == Refusal::kRandom ? counters.random_dropped : counters.queue_dropped;
   }
 
   // A packet has passed: each held one comes one nearer, and goes when its count is reached.
@@ -299,12 +312,9 @@ class Link {
 
   std::uint64_t seed_;
   std::string name_;
-  Random marking_;
+  OutputQueue<Packet> queue_;
   LinkConfig config_;
-  std::vector<Path> paths_;     // at least one; never fewer again
-  Duration queue_time_;         // what a full queue takes to leave
-  Instant free_at_;             // when the transmitter is idle
-  std::uint64_t fraction_ = 0;  // of a nanosecond after free_at_, in units of 1/bps
+  std::vector<Path> paths_;  // at least one; never fewer again
   Instant polled_due_;
 };
 

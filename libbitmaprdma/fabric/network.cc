@@ -17,6 +17,9 @@ constexpr std::array kRateUnits{Unit{"bit", 1}, Unit{"kbit", 1'000}, Unit{"mbit"
                                 Unit{"gbit", 1'000'000'000}};
 constexpr std::array kSizeUnits{Unit{"", 1}, Unit{"b", 1}, Unit{"kb", 1024}, Unit{"mb", 1024 * 1024}};
 
+constexpr std::array kRatioUnits{Unit{"", 1'000}};
+
+constexpr std::uint64_t kAlphaMax = 64'000;
 constexpr std::uint64_t kJitterNsMax = 1'000'000'000;
 constexpr std::uint64_t kDelayNsMax = 10'000'000'000;
 constexpr std::uint64_t kRateBpsMin = 8'000;
@@ -144,6 +147,111 @@ Error set_queue(LinkConfig& link, std::string_view value) {
   link.queue_bytes = *bytes;
   return {};
 }
+// "MIN,MAX,CHANCE" or "off"
+Error set_curve(std::optional<MarkingConfig>& curve, std::string_view name, std::string_view value) {
+  if (value == "off" || value == "0") {
+    curve.reset();
+    return {};
+  }
+  const std::size_t first = value.find(','), second = value.find(',', first + 1);
+  const auto expected = [&] { return wrong(name, value, "two lengths and a chance such as 20kb,80kb,10%, or off"); };
+  if (first == std::string_view::npos || second == std::string_view::npos) return expected();
+  const auto low = parse_quantity(value.substr(0, first), kSizeUnits);
+  const auto high = parse_quantity(value.substr(first + 1, second - first - 1), kSizeUnits);
+  const auto chance = parse_quantity(value.substr(second + 1), kChanceUnits);
+  if (!low || !high || !chance || *low > *high || *high > kQueueBytesMax || *chance > 1'000'000) return expected();
+  curve = MarkingConfig{*low, *high, static_cast<std::uint32_t>(*chance)};
+  return {};
+}
+std::string print_curve(const std::optional<MarkingConfig>& curve) {
+  if (!curve) return "off";
+  return print_quantity(curve->low_bytes, kSizeUnits) + "," + print_quantity(curve->high_bytes, kSizeUnits) + "," +
+         print_chance(curve->chance_ppm);
+}
+
+// "SIZE", "SIZE,ALPHA" or "off"
+Error set_buffer(SharedBufferConfig& buffer, std::string_view value) {
+  if (value == "off" || value == "0") {
+    buffer = {};
+    return {};
+  }
+  const std::size_t comma = value.find(',');
+  const auto bytes = parse_quantity(value.substr(0, comma), kSizeUnits);
+  std::optional<std::uint64_t> alpha = SharedBufferConfig{}.alpha_per_mille;
+  if (comma != std::string_view::npos) alpha = parse_quantity(value.substr(comma + 1), kRatioUnits);
+  if (!bytes || *bytes < kQueueBytesMin || *bytes > kQueueBytesMax || !alpha || *alpha == 0 || *alpha > kAlphaMax) {
+    return wrong("buffer", value,
+                 "a size, and behind a comma how much of what is free a queue may take (0.001 to 64): 2mb,0.5");
+  }
+  buffer = {*bytes, static_cast<std::uint32_t>(*alpha)};
+  return {};
+}
+std::string print_buffer(const SharedBufferConfig& buffer) {
+  if (buffer.bytes == 0) return "off";
+  std::string fraction = std::to_string(1000 + buffer.alpha_per_mille % 1000).substr(1);
+  fraction.erase(fraction.find_last_not_of('0') + 1);
+  return print_quantity(buffer.bytes, kSizeUnits) + "," + std::to_string(buffer.alpha_per_mille / 1000) +
+         (fraction.empty() ? "" : "." + fraction);
+}
+
+std::optional<std::uint32_t> parse_count(std::string_view text, std::uint32_t max) {
+  const auto number = parse_quantity(text, std::span{kSizeUnits}.first(1));
+  if (!number || *number > max) return std::nullopt;
+  return static_cast<std::uint32_t>(*number);
+}
+// "strict", or a weight, for each class
+Error set_classes(TrafficClasses& classes, std::string_view value) {
+  TrafficClasses wanted = classes;
+  wanted.count = 0;
+  for (std::string_view rest = value;;) {
+    const std::size_t comma = rest.find(',');
+    const std::string_view word = rest.substr(0, comma);
+    const auto weight = word == "strict" ? std::optional{0u} : parse_count(word, kClassWeightMax);
+    if (wanted.count == kClassesMax || !weight || (*weight == 0 && word != "strict")) {
+      return wrong("classes", value, "up to 8 of strict or a weight, 1 to 64: strict,4,1");
+    }
+    wanted.weights[wanted.count++] = *weight;
+    if (comma == std::string_view::npos) break;
+    rest.remove_prefix(comma + 1);
+  }
+  for (std::size_t i = wanted.count; i < kClassesMax; ++i) wanted.weights[i] = 1;
+  classes = wanted;
+  return {};
+}
+std::string print_classes(const TrafficClasses& classes) {
+  std::string text;
+  for (std::size_t i = 0; i < classes.count; ++i) {
+    text += i == 0 ? "" : ",";
+    text += classes.weights[i] == 0 ? "strict" : std::to_string(classes.weights[i]);
+  }
+  return text;
+}
+// "DSCP=CLASS,..." or "off"
+Error set_dscp(TrafficClasses& classes, std::string_view value) {
+  auto wanted = TrafficClasses::all_in_the_last();
+  for (std::string_view rest = value; value != "off" && value != "0";) {
+    const std::size_t comma = rest.find(',');
+    const std::string_view word = rest.substr(0, comma);
+    const std::size_t equals = std::min(word.find('='), word.size());
+    const auto dscp = parse_count(word.substr(0, equals), 63);
+    const auto place = parse_count(word.substr(std::min(equals + 1, word.size())), kClassesMax - 1);
+    if (!dscp || !place) return wrong("dscp", value, "DSCP=CLASS such as 46=0,26=1 (0 to 63, 0 to 7), or off");
+    wanted[*dscp] = static_cast<std::uint8_t>(*place);
+    if (comma == std::string_view::npos) break;
+    rest.remove_prefix(comma + 1);
+  }
+  classes.of_dscp = wanted;
+  return {};
+}
+std::string print_dscp(const TrafficClasses& classes) {
+  std::string text;
+  for (std::size_t i = 0; i < classes.of_dscp.size(); ++i) {
+    if (classes.of_dscp[i] == TrafficClasses::kLast) continue;
+    text += (text.empty() ? "" : ",") + std::to_string(i) + "=" + std::to_string(classes.of_dscp[i]);
+  }
+  return text.empty() ? "off" : text;
+}
+
 Error set_paths(std::uint32_t& paths, std::string_view value) {
   const auto number = parse_quantity(value, std::span{kSizeUnits}.first(1));
   if (!number || *number == 0 || *number > kLinkPathsMax) {
@@ -187,8 +295,16 @@ Error set_impaired(Impaired& impaired, std::string_view value) {
   return {};
 }
 Error set_edn(EdnForm& edn, std::string_view value) {
-  if (value != "roce" && value != "off") return wrong("edn", value, "roce or off");
-  edn = value == "roce" ? EdnForm::kRoce : EdnForm::kOff;
+  if (value != "roce" && value != "icmp" && value != "off") return wrong("edn", value, "roce, icmp or off");
+  edn = value == "roce" ? EdnForm::kRoce : value == "icmp" ? EdnForm::kIcmp : EdnForm::kOff;
+  return {};
+}
+Error set_ecn_to_rtt(std::optional<Duration>& longest, std::string_view value) {
+  Duration time;
+  if (value != "off") {
+    if (auto error = set_time(time, kDelayNsMax, "ecn-to-rtt", value)) return error;
+  }
+  longest = time == Duration{} ? std::nullopt : std::optional{time};
   return {};
 }
 Error set_seed(std::uint64_t& seed, std::string_view value) {
@@ -212,7 +328,13 @@ enum class Option : std::uint8_t {
   kSkew,
   kPathLoss,
   kImpair,
+  kEcn,
+  kRandomDrop,
+  kBuffer,
+  kClasses,
+  kDscp,
   kEdn,
+  kEcnToRtt,
   kMtu,
   kSeed
 };
@@ -232,7 +354,13 @@ constexpr std::array kOptions{
     NetworkOption{"skew", "TIME", "how much longer the last path is than the first", true},
     NetworkOption{"path-loss", "P,P,...", "what the first path loses beside --loss, the second, ...", true},
     NetworkOption{"impair", "roce|all", "which packets the faults befall", true},
-    NetworkOption{"edn", "roce|off", "tell a packet's sender that the switch has dropped it", true},
+    NetworkOption{"ecn", "MIN,MAX,P", "mark packets that find a queue so long, up to chance P", true},
+    NetworkOption{"random-drop", "MIN,MAX,P", "drop them instead", true},
+    NetworkOption{"buffer", "SIZE,ALPHA", "queues share SIZE; each may take ALPHA of what is free", true},
+    NetworkOption{"classes", "W,W,...", "queues of each port: strict, or their weight", true},
+    NetworkOption{"dscp", "D=C,D=C,...", "which class a DSCP takes; others the last", true},
+    NetworkOption{"edn", "roce|icmp|off", "tell a packet's sender that the switch has dropped it", true},
+    NetworkOption{"ecn-to-rtt", "D|off", "turn marks into round-trip time, up to D", true},
     NetworkOption{"mtu", "4096|2048|1024", "path MTU of the RoCE devices", false},
     NetworkOption{"seed", "S", "of every random decision", false},
 };
@@ -279,8 +407,20 @@ std::optional<std::string> set_option(NetworkConfig& config, std::string_view na
       return set_path_loss(config.link, name, value);
     case Option::kImpair:
       return set_impaired(config.impaired, value);
+    case Option::kEcn:
+      return set_curve(config.link.marking, name, value);
+    case Option::kRandomDrop:
+      return set_curve(config.link.random_drop, name, value);
+    case Option::kBuffer:
+      return set_buffer(config.buffer, value);
+    case Option::kClasses:
+      return set_classes(config.link.classes, value);
+    case Option::kDscp:
+      return set_dscp(config.link.classes, value);
     case Option::kEdn:
       return set_edn(config.edn, value);
+    case Option::kEcnToRtt:
+      return set_ecn_to_rtt(config.ecn_to_rtt, value);
     case Option::kMtu:
       return set_mtu(config.mtu, value);
     case Option::kSeed:
@@ -321,13 +461,39 @@ std::string get_option(const NetworkConfig& config, std::string_view name) {
       return print_path_loss(config.link);
     case Option::kImpair:
       return config.impaired == Impaired::kRoce ? "roce" : "all";
+    case Option::kEcn:
+      return print_curve(config.link.marking);
+    case Option::kRandomDrop:
+      return print_curve(config.link.random_drop);
+    case Option::kBuffer:
+      return print_buffer(config.buffer);
+    case Option::kClasses:
+      return print_classes(config.link.classes);
+    case Option::kDscp:
+      return print_dscp(config.link.classes);
     case Option::kEdn:
-      return config.edn == EdnForm::kOff ? "off" : "roce";
+      return config.edn == EdnForm::kOff ? "off" : config.edn == EdnForm::kRoce ? "roce" : "icmp";
+    case Option::kEcnToRtt:
+      return config.ecn_to_rtt ? time(*config.ecn_to_rtt) : "off";
     case Option::kMtu:
       return std::to_string(config.mtu);
     case Option::kSeed:
       return std::to_string(config.seed);
   }
+  return {};
+}
+
+std::optional<std::string> check_network(const NetworkConfig& config) {
+  const LinkConfig& link = config.link;
+  const std::string_view needs_rate = link.marking               ? "ecn"
+                                      : link.random_drop         ? "random-drop"
+                                      : config.buffer.bytes != 0 ? "buffer"
+                                      : link.classes.count > 1   ? "classes"
+                                                                 : "";
+  if (!link.rate && !needs_rate.empty()) {
+    return std::string{needs_rate}.append(" needs a rate (for example rate 1gbit): without one no queue forms");
+  }
+  if (config.ecn_to_rtt && !link.marking) return "ecn-to-rtt needs ecn: there would be no marks to translate";
   return {};
 }
 

@@ -5,6 +5,9 @@
 //   rate     10gbit  2.5gbit  100mbit  off  decimal multiples of bit/s, 8 kbit .. 400 gbit
 //   size     256kb  1mb  1500               bytes; kb and mb are 1024 and 1024^2
 //   chances  0,0,5%                         of the first path, the second, ...; those not named 0
+//   curve    20kb,80kb,10%                  none below the first length, this chance just below the second, all from
+//   there classes  strict,4,1                     of traffic, the first served first; else weights dscp     46=0,26=1
+//   which class has which DSCP; all others the last
 // Units must be given, save for 0: a bare 1 for one per cent would be read as one in a million by someone else.
 #pragma once
 
@@ -17,6 +20,7 @@
 #include "base/units.h"
 #include "fabric/drop_notifier.h"
 #include "fabric/link.h"
+#include "fabric/shared_buffer.h"
 
 namespace brdma::fabric {
 
@@ -26,11 +30,19 @@ enum class Impaired : std::uint8_t {
 };
 
 struct NetworkConfig {
-  LinkConfig link;  // from the switch to each host; the way to the switch has the same rate and queue, and no faults
+  LinkConfig link;  // from the switch to each host; the way to the switch has the same rate and queue (but see below),
+                    // and no faults
   Impaired impaired = Impaired::kRoce;
-  EdnForm edn = EdnForm::kOff;  // does the switch tell senders what it drops? (spec 5)
-  std::uint32_t mtu = 4096;     // path MTU that a RoCE device shall have: 1024, 2048 or 4096
+  EdnForm edn = EdnForm::kOff;           // does the switch tell senders what it drops? (spec 5)
+  SharedBufferConfig buffer{};           // that the queues towards the hosts share
+  std::optional<Duration> ecn_to_rtt{};  // marks become round-trip time: D (spec 2)
+  std::uint32_t mtu = 4096;              // path MTU that a RoCE device shall have: 1024, 2048 or 4096
   std::uint64_t seed = 1;
+  // Does the switch do more with congestion than drop? Then its queues are where congestion has to be: the way to it
+  // has no rate, and a sender's packets wait before the receiver's link even if it sends alone.
+  [[nodiscard]] bool switch_takes_part() const {
+    return link.marking || link.random_drop || link.classes.count > 1 || buffer.bytes != 0 || edn != EdnForm::kOff;
+  }
   friend bool operator==(const NetworkConfig&, const NetworkConfig&) = default;
 };
 
@@ -45,6 +57,8 @@ struct NetworkOption {
 // Sets one option. The error says what was wrong and what would be right; the config is then unchanged.
 [[nodiscard]] std::optional<std::string> set_option(NetworkConfig& config, std::string_view name,
                                                     std::string_view value);
+// What these settings ask for but cannot have, in a sentence: a queue's length means nothing where none forms.
+[[nodiscard]] std::optional<std::string> check_network(const NetworkConfig& config);
 // The option's value in the form that set_option takes. Precondition: `name` is one of network_options().
 [[nodiscard]] std::string get_option(const NetworkConfig& config, std::string_view name);
 

@@ -4,7 +4,8 @@
 //   host -> up link (rate, queue) -> forwarding -> down link of the destination's port (faults, rate, queue, delay) ->
 //   host
 //
-// Faults and delay lie on the down link alone: between two hosts a packet meets each of them once.
+// Faults and delay lie on the down link alone: between two hosts a packet meets each of them once. So do marking and
+// classes; the queues before the down links may share one buffer.
 // The driver calls handle_packet for what hosts send, then poll for each port until it answers nothing, then waits
 // until next_timeout. Without a rate the up links are passed by.
 #pragma once
@@ -23,6 +24,7 @@
 #include "fabric/mac_table.h"
 #include "fabric/network.h"
 #include "fabric/path_map.h"
+#include "fabric/shared_buffer.h"
 
 namespace brdma::fabric {
 
@@ -35,11 +37,16 @@ class Switch {
     for (const std::string& name : ports) {
       ports_.push_back(Port{Link<UpPacket>{up_config(), config.seed, name + ".up"},
                             Link<Packet>{config.link, config.seed, name + ".down"}});
+      ports_.back().down.share(&buffer_);
     }
+    buffer_.configure(config.buffer);
   }
+  Switch(const Switch&) = delete;  // its links refer to its buffer
+  Switch& operator=(const Switch&) = delete;
 
   void configure(const NetworkConfig& config) {
     config_ = config;
+    buffer_.configure(config.buffer);
     for (Port& port : ports_) {
       port.up.configure(up_config());
       port.down.configure(config.link);
@@ -49,6 +56,9 @@ class Switch {
   [[nodiscard]] std::uint32_t port_count() const { return static_cast<std::uint32_t>(ports_.size()); }
   [[nodiscard]] LinkCounters up_counters(std::uint32_t port) const { return ports_[port].up.counters(); }
   [[nodiscard]] LinkCounters down_counters(std::uint32_t port) const { return ports_[port].down.counters(); }
+  [[nodiscard]] const SharedBuffer& buffer() const { return buffer_; }
+  // What waits for the host behind `port`.
+  [[nodiscard]] const OutputQueue<Packet>& queue(std::uint32_t port) const { return ports_[port].down.queue(); }
   [[nodiscard]] const LinkCounters& path_counters(std::uint32_t port, std::size_t path) const {
     return ports_[port].down.path_counters(path);
   }
@@ -63,9 +73,14 @@ class Switch {
     const std::uint32_t flow =
         config_.link.paths > 1 && info.kind == FrameKind::kRoce ? paths_.find(info.source, info.source_port) : 0;
     UpPacket up{std::move(packet), info.destination, bytes, flow, is_judged(info.kind)};
-    if (!config_.link.rate && port.up.pending() == 0) return forward(from, std::move(up), now, owner);
+    if (!port.up.config().rate && port.up.pending() == 0) return forward(from, std::move(up), now, owner);
     UpOwner<Owner> up_owner{owner};
     port.up.handle_packet(std::move(up), bytes, false, now, up_owner);
+  }
+
+  // Before a look at queues and buffer: what has left by then is not in them.
+  void advance(Instant now) {
+    for (Port& port : ports_) port.down.advance(now);
   }
 
   // A packet of the switch's own, to the host behind the port of its destination; faults pass it by.
@@ -125,6 +140,7 @@ class Switch {
   };
 
   [[nodiscard]] LinkConfig up_config() const {
+    if (config_.switch_takes_part()) return {};
     return {.rate = config_.link.rate, .queue_bytes = config_.link.queue_bytes};
   }
   [[nodiscard]] bool is_judged(FrameKind kind) const {
@@ -133,6 +149,7 @@ class Switch {
 
   template <class Owner>
   void forward(std::uint32_t from, UpPacket up, Instant now, Owner& owner) {
+    if (buffer_.on()) advance(now);  // memory of what has left is free
     if (const auto to = table_.find(up.destination)) {
       if (*to == from) return owner.discard(std::move(up.packet));  // the host talks to itself
       return ports_[*to].down.handle_packet(std::move(up.packet), up.bytes, up.judged, now, owner, up.flow);
@@ -147,6 +164,7 @@ class Switch {
   }
 
   NetworkConfig config_;
+  SharedBuffer buffer_;
   std::vector<Port> ports_;
   MacTable table_;
   PathMap paths_;

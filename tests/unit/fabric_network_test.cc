@@ -10,21 +10,13 @@ namespace {
 
 TEST(FabricNetwork, ValuesAreRead) {
   NetworkConfig config;
-  for (const auto& [name, value] : {std::pair{"loss", "1%"},
-                                    {"burst-loss", "0.5%,20"},
-                                    {"reorder", "5%,8"},
-                                    {"duplicate", "20ppm"},
-                                    {"corrupt", ".01%"},
-                                    {"delay", "1.5ms"},
-                                    {"jitter", "10us"},
-                                    {"rate", "2.5gbit"},
-                                    {"queue", "256kb"},
-                                    {"paths", "4"},
-                                    {"skew", "100us"},
-                                    {"path-loss", "0,1%,0,100%"},
-                                    {"impair", "all"},
-                                    {"edn", "roce"},
-                                    {"mtu", "1024"},
+  for (const auto& [name, value] : {std::pair{"loss", "1%"}, {"burst-loss", "0.5%,20"}, {"reorder", "5%,8"},
+                                    {"duplicate", "20ppm"},  {"corrupt", ".01%"},       {"delay", "1.5ms"},
+                                    {"jitter", "10us"},      {"rate", "2.5gbit"},       {"queue", "256kb"},
+                                    {"paths", "4"},          {"skew", "100us"},         {"path-loss", "0,1%,0,100%"},
+                                    {"impair", "all"},       {"ecn", "20kb,80kb,10%"},  {"random-drop", "4kb,8kb,100%"},
+                                    {"buffer", "2mb,0.5"},   {"classes", "strict,4,1"}, {"dscp", "46=0,26=1"},
+                                    {"edn", "roce"},         {"ecn-to-rtt", "20us"},    {"mtu", "1024"},
                                     {"seed", "42"}}) {
     EXPECT_EQ(set_option(config, name, value), std::nullopt) << name;
   }
@@ -45,7 +37,18 @@ TEST(FabricNetwork, ValuesAreRead) {
   EXPECT_EQ(config.link.skew, 100_us);
   EXPECT_EQ(config.link.path_loss_ppm, (std::array<std::uint32_t, kLinkPathsMax>{0, 10'000, 0, 1'000'000}));
   EXPECT_EQ(config.impaired, Impaired::kAll);
+  EXPECT_EQ(config.link.marking, (MarkingConfig{20 * 1024, 80 * 1024, 100'000}));
+  EXPECT_EQ(config.link.random_drop, (MarkingConfig{4 * 1024, 8 * 1024, 1'000'000}));
+  EXPECT_EQ(config.buffer, (SharedBufferConfig{2 * 1024 * 1024, 500}));
+  const TrafficClasses& classes = config.link.classes;
+  EXPECT_EQ(classes.count, 3u);
+  EXPECT_EQ(classes.weights[0], 0u);
+  EXPECT_EQ(classes.weights[1], 4u);
+  EXPECT_EQ(classes.class_of(46), 0);
+  EXPECT_EQ(classes.class_of(26), 1);
+  EXPECT_EQ(classes.class_of(0), 2);
   EXPECT_EQ(config.edn, EdnForm::kRoce);
+  EXPECT_EQ(config.ecn_to_rtt, 20_us);
   EXPECT_EQ(config.mtu, 1024u);
   EXPECT_EQ(config.seed, 42u);
 }
@@ -77,6 +80,19 @@ TEST(FabricNetwork, EachValuePrintsInAFormThatIsReadBack) {
                                     {"path-loss", "1%,2%,3%,4%,5%,6%,7%,8%"},
                                     {"mtu", "2048"},
                                     {"seed", "7"},
+                                    {"ecn", "20kb,80kb,0.5%"},
+                                    {"ecn", "off"},
+                                    {"random-drop", "0,1500b,1%"},
+                                    {"buffer", "2mb,8"},
+                                    {"buffer", "300kb,0.125"},
+                                    {"buffer", "off"},
+                                    {"classes", "1"},
+                                    {"classes", "strict,strict,64,1,1,1,1,2"},
+                                    {"dscp", "off"},
+                                    {"dscp", "0=1,8=0,63=7"},
+                                    {"edn", "icmp"},
+                                    {"ecn-to-rtt", "2us"},
+                                    {"ecn-to-rtt", "off"},
                                     {"impair", "roce"}}) {
     ASSERT_EQ(set_option(config, name, value), std::nullopt) << name << ' ' << value;
     EXPECT_EQ(get_option(config, name), value);
@@ -84,25 +100,87 @@ TEST(FabricNetwork, EachValuePrintsInAFormThatIsReadBack) {
 }
 
 TEST(FabricNetwork, WrongValuesAreRefusedAndChangeNothing) {
-  for (const auto& [name, value] : {std::pair{"loss", "1"}, {"loss", ""},          {"loss", "%"},
-                                    {"loss", "101%"},       {"loss", "-1%"},       {"loss", "1 %"},
-                                    {"loss", "0.00001%"},   {"loss", "1e2%"},      {"loss", "99999999999999999999%"},
-                                    {"burst-loss", "1%,0"}, {"burst-loss", "1%,"}, {"burst-loss", "1%,2%"},
-                                    {"reorder", "5%,1001"}, {"reorder", "5,3"},    {"delay", "50"},
-                                    {"delay", "50 us"},     {"delay", "0.5ns"},    {"delay", "11s"},
-                                    {"jitter", "2s"},       {"rate", "10"},        {"rate", "1bit"},
-                                    {"rate", "401gbit"},    {"queue", "100"},      {"queue", "2000mb"},
-                                    {"paths", "0"},         {"paths", "9"},        {"paths", "2kb"},
-                                    {"skew", "100"},        {"skew", "11s"},       {"path-loss", "1%,,1%"},
-                                    {"path-loss", "1%,"},   {"path-loss", "101%"}, {"path-loss", "0,0,0,0,0,0,0,0,0"},
-                                    {"mtu", "9000"},        {"mtu", "04096"},      {"impair", "tcp"},
-                                    {"seed", "x"},          {"sed", "1"}}) {
+  for (const auto& [name, value] : {std::pair{"loss", "1"},
+                                    {"loss", ""},
+                                    {"loss", "%"},
+                                    {"loss", "101%"},
+                                    {"loss", "-1%"},
+                                    {"loss", "1 %"},
+                                    {"loss", "0.00001%"},
+                                    {"loss", "1e2%"},
+                                    {"loss", "99999999999999999999%"},
+                                    {"burst-loss", "1%,0"},
+                                    {"burst-loss", "1%,"},
+                                    {"burst-loss", "1%,2%"},
+                                    {"reorder", "5%,1001"},
+                                    {"reorder", "5,3"},
+                                    {"delay", "50"},
+                                    {"delay", "50 us"},
+                                    {"delay", "0.5ns"},
+                                    {"delay", "11s"},
+                                    {"jitter", "2s"},
+                                    {"rate", "10"},
+                                    {"rate", "1bit"},
+                                    {"rate", "401gbit"},
+                                    {"queue", "100"},
+                                    {"queue", "2000mb"},
+                                    {"paths", "0"},
+                                    {"paths", "9"},
+                                    {"paths", "2kb"},
+                                    {"skew", "100"},
+                                    {"skew", "11s"},
+                                    {"path-loss", "1%,,1%"},
+                                    {"path-loss", "1%,"},
+                                    {"path-loss", "101%"},
+                                    {"path-loss", "0,0,0,0,0,0,0,0,0"},
+                                    {"mtu", "9000"},
+                                    {"mtu", "04096"},
+                                    {"impair", "tcp"},
+                                    {"ecn", "80kb,20kb,1%"},
+                                    {"ecn", "1kb,2kb"},
+                                    {"ecn", "1kb,2kb,101%"},
+                                    {"ecn", "1kb,2kb,1%,"},
+                                    {"random-drop", ""},
+                                    {"buffer", "1kb"},
+                                    {"buffer", "1mb,0"},
+                                    {"buffer", "1mb,65"},
+                                    {"buffer", "1mb,"},
+                                    {"classes", ""},
+                                    {"classes", "0"},
+                                    {"classes", "65"},
+                                    {"classes", "1,,1"},
+                                    {"classes", "1,1,1,1,1,1,1,1,1"},
+                                    {"dscp", "64=0"},
+                                    {"dscp", "1"},
+                                    {"dscp", "1=8"},
+                                    {"dscp", "1=0,"},
+                                    {"edn", "tcp"},
+                                    {"ecn-to-rtt", "20"},
+                                    {"seed", "x"},
+                                    {"sed", "1"}}) {
     NetworkConfig config;
     const auto error = set_option(config, name, value);
     ASSERT_TRUE(error) << name << ' ' << value;
     EXPECT_NE(error->find(name), std::string::npos) << *error;
     EXPECT_EQ(config, NetworkConfig{}) << name << ' ' << value;
   }
+}
+
+TEST(FabricNetwork, QueuesNeedARateAndTranslationNeedsMarks) {
+  for (const auto& [name, value] :
+       {std::pair{"ecn", "20kb,80kb,10%"}, {"random-drop", "20kb,80kb,10%"}, {"buffer", "1mb"}, {"classes", "2,1"}}) {
+    NetworkConfig config;
+    ASSERT_EQ(set_option(config, name, value), std::nullopt);
+    ASSERT_TRUE(check_network(config)) << name;
+    EXPECT_EQ(check_network(config)->find(name), 0u);
+    ASSERT_EQ(set_option(config, "rate", "1gbit"), std::nullopt);
+    EXPECT_EQ(check_network(config), std::nullopt) << name;
+    EXPECT_TRUE(config.switch_takes_part());
+  }
+  NetworkConfig config;
+  EXPECT_FALSE(config.switch_takes_part());
+  ASSERT_EQ(set_option(config, "ecn-to-rtt", "20us"), std::nullopt);
+  EXPECT_TRUE(check_network(config));
 }
 
 TEST(FabricNetwork, EveryOptionHasAValueAndIsDescribed) {

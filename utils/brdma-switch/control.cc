@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "control_show.h"
 #include "fabric/network.h"
 
 namespace brdma::lab {
@@ -23,82 +24,6 @@ namespace asio = boost::asio;
 using Stream = asio::local::stream_protocol;
 
 constexpr std::size_t kLineMax = 64 * 1024;
-
-Json network_json(const fabric::NetworkConfig& config) {
-  Json network = Json::object();
-  for (const auto& option : fabric::network_options()) {
-    network[std::string{option.name}] = fabric::get_option(config, option.name);
-  }
-  return network;
-}
-
-Json link_json(const fabric::LinkCounters& counters) {
-  Json link = Json::object();
-#define BRDMA_X(member) link[#member] = counters.member;
-  BRDMA_LINK_COUNTERS(BRDMA_X)
-#undef BRDMA_X
-  return link;
-}
-
-// Of what goes to the host behind `port`.
-Json paths_json(const fabric::Switch<SwitchPacket>& fabric, std::uint32_t port) {
-  Json paths = Json::array();
-  for (std::uint32_t path = 0; path < fabric.config().link.paths; ++path) {
-    paths.push_back(link_json(fabric.path_counters(port, path)));
-  }
-  return paths;
-}
-
-Json trouble_json(const PortTrouble& trouble) {
-  return {{"overruns", trouble.overruns},
-          {"no_buffer", trouble.no_buffer},
-          {"malformed", trouble.malformed},
-          {"refused", trouble.refused}};
-}
-
-Json edn_json(const fabric::DropNotifier& notifier) {
-  const auto& table = notifier.table().counters();
-  const auto& sent = notifier.counters();
-  return {{"dropped", table.dropped},
-          {"merged", table.merged},
-          {"first", table.first},
-          {"tails", table.tails},
-          {"silent", table.silent},
-          {"displaced", table.displaced},
-          {"flows", notifier.table().flows()},
-          {"flows_most", table.flows_most},
-          {"sent", sent.sent},
-          {"sent_bytes", sent.sent_bytes},
-          {"limited", sent.limited},
-          {"untold", sent.untold}};
-}
-
-Json show(DataLoop& loop) {
-  auto& fabric = loop.fabric();
-  Json hosts = Json::array();
-  fabric::LinkCounters total;
-  PortTrouble total_trouble;
-  for (std::uint32_t i = 0; i < fabric.port_count(); ++i) {
-    const PortTrouble& trouble = loop.trouble(i);
-    hosts.push_back({{"host", loop.specs()[i].host},
-                     {"from_host", link_json(fabric.up_counters(i))},
-                     {"to_host", link_json(fabric.down_counters(i))},
-                     {"paths", paths_json(fabric, i)},
-                     {"switch_trouble", trouble_json(trouble)}});
-    total += fabric.down_counters(i);
-    total.queue_dropped += fabric.up_counters(i).queue_dropped;
-    total_trouble.overruns += trouble.overruns;
-    total_trouble.no_buffer += trouble.no_buffer;
-    total_trouble.malformed += trouble.malformed;
-    total_trouble.refused += trouble.refused;
-  }
-  return {{"ok", true},
-          {"network", network_json(fabric.config())},
-          {"hosts", std::move(hosts)},
-          {"total", link_json(total)},
-          {"edn", edn_json(loop.drop_notices().notifier())},
-          {"switch_trouble", trouble_json(total_trouble)}};
-}
 
 Json failure(const std::string& error) { return {{"ok", false}, {"error", error}}; }
 
@@ -112,8 +37,9 @@ Json set(DataLoop& loop, const nlohmann::json& options) {
     }
     if (const auto error = fabric::set_option(config, name, value.get<std::string>())) return failure(*error);
   }
+  if (const auto error = fabric::check_network(config)) return failure(*error);
   loop.configure(config);
-  return {{"ok", true}, {"network", network_json(config)}};
+  return {{"ok", true}, {"network", describe_network(config)}};
 }
 
 bool peer_may_control(int fd) {
@@ -173,7 +99,7 @@ std::string answer_control(const std::string& line, DataLoop& loop, bool& stop) 
   bool known = true;
   const bool ran = loop.call([&] {
     if (command == "show") {
-      reply = show(loop);
+      reply = show_switch(loop);
     } else if (command == "set") {
       reply = set(loop, request.value("options", nlohmann::json{}));
     } else if (command == "stop") {

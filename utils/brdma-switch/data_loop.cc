@@ -39,7 +39,8 @@ struct DataLoop::Call {
 
 class DataLoop::Owner {
  public:
-  Owner(fabric::PacketPool& pool, DropNotices& notices) : pool_(pool), notices_(notices) {}
+  Owner(fabric::PacketPool& pool, DropNotices& notices, IpActions& actions)
+      : pool_(pool), notices_(notices), actions_(actions) {}
   std::optional<SwitchPacket> duplicate(const SwitchPacket& packet) {
     const auto buffer = pool_.take();
     if (!buffer) return std::nullopt;
@@ -55,12 +56,20 @@ class DataLoop::Owner {
     if (!info.is_udp) packet.partial_checksum = false;
   }
   void discard(const SwitchPacket& packet) { pool_.give_back(packet.buffer); }
-  void dropped(const SwitchPacket& packet, Duration drain, Instant now) { notices_.dropped(packet, drain, now); }
-  void enqueued(const SwitchPacket& packet, bool /*marked*/, Instant now) { notices_.enqueued(packet, now); }
+  [[nodiscard]] std::uint8_t dscp(const SwitchPacket& packet) { return actions_.dscp(packet); }
+  void dropped(const SwitchPacket& packet, Duration drain, Instant now) {
+    notices_.dropped(packet, drain, now);
+    actions_.dropped(packet, now);
+  }
+  void enqueued(SwitchPacket& packet, bool marked, Instant now) {
+    notices_.enqueued(packet, now);
+    actions_.enqueued(packet, marked, now);
+  }
 
  private:
   fabric::PacketPool& pool_;
   DropNotices& notices_;
+  IpActions& actions_;
 };
 
 DataLoop::DataLoop(const std::vector<PortSpec>& ports, const fabric::NetworkConfig& config)
@@ -69,8 +78,10 @@ DataLoop::DataLoop(const std::vector<PortSpec>& ports, const fabric::NetworkConf
       pool_(kBufferCount, kBufferSize),
       fabric_(hosts_of(ports), config),
       notices_(pool_),
+      actions_(pool_),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   notices_.configure(config.edn);
+  actions_.configure(config);
   if (!wake_.valid()) throw std::system_error(errno, std::generic_category(), "cannot make an event descriptor");
   const std::size_t ring_bytes = std::max(kRingBytesAll / ports.size(), kRingBytesMin);
   for (const PortSpec& spec : ports) {
@@ -154,7 +165,7 @@ void DataLoop::take_frame(std::uint32_t port, const ReceivedFrame& frame, Instan
   packet.partial_checksum = (frame.offload.flags & kNeedsChecksum) != 0;
   packet.checksum_start = frame.offload.checksum_start;
   packet.checksum_offset = frame.offload.checksum_offset;
-  Owner owner{pool_, notices_};
+  Owner owner{pool_, notices_, actions_};
   fabric_.handle_packet(port, packet, *info, packet.size, now, owner);
 }
 
@@ -166,7 +177,7 @@ void DataLoop::take_datagrams(std::uint32_t port, const ReceivedFrame& frame, co
     ++ports_[port].trouble.malformed;
     return;
   }
-  Owner owner{pool_, notices_};
+  Owner owner{pool_, notices_, actions_};
   const ConstBytes headers = frame.bytes.first(info.payload_offset);
   const std::uint16_t first_id = fabric::identification(headers, info);
   ConstBytes rest = frame.bytes.subspan(info.payload_offset);
@@ -198,17 +209,18 @@ void DataLoop::take_datagrams(std::uint32_t port, const ReceivedFrame& frame, co
 void DataLoop::configure(const fabric::NetworkConfig& config) {
   fabric_.configure(config);
   notices_.configure(config.edn);
+  actions_.configure(config);
 }
 
 void DataLoop::send_notices(Instant now) {
   notices_.handle_timeout(now);
-  Owner owner{pool_, notices_};
+  Owner owner{pool_, notices_, actions_};
   fabric::FrameInfo info;
   while (const auto packet = notices_.poll(info)) fabric_.send(*packet, info, packet->size, now, owner);
 }
 
 bool DataLoop::transmit(Instant now) {
-  Owner owner{pool_, notices_};
+  Owner owner{pool_, notices_, actions_};
   fabric_.handle_timeout(now, owner);
   send_notices(now);
   bool any = false;

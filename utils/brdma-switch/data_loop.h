@@ -17,6 +17,7 @@
 #include "fabric/packet_pool.h"
 #include "fabric/switch.h"
 #include "io/file_descriptor.h"
+#include "ip_actions.h"
 #include "packet_port.h"
 #include "switch_packet.h"
 #include "transmit_batch.h"
@@ -51,6 +52,7 @@ class DataLoop {
   // In the loop's thread only.
   [[nodiscard]] fabric::Switch<SwitchPacket>& fabric() { return fabric_; }
   [[nodiscard]] const DropNotices& drop_notices() const { return notices_; }
+  [[nodiscard]] const IpActions& ip_actions() const { return actions_; }
   void configure(const fabric::NetworkConfig& config);
   [[nodiscard]] const std::vector<PortSpec>& specs() const { return specs_; }
   [[nodiscard]] const PortTrouble& trouble(std::size_t port);
@@ -76,6 +78,7 @@ class DataLoop {
   fabric::PacketPool pool_;
   fabric::Switch<SwitchPacket> fabric_;
   DropNotices notices_;
+  IpActions actions_;
   std::vector<Port> ports_;
   std::vector<pollfd> polled_;  // the ports, then wake_
 

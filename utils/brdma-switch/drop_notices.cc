@@ -19,6 +19,24 @@ IpAddress load_address(const std::byte* p, bool is_ipv6) {
   return address;
 }
 
+// Behind the Ethernet header; each answers the frame's size.
+std::size_t write_roce(const fabric::DropNotice& notice, MutableBytes frame) {
+  const ConstBytes payload = notice.view();
+  const std::size_t headers = kIp + fabric::write_roce_headers(notice.source, notice.destination, notice.source_port,
+                                                               payload.size(), &frame[kIp]);
+  std::copy(payload.begin(), payload.end(), frame.begin() + static_cast<std::ptrdiff_t>(headers));
+  const auto info = fabric::inspect_frame(frame.first(headers + payload.size())).value();
+  fabric::set_datagram_size(frame.first(headers), info, payload.size(), 0);
+  return headers + payload.size();
+}
+std::size_t write_icmp(const fabric::DropNotice& notice, MutableBytes frame) {
+  const ConstBytes message = notice.view();
+  const std::size_t header =
+      kIp + fabric::write_icmp_header(notice.source, notice.destination, message.size(), &frame[kIp]);
+  std::copy(message.begin(), message.end(), frame.begin() + static_cast<std::ptrdiff_t>(header));
+  return header + message.size();
+}
+
 }  // namespace
 
 void DropNotices::configure(fabric::EdnForm form) {
@@ -66,18 +84,14 @@ std::optional<SwitchPacket> DropNotices::poll(fabric::FrameInfo& info) {
     fabric::store_mac(bytes.data(), to->second);
     fabric::store_mac(&bytes[6], from->second);
     store_be16(&bytes[12], notice->source.is_v4() ? kEtherIpv4 : kEtherIpv6);
-    const ConstBytes payload = notice->view();
-    const std::size_t headers = kIp + fabric::write_roce_headers(notice->source, notice->destination,
-                                                                 notice->source_port, payload.size(), &bytes[kIp]);
-    std::copy(payload.begin(), payload.end(), bytes.begin() + static_cast<std::ptrdiff_t>(headers));
-    info = fabric::inspect_frame(bytes.first(headers + payload.size())).value();
-    fabric::set_datagram_size(bytes.first(headers), info, payload.size(), 0);
+    const std::size_t size = notice->source_port == 0 ? write_icmp(*notice, bytes) : write_roce(*notice, bytes);
+    info = fabric::inspect_frame(bytes.first(size)).value();
     SwitchPacket packet;
     packet.buffer = *buffer;
-    packet.size = static_cast<std::uint16_t>(headers + payload.size());
+    packet.size = static_cast<std::uint16_t>(size);
     packet.udp_offset = info.udp_offset;
     packet.is_ipv6 = info.is_ipv6;
-    packet.partial_checksum = true;
+    packet.partial_checksum = info.is_udp;
     packet.checksum_start = info.udp_offset;
     packet.checksum_offset = fabric::kUdpChecksumOffset;
     return packet;

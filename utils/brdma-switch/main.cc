@@ -55,6 +55,7 @@ brdma::fabric::NetworkConfig parse_network(const Arguments& arguments) {
       throw CLI::ValidationError("--" + name, *error);
     }
   }
+  if (const auto error = brdma::fabric::check_network(config)) throw CLI::ValidationError(*error);
   return config;
 }
 

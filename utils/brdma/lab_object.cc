@@ -16,6 +16,7 @@
 #include "lab/pair.h"
 #include "lab/report.h"
 #include "lab/start.h"
+#include "lab/top.h"
 #include "objects.h"
 
 namespace brdma {
@@ -30,6 +31,7 @@ void print_help() {
       "       brdma lab exec HOST [--] PROGRAM ARGS                       with the RDMA devices in sight\n"
       "       brdma lab set NETWORK                                       change the network while it runs\n"
       "       brdma lab show [-j]                                         what the network did\n"
+      "       brdma lab top [-j] [--interval MS] [--count N]              its queues, live\n"
       "       brdma lab down\n"
       "       brdma lab list\n"
       "Each takes --name LAB (default: lab).\n"
@@ -44,6 +46,7 @@ void require_no_command(const LabOptions& options) {
 int up(Invocation& invocation) {
   const LabOptions options = lab::parse_lab_options(invocation, 0);
   require_no_command(options);
+  lab::require_whole_network(options.plan);
   const lab::RunningLab running = lab::start_lab(options.plan, lab::Lifetime::kDetached);
   if (invocation.style.json) {
     print_json(lab::describe_lab(options.plan.name), invocation.style);
@@ -100,6 +103,9 @@ int show(Invocation& invocation) {
     description["network"] = with_switch ? network.at("network") : Json{};
     description["links"] = with_switch ? network.at("hosts") : Json::array();
     description["total"] = with_switch ? network.at("total") : Json{};
+    description["buffer"] = with_switch ? network.at("buffer") : Json{};
+    description["ecn"] = with_switch ? network.at("ecn") : Json{};
+    description["flows"] = with_switch ? network.at("flows") : Json{};
     description["edn"] = with_switch ? network.at("edn") : Json{};
     description["switch_trouble"] = with_switch ? network.at("switch_trouble") : Json{};
     print_json(description, invocation.style);
@@ -115,6 +121,13 @@ int show(Invocation& invocation) {
   bool any = false;
   for (const auto& report : reports) any = any || !report.counters.empty();
   if (any) lab::print_recovery_table(reports);
+  return 0;
+}
+
+int top(Invocation& invocation) {
+  const LabOptions options = lab::parse_lab_options(invocation, 0);
+  require_no_command(options);
+  lab::watch_queues(options, invocation.style);
   return 0;
 }
 
@@ -150,13 +163,15 @@ int list(Invocation& invocation) {
 int pair(Invocation& invocation) {
   const LabOptions options = lab::parse_lab_options(invocation, 0);
   if (options.command.empty()) throw UsageError("expected: brdma lab pair [NETWORK] -- PROGRAM ARGS");
+  lab::require_whole_network(options.plan);
   return lab::run_pair(options, invocation.style);
 }
 
 }  // namespace
 
 int lab_object(Invocation& invocation) {
-  constexpr std::array<std::string_view, 8> kCommands{"help", "pair", "up", "exec", "set", "show", "down", "list"};
+  constexpr std::array<std::string_view, 9> kCommands{"help", "pair", "up",   "exec", "set",
+                                                      "show", "down", "list", "top"};
   while (!invocation.words.empty() && take_style_option(invocation.words, invocation.style)) {
   }
   if (invocation.words.empty()) {
@@ -182,6 +197,8 @@ int lab_object(Invocation& invocation) {
       return down(invocation);
     case 7:
       return list(invocation);
+    case 8:
+      return top(invocation);
     default:
       throw UsageError("unknown command 'lab " + word + "': see 'brdma lab help'");
   }

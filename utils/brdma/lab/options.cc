@@ -11,7 +11,7 @@ namespace brdma::lab {
 namespace {
 
 // In the design, not in this version: say so rather than "unknown".
-constexpr std::array<std::string_view, 4> kLaterOptions{"ecn", "edn", "ecn-to-rtt", "link-state"};
+constexpr std::array<std::string_view, 1> kLaterOptions{"link-state"};
 
 std::uint32_t parse_number(const std::string& option, const std::string& text, std::uint32_t min, std::uint32_t max) {
   std::uint32_t number = 0;
@@ -68,6 +68,10 @@ LabOptions parse_lab_options(Invocation& invocation, std::size_t operands_max) {
       }
     } else if (word == "--hosts") {
       options.plan.hosts = parse_number(word, words.take_value(word), 1, kHostsMax);
+    } else if (word == "--interval") {
+      options.interval_ms = parse_number(word, words.take_value(word), 10, 3'600'000);
+    } else if (word == "--count") {
+      options.count = parse_number(word, words.take_value(word), 1, 1'000'000);
     } else if (word == "--wait") {
       options.wait_seconds = parse_number(word, words.take_value(word), 0, 3600);
     } else if (!take_network_option(word.substr(std::min<std::size_t>(2, word.size())), word, words,
@@ -77,6 +81,12 @@ LabOptions parse_lab_options(Invocation& invocation, std::size_t operands_max) {
     }
   }
   return options;
+}
+
+void require_whole_network(const LabPlan& plan) {
+  fabric::NetworkConfig config;
+  for (const auto& [name, value] : plan.network) (void)fabric::set_option(config, name, value);
+  if (const auto error = fabric::check_network(config)) throw UsageError("--" + *error);
 }
 
 std::string network_help() {

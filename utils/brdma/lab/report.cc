@@ -31,6 +31,9 @@ constexpr std::array kNetworkRows{
     Row{"  duplicated", "duplicated", false},
     Row{"  corrupted", "corrupted", false},
     Row{"  dropped, queue full", "queue_dropped", false},
+    Row{"  dropped, buffer full", "buffer_dropped", false},
+    Row{"  dropped at random", "random_dropped", false},
+    Row{"  found the queue long (ECN)", "marked", false},
     Row{"packets delivered", "forwarded", true},
 };
 
@@ -120,6 +123,69 @@ void add_path_rows(std::vector<std::vector<std::string>>& table, const Json& hos
   }
 }
 
+// Of each host's queue, and of each class where there are several.
+void print_queue_table(const Json& show) {
+  const Json& hosts = show.at("hosts");
+  std::vector<std::vector<std::string>> table{{"queues, bytes:"},
+                                              {
+                                                  "",
+                                              }};
+  for (const Json& host : hosts) table[1].push_back("to " + host.at("host").get<std::string>());
+  const auto add = [&](const std::string& label, const auto& value_of) {
+    std::vector<std::string> row{label};
+    for (const Json& host : hosts) row.push_back(grouped(value_of(host.at("queue"))));
+    table.push_back(std::move(row));
+  };
+  add("now", [](const Json& queue) { return count(queue, "bytes"); });
+  add("longest so far", [](const Json& queue) { return count(queue, "longest"); });
+  const std::size_t classes = hosts.at(0).at("queue").at("classes").size();
+  for (std::size_t i = 0; classes > 1 && i < classes; ++i) {
+    const auto of_class = [i](const char* name) {
+      return [i, name](const Json& queue) { return count(queue.at("classes").at(i), name); };
+    };
+    add("class " + std::to_string(i) + ", packets", of_class("packets"));
+    add("  dropped", of_class("dropped"));
+    add("  longest so far", of_class("longest"));
+  }
+  print_table(table);
+  if (show.at("network").at("buffer") != "off") {
+    std::printf("shared buffer: %s bytes used, %s at most\n", grouped(count(show.at("buffer"), "used")).c_str(),
+                grouped(count(show.at("buffer"), "most")).c_str());
+  }
+}
+
+// What the switch says to senders; nothing where it says nothing.
+void print_told(const Json& show) {
+  const Json& ecn = show.at("ecn");
+  const Json& edn = show.at("edn");
+  std::vector<std::vector<std::string>> table{{"told to senders:"}};
+  const auto add = [&table](const char* label, const Json& from, const char* name) {
+    table.push_back({label, grouped(count(from, name))});
+  };
+  if (show.at("network").at("ecn") != "off") {
+    add("marks set (ECN)", ecn, "set");
+    add("not set: sender knows no ECN", ecn, "not_able");
+  }
+  if (show.at("network").at("ecn-to-rtt") != "off") {
+    add("marks taken over as round trip", ecn, "taken_over");
+    add("  flows", ecn.at("translated"), "flows");
+    add("  acknowledgements passed", ecn.at("translated"), "returning");
+    add("  rewritten", ecn.at("translated"), "rewritten");
+    add("  marks of no such flow", ecn.at("translated"), "untranslated");
+  }
+  if (show.at("network").at("edn") != "off") {
+    add("drops of packets that are resent", edn, "dropped");
+    add("  merged with others", edn, "merged");
+    add("notifications sent", edn, "sent");
+    add("  bytes", edn, "sent_bytes");
+    add("  too many", edn, "limited");
+    add("  without a form", edn, "untold");
+    add("flows in the table", edn, "flows");
+    add("  at most", edn, "flows_most");
+  }
+  if (table.size() > 1) print_table(table);
+}
+
 }  // namespace
 
 Json host_counters(const std::string& lab, const std::string& host) {
@@ -143,7 +209,8 @@ void print_network_table(const Json& show) {
   std::string options;
   for (const auto& [name, value] : show.at("network").items()) {
     const std::string text = value.get<std::string>();
-    if (text != "0" && text != "off" && !(name == "paths" && text == "1")) options += " " + name + " " + text;
+    const bool plain = (name == "paths" || name == "classes") && text == "1";
+    if (text != "0" && text != "off" && !plain) options += " " + name + " " + text;
   }
   std::vector<std::vector<std::string>> table{{"network:" + options}};
   std::vector<std::string> head{""};
@@ -159,6 +226,8 @@ void print_network_table(const Json& show) {
   add_rows(table, kNetworkRows, columns);
   add_path_rows(table, show.at("hosts"));
   print_table(table);
+  if (show.at("network").at("rate") != "off") print_queue_table(show);
+  print_told(show);
   std::uint64_t trouble = 0;
   for (const auto& [name, value] : show.at("switch_trouble").items()) trouble += value.get<std::uint64_t>();
   if (trouble != 0) {

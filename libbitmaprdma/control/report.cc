@@ -128,6 +128,7 @@ Json queue_pair_json(const QueuePairReport& report) {
           {"congestion_bytes", report.congestion_bytes},
           {"work_requests", report.work_requests},
           {"srtt_us", microseconds(report.srtt)},
+          {"base_rtt_us", microseconds(report.base_rtt)},
           {"rnr_wait", report.waits_for_receiver},
           {"receive_highest", report.receive_highest.value()},
           {"gaps", report.gaps},

@@ -50,6 +50,7 @@ void report_reliable(const QueuePair& qp, QueuePairReport& report) {
   report.congestion_bytes = sender.congestion_bytes;
   report.work_requests = sender.work_requests;
   report.srtt = sender.srtt;
+  report.base_rtt = sender.base_rtt;
   report.waits_for_receiver = sender.waits_for_receiver;
   report.receive_next = receiver.next;
   report.receive_highest = receiver.highest;

@@ -39,7 +39,7 @@ struct QueuePairReport {
   Psn send_base, send_next;
   std::uint32_t unacked = 0, pending = 0, flight_packets = 0;
   std::uint64_t flight_bytes = 0, congestion_bytes = 0, work_requests = 0;
-  Duration srtt;
+  Duration srtt, base_rtt;
   bool waits_for_receiver = false;
   // As receiver.
   Psn receive_next, receive_highest;

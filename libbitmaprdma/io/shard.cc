@@ -66,8 +66,7 @@ std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out, std::
   Instant now = monotonic_now();
   ReceivedMessage message;
   unsigned received = 0;
-  while (received < kReceiveBurstMax && count < out.size() && receive_socket_.receive(message)) {
-    if (received > 0) now = monotonic_now();
+  while (received < kReceiveBurstMax && count < out.size() && take_message(message, now)) {
     handle_message(message, now);
     // As soon as the caller's array is full he gets it: what else came can wait for his next call, he cannot.
     count += poll_more(count);
@@ -98,7 +97,7 @@ void Shard::stay_for_reply() {
   const Instant until = now + ReplyLinger::kStayMax;
   bool received = false;
   for (; !received && now < until && !lock_.contended(); now = monotonic_now()) {
-    received = receive_socket_.receive(message);
+    received = take_message(message, now);
     if (received) {
       handle_message(message, now);
     } else {
@@ -223,8 +222,7 @@ Shard::Round Shard::make_progress() {
   Round round;
   Instant now = monotonic_now();
   ReceivedMessage message;
-  while (round.received < kReceiveBurstMax && receive_socket_.receive(message)) {
-    if (round.received > 0) now = monotonic_now();
+  while (round.received < kReceiveBurstMax && take_message(message, now)) {
     handle_message(message, now);
     if (++round.received % kMessagesPerDrain == 0) drain(now);
   }
@@ -235,6 +233,15 @@ Shard::Round Shard::make_progress() {
   deliver_notifications();
   find_deadline();
   return round;
+}
+
+// The clock is read when the message is in our hands. Were it read before, and our core lost in between, the round trip
+// would be found shorter than the path is: the sender takes the smallest for what the path needs, and its window
+// shrinks to a part of what it holds.
+bool Shard::take_message(ReceivedMessage& message, Instant& now) {
+  if (!receive_socket_.receive(message)) return false;
+  now = monotonic_now();
+  return true;
 }
 
 void Shard::handle_message(const ReceivedMessage& message, Instant now) {

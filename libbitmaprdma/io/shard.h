@@ -86,6 +86,7 @@ class Shard {
  private:
   template <class Queue>
   Status post_receives(Queue* queue, std::span<const ReceiveRequest> requests, std::size_t& posted);
+  [[nodiscard]] bool take_message(ReceivedMessage& message, Instant& now);  // `now`: set if there was one
   void handle_message(const ReceivedMessage& message, Instant now);
   bool handle_due_timeouts(Instant now);
   void stay_for_reply();

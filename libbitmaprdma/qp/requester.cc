@@ -80,6 +80,7 @@ Requester::Snapshot Requester::snapshot() const {
                   .answers_bytes = me.answers.bytes,
                   .congestion_bytes = me.congestion.bytes(),
                   .srtt = me.rtt.smoothed(),
+                  .base_rtt = me.congestion.base_rtt(),
                   .waits_for_receiver = me.rnr_until.has_value(),
                   .window = me.window.window(),
                   .bitmap = me.window.use()};

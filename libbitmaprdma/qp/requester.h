@@ -71,7 +71,7 @@ class Requester {
     std::uint64_t work_requests = 0;         // posted, not complete
     std::uint32_t flight_packets = 0, answers_messages = 0, answers_packets = 0;
     std::uint64_t flight_bytes = 0, pipe_bytes = 0, answers_bytes = 0, congestion_bytes = 0;
-    Duration srtt;
+    Duration srtt, base_rtt;          // smoothed; the smallest of late
     bool waits_for_receiver = false;  // RNR
     std::uint32_t window = 0;         // longest that the send window may get
     bitmap::WindowUse bitmap;

@@ -298,8 +298,20 @@ def drops_are_told_by_the_switch(lab):
     assert counters()["retransmitted_by_ffm"] > 0, counters()
 
 
+def round_trips_are_never_told_too_short(lab):
+    """Hosts and network share too few cores. Whoever loses his may think a packet late, never a round trip shorter than the path."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in os.sched_getaffinity(0)]
+    lab.programs += busy
+    lab.traffic()
+    begin = only(lab.ask_json("h2", "statistic", "show"))["sent_data_pkts"]
+    while only(lab.ask_json("h2", "statistic", "show"))["sent_data_pkts"] < begin + 20_000:
+        sender = only(lab.ask_json("h2", "resource", "show", "qp"))
+        assert sender["base_rtt_us"] == 0 or sender["base_rtt_us"] >= 4000, sender
+
+
 # Case and its network.
 CASES = {
+    round_trips_are_never_told_too_short: ["--rate", "200mbit", "--delay", "2ms", "--seed", "27"],
     drops_are_told_by_the_switch: ["--loss", "1%", "--edn", "roce", "--seed", "26"],
     settings_reach_running_programs: ["--loss", "1%", "--seed", "21"],
     mistakes_are_told: [],

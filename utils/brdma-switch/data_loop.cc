@@ -22,6 +22,23 @@ constexpr std::size_t kRingBytesMin = 4u << 20;
 constexpr std::size_t kRoundFramesMax = 32;  // frames taken from a port before what is due leaves
 constexpr Duration kLatenessMax = 10_ms;     // of this program that is made good; more is a clock that was set
 constexpr Duration kSpin = 5_us;             // sleeping and waking takes longer than this
+constexpr Duration kReadingMax = 1_us;       // of two clocks, one after the other; more: something came between
+constexpr int kReadingsMax = 4;
+
+// What the real-time clock, which the kernel stamps frames with, is ahead of ours. Losing the core between the two
+// readings would make every frame of the round look older than it is, and its delay shorter than what was asked for.
+Duration real_time_ahead() {
+  Duration ahead{};
+  for (int i = 0; i < kReadingsMax; ++i) {
+    timespec real{};
+    const Instant before = io::monotonic_now();
+    clock_gettime(CLOCK_REALTIME, &real);
+    const Instant after = io::monotonic_now();
+    ahead = Duration::from_ns(std::int64_t{real.tv_sec} * 1'000'000'000 + real.tv_nsec - after.ns());
+    if (after - before < kReadingMax) break;
+  }
+  return ahead;
+}
 
 std::vector<std::string> hosts_of(const std::vector<PortSpec>& ports) {
   std::vector<std::string> hosts;
@@ -104,9 +121,9 @@ void DataLoop::run() {
     }
     // Many rounds between looks at the mailbox: the eventfd in wait() and the round count bound how long a call waits.
     for (int round = 0; round < 64; ++round) {
-      const Instant now = io::monotonic_now();
+      const Duration ahead = real_time_ahead();
       bool busy = false;
-      for (std::uint32_t i = 0; i < ports_.size(); ++i) busy |= receive_frames(i, now);
+      for (std::uint32_t i = 0; i < ports_.size(); ++i) busy |= receive_frames(i, ahead);
       busy |= transmit(io::monotonic_now());
       if (busy) continue;
       wait();
@@ -121,17 +138,14 @@ void DataLoop::run() {
 }
 
 // A frame's time is that of its arrival in the kernel, not of our coming to read it: waking up takes as long as a short
-// link's delay. The kernel stamps with the real-time clock.
-bool DataLoop::receive_frames(std::uint32_t port, Instant now) {
+// link's delay.
+bool DataLoop::receive_frames(std::uint32_t port, Duration real_time_ahead) {
   std::size_t taken = 0;
-  timespec real{};
-  clock_gettime(CLOCK_REALTIME, &real);
-  const std::int64_t real_ns = std::int64_t{real.tv_sec} * 1'000'000'000 + real.tv_nsec;
   for (; taken < kRoundFramesMax; ++taken) {
     const auto frame = ports_[port].socket->receive();
     if (!frame) break;
-    const Duration age = Duration::from_ns(real_ns - frame->arrival_ns);
-    take_frame(port, *frame, now - std::clamp(age, Duration{}, kLatenessMax));
+    const Instant now = io::monotonic_now(), arrival = Instant::from_ns(frame->arrival_ns) - real_time_ahead;
+    take_frame(port, *frame, std::clamp(arrival, now - kLatenessMax, now));
     ports_[port].socket->release();
   }
   return taken != 0;

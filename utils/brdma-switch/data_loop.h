@@ -65,7 +65,7 @@ class DataLoop {
     PortTrouble trouble;
   };
 
-  bool receive_frames(std::uint32_t port, Instant now);
+  bool receive_frames(std::uint32_t port, Duration real_time_ahead);
   void take_frame(std::uint32_t port, const ReceivedFrame& frame, Instant now);
   void take_datagrams(std::uint32_t port, const ReceivedFrame& frame, const fabric::FrameInfo& info, Instant now);
   bool transmit(Instant now);

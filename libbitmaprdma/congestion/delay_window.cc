@@ -246,7 +246,7 @@ void DelayWindow::Measured::adapt() {
   const std::uint64_t wanted = scale(rate_, ns(base_rtt() + target), kNsPerSecond) + kConfig.additive_bytes;
   std::uint64_t next = std::clamp(wanted, window_ - window_ / 4, window_ * 2);
 
-  if (round_bytes_ < round_flight_ - round_flight_ / 8) silence_ = silence_ / 2;
+  if (round_bytes_ + std::max(round_flight_ / 8, kConfig.chance_bytes) < round_flight_) silence_ = silence_ / 2;
   const bool delivered = round_bytes_ >= round_flight_ - round_flight_ / 4;  // else the queue drops, or the path is bad
   if (delivered && round_rtt_ - base_rtt() < target / 2) {
     next = std::max(next, phase_ == Phase::kStart ? window_ * 2 : window_ + window_ / 4);

@@ -19,7 +19,8 @@
 // switch is full. Two answers, neither of which needs to know whose process it is:
 //   - The target grows to the longest silence of late (halving every 134 ms): a sender that is away leaves a queue
 //     behind that keeps the link busy. Never by more than silence_bytes_max, a quarter of the 256 KiB that a switch's
-//     port can be expected to have, nor silence_max; rounds in which an eighth is lost halve it.
+//     port can be expected to have, nor silence_max; rounds in which an eighth is lost halve it, and more than
+//     chance_bytes: a window of a few packets loses an eighth by one random loss.
 //   - From half a round trip of silence on, new packets go on leaving at the delivered rate (bridge_bytes()), for
 //     bridge_max and bridge_bytes_max at the most: where the receiver is away they wait in its socket, which it has
 //     given credit for, and being paced they fill no queue that was not full before.
@@ -49,7 +50,8 @@ struct DelayWindowConfig {
   Duration target_queueing = 100_us;
   std::uint64_t silence_bytes_max = 64 * 1024;
   Duration silence_max = 2_ms;
-  Duration bridge_max = 4_ms;  // a scheduler's tick at 250 Hz
+  std::uint64_t chance_bytes = 8 * 1024;  // two packets of the largest path MTU
+  Duration bridge_max = 4_ms;             // a scheduler's tick at 250 Hz
   std::uint64_t bridge_bytes_max = 512 * 1024;
   Duration bridge_step = 50_us;  // at a time so much of it, within
   std::uint64_t bridge_step_min = 4 * 1024, bridge_step_max = 16 * 1024;

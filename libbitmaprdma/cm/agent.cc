@@ -21,8 +21,9 @@ Agent::Agent(const Config& config, Outbox& outbox)
       random_(config.seed, "connection manager"),
       table_(config.id_prefix, config.connections_max, random_) {}
 
-Status Agent::listen(std::uint64_t service_id, std::uint32_t backlog) {
-  if (!listeners_.try_emplace(service_id, Listener{.backlog = backlog}).second) return Status{EADDRINUSE};
+Status Agent::listen(std::uint64_t service_id, std::uint32_t backlog, std::uint8_t transport) {
+  const Listener listener{.backlog = backlog, .transport = transport};
+  if (!listeners_.try_emplace(service_id, listener).second) return Status{EADDRINUSE};
   return Status::success();
 }
 

@@ -54,8 +54,9 @@ class Agent {
   Agent(const Config& config, Outbox& outbox);
 
   // From now on requests for `service_id` make events while fewer than `backlog` wait for taken(), accept() or
-  // reject(); others are refused (kNoResources). EADDRINUSE: somebody listens there already.
-  Status listen(std::uint64_t service_id, std::uint32_t backlog);
+  // reject(); others are refused (kNoResources), as are those for another transport. EADDRINUSE: somebody listens there
+  // already.
+  Status listen(std::uint64_t service_id, std::uint32_t backlog, std::uint8_t transport = wire::CmReq{}.transport);
   // The application has seen the request.
   void taken(CommId id);
   void stop_listening(std::uint64_t service_id);
@@ -85,6 +86,7 @@ class Agent {
  private:
   struct Listener {
     std::uint32_t backlog = 0, waiting = 0;
+    std::uint8_t transport = 0;  // as in a REQ
   };
   struct Received;  // a message with where it came from
 

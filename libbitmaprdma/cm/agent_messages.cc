@@ -53,9 +53,9 @@ Connection* Agent::addressee(const Received& from, const Message& message) {
 }
 
 std::optional<std::uint16_t> Agent::refusal(const wire::CmReq& req) {
-  if (req.transport != 0) return wire::reject::kInvalidTransport;
   const auto listener = listeners_.find(req.service_id);
   if (listener == listeners_.end()) return wire::reject::kInvalidServiceId;
+  if (req.transport != listener->second.transport) return wire::reject::kInvalidTransport;
   if (listener->second.waiting < listener->second.backlog) return std::nullopt;
   ++counters_.backlog_full;
   return wire::reject::kNoResources;

@@ -16,6 +16,14 @@ std::uint64_t service_of(const RdmaId& id, const SocketAddress& address) {
   return wire::service_id(id.space, address.port);
 }
 
+QpType type_in(wire::PortSpace space, QpType wanted) {
+  if (space == wire::PortSpace::kIb) return wanted;
+  return space == wire::PortSpace::kTcp ? QpType::kRc : QpType::kUd;
+}
+
+// IBTA 12.6.5: transport service type.
+std::uint8_t transport_of(QpType type) { return type == QpType::kUc ? 1 : 0; }
+
 template <std::size_t N>
 void copy_data(const ConnectParameters& from, std::size_t at, wire::PrivateData<N>& to) {
   std::copy_n(from.private_data.begin(), from.private_data_length, to.begin() + static_cast<std::ptrdiff_t>(at));
@@ -26,12 +34,13 @@ void copy_data(const ConnectParameters& from, std::size_t at, wire::PrivateData<
 RdmaCm::RdmaCm(const Config& config, RdmaHost& host)
     : host_(host), random_(config.seed, "identifiers"), agent_(config, outbox_), lookup_(config, outbox_) {}
 
-Result<IdNumber, Status> RdmaCm::create(ChannelNumber channel, std::uint64_t user, wire::PortSpace space) {
+Result<IdNumber, Status> RdmaCm::create(ChannelNumber channel, std::uint64_t user, wire::PortSpace space, QpType type) {
   RdmaId* const id = ids_.add();
   if (id == nullptr) return Status{ENOMEM};
   id->channel = channel;
   id->user = user;
   id->space = space;
+  id->type = type_in(space, type);
   id->receive_psn = Psn{static_cast<std::uint32_t>(random_.next())};
   return id->number;
 }
@@ -39,7 +48,7 @@ Result<IdNumber, Status> RdmaCm::create(ChannelNumber channel, std::uint64_t use
 Result<std::uint32_t, Status> RdmaCm::destroy(IdNumber number, Instant now) {
   RdmaId* const id = ids_.find(number);
   if (id == nullptr) return Status{ENOENT};
-  if (id->connection && id->space == wire::PortSpace::kUdp) {
+  if (id->connection && id->is_datagram()) {
     by_question_.erase(*id->connection);
     lookup_.destroy(*id->connection, now);
   } else if (id->connection) {
@@ -86,7 +95,10 @@ Status RdmaCm::bind(IdNumber number, const SocketAddress& wanted) {
   if (id == nullptr) return Status{ENOENT};
   if (id->state != IdState::kIdle) return Status{EINVAL};
   const SocketAddress address = bindable(wanted);
-  if (!address.is_any() && !host_.device_of(address.address)) return Status{ENODEV};
+  if (!address.is_any()) {
+    if (id->space == wire::PortSpace::kIpoib) return Status{EINVAL};
+    if (!host_.device_of(address.address)) return Status{ENODEV};
+  }
   const auto port = host_.take_port(id->space, address, id->port_options);
   if (!port) return port.reason();
   if (host_.lost_ports()) restore_ports();  // all but this one, which was just taken
@@ -117,6 +129,10 @@ Status RdmaCm::resolve_address(IdNumber number, const std::optional<SocketAddres
     }
     id->local.address = address.value();
     if (id->remote.is_any()) id->remote.address = address.value();
+  }
+  if (id->space == wire::PortSpace::kIpoib) {
+    tell(*id, RdmaEventKind::kAddressError, -EINVAL);
+    return Status::success();
   }
   bind_device(*id);
   if (!id->device || id->local.address.is_v4() != id->remote.address.is_v4()) {
@@ -156,16 +172,18 @@ Status RdmaCm::listen(IdNumber number, std::uint32_t backlog) {
     return Status::success();
   }
   if (id->state != IdState::kBound) return Status{EINVAL};
+  const std::uint64_t service = service_of(*id, id->local);
+  const auto other = listening_.find(service);  // on another address
+  if (other != listening_.end() && ids_.find(other->second)->type != id->type) return Status{EADDRINUSE};
   Status listens = host_.listen_port(id->space, id->local);
   if (host_.lost_ports()) {  // while it was asked: it answered that the port is not ours
     restore_ports();
     listens = host_.listen_port(id->space, id->local);
   }
   if (!listens.ok()) return listens;
-  const std::uint64_t service = service_of(*id, id->local);
-  if (!listening_.contains(service)) {
-    (void)(id->space == wire::PortSpace::kUdp ? lookup_.listen(service, kBacklogMax)
-                                              : agent_.listen(service, kBacklogMax));
+  if (other == listening_.end()) {
+    (void)(id->is_datagram() ? lookup_.listen(service, kBacklogMax)
+                             : agent_.listen(service, kBacklogMax, transport_of(id->type)));
   }
   listening_.emplace(service, number);
   id->backlog = backlog == 0 || backlog > kBacklogMax ? kBacklogMax : backlog;
@@ -181,7 +199,7 @@ void RdmaCm::release_port(RdmaId& id) {
   std::erase_if(listening_, [&](const auto& entry) { return entry.second == id.number; });
   const std::uint64_t service = service_of(id, id.local);
   if (listening_.contains(service)) return;
-  id.space == wire::PortSpace::kUdp ? lookup_.stop_listening(service) : agent_.stop_listening(service);
+  id.is_datagram() ? lookup_.stop_listening(service) : agent_.stop_listening(service);
 }
 
 void RdmaCm::restore_ports() {
@@ -196,7 +214,7 @@ Status RdmaCm::connect(IdNumber number, const ConnectParameters& parameters, con
   RdmaId* const id = ids_.find(number);
   if (id == nullptr) return Status{ENOENT};
   if (id->state != IdState::kRouteResolved) return Status{EINVAL};
-  if (id->space == wire::PortSpace::kUdp) return ask(*id, parameters, now);
+  if (id->is_datagram()) return ask(*id, parameters, now);
   if (parameters.private_data_length > kReqDataMax) return Status{EINVAL};
   wire::CmReq req;
   req.service_id = service_of(*id, id->remote);
@@ -208,6 +226,7 @@ Status RdmaCm::connect(IdNumber number, const ConnectParameters& parameters, con
   req.first_psn = id->receive_psn;
   req.retry_count = parameters.retry_count;
   req.rnr_retry_count = parameters.rnr_retry_count;
+  req.transport = transport_of(id->type);
   req.path_mtu_code = mtu_code(id->path_mtu);
   req.srq = parameters.srq;
   req.path.ack_timeout = id->ack_timeout;
@@ -229,7 +248,7 @@ Status RdmaCm::accept(IdNumber number, std::uint64_t user, const ConnectParamete
   RdmaId* const id = ids_.find(number);
   if (id == nullptr) return Status{ENOENT};
   if (id->state != IdState::kRequested) return Status{EINVAL};
-  if (id->space == wire::PortSpace::kUdp) {
+  if (id->is_datagram()) {
     const Status answered = answer(*id, parameters, now);
     if (answered.ok()) id->user = user;
     return answered;
@@ -267,7 +286,7 @@ Status RdmaCm::reject(IdNumber number, std::uint8_t reason, ConstBytes private_d
   RdmaId* const id = ids_.find(number);
   if (id == nullptr) return Status{ENOENT};
   if (!id->connection) return Status{EINVAL};
-  if (id->space == wire::PortSpace::kUdp) return refuse(*id, private_data, now);
+  if (id->is_datagram()) return refuse(*id, private_data, now);
   const Status rejected =
       agent_.reject(*id->connection, reason == 0 ? wire::reject::kConsumer : reason, private_data, now);
   if (!rejected.ok()) return rejected;
@@ -281,14 +300,14 @@ Status RdmaCm::disconnect(IdNumber number, Instant now) {
   RdmaId* const id = ids_.find(number);
   if (id == nullptr) return Status{ENOENT};
   if (id->state == IdState::kDisconnected) return Status::success();  // the peer was faster
-  if (!id->connection || id->space == wire::PortSpace::kUdp) return Status{EINVAL};
+  if (!id->connection || id->is_datagram()) return Status{EINVAL};
   return agent_.disconnect(*id->connection, now);
 }
 
 Status RdmaCm::established(IdNumber number) {
   RdmaId* const id = ids_.find(number);
   if (id == nullptr) return Status{ENOENT};
-  if (!id->connection || id->space == wire::PortSpace::kUdp) return Status{EINVAL};
+  if (!id->connection || id->is_datagram()) return Status{EINVAL};
   (void)agent_.established(*id->connection);  // already known: no matter
   return Status::success();
 }
@@ -325,7 +344,7 @@ Result<QueuePairSetting, Status> RdmaCm::queue_pair_setting(IdNumber number, QpS
   const RdmaId* const id = ids_.find(number);
   if (id == nullptr) return Status{ENOENT};
   if (!id->device) return Status{EINVAL};
-  if (id->space == wire::PortSpace::kUdp) return datagram_setting(state);
+  if (id->is_datagram()) return datagram_setting(state);
   QueuePairSetting setting;
   QpAttributes& qp = setting.attributes;
   qp.state = state;
@@ -336,8 +355,8 @@ Result<QueuePairSetting, Status> RdmaCm::queue_pair_setting(IdNumber number, QpS
       return setting;
     case QpState::kRtr:
       if (id->remote_qpn == 0) return Status{EINVAL};  // neither request nor reply is here
-      setting.mask = kQpAttrState | kQpAttrAv | kQpAttrPathMtu | kQpAttrRqPsn | kQpAttrMinRnrTimer |
-                     kQpAttrMaxDestRdAtomic | kQpAttrDestQpn;
+      setting.mask = kQpAttrState | kQpAttrAv | kQpAttrPathMtu | kQpAttrRqPsn | kQpAttrDestQpn;
+      if (id->type == QpType::kRc) setting.mask |= kQpAttrMinRnrTimer | kQpAttrMaxDestRdAtomic;
       qp.path_mtu = id->path_mtu;
       qp.receive_psn = id->receive_psn;
       qp.destination_qpn = id->remote_qpn;
@@ -349,8 +368,9 @@ Result<QueuePairSetting, Status> RdmaCm::queue_pair_setting(IdNumber number, QpS
       return setting;
     case QpState::kRts:
       if (id->remote_qpn == 0) return Status{EINVAL};
-      setting.mask =
-          kQpAttrState | kQpAttrTimeout | kQpAttrRetryCount | kQpAttrRnrRetry | kQpAttrMaxRdAtomic | kQpAttrSqPsn;
+      setting.mask = kQpAttrState | kQpAttrSqPsn;
+      if (id->type == QpType::kRc)
+        setting.mask |= kQpAttrTimeout | kQpAttrRetryCount | kQpAttrRnrRetry | kQpAttrMaxRdAtomic;
       qp.timeout = id->ack_timeout;
       qp.retry_count = id->retry_count;
       qp.rnr_retry = id->rnr_retry_count;

@@ -29,8 +29,9 @@ class RdmaCm {
   RdmaCm(const Config& config, RdmaHost& host);
 
   // --- identifiers ---
+  // `type`: for kIb; the other port spaces have one each.
   Result<IdNumber, Status> create(ChannelNumber channel, std::uint64_t user,
-                                  wire::PortSpace space = wire::PortSpace::kTcp);
+                                  wire::PortSpace space = wire::PortSpace::kTcp, QpType type = QpType::kRc);
   // Answers how many of its events were fetched, all of which the program must acknowledge; the others are gone.
   Result<std::uint32_t, Status> destroy(IdNumber id, Instant now);
   Status bind(IdNumber id, const SocketAddress& address);

@@ -1,5 +1,6 @@
-// Datagram services (RDMA_PS_UDP): no connection is made. Who wants to send asks for the queue pair behind a port
-// (cm/lookup.h) and is told its number, its Q_Key and where it is; the other side is asked whether it may be told.
+// Datagram services (RDMA_PS_UDP, RDMA_PS_IB with UD): no connection is made. Who wants to send asks for the queue pair
+// behind a port (cm/lookup.h) and is told its number, its Q_Key and where it is; the other side is asked whether it may
+// be told.
 #include <algorithm>
 #include <cerrno>
 

@@ -206,6 +206,7 @@ Result<RdmaId*, RdmaCm::Refusal> RdmaCm::make_child(const Endpoints& endpoints, 
   if (child == nullptr) return Refusal::kNoRoom;
   child->channel = listener->channel;
   child->space = listener->space;
+  child->type = listener->type;
   child->state = IdState::kRequested;
   child->local = {endpoints.local, static_cast<std::uint16_t>(service_id)};
   child->remote = {address->source, address->source_port};

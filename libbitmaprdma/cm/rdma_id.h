@@ -28,7 +28,9 @@ struct RdmaId {
   IdNumber number = 0;
   std::uint64_t user = 0;  // the program's pointer; of a child 0 until it is accepted
   ChannelNumber channel = 0;
-  wire::PortSpace space = wire::PortSpace::kTcp;  // kUdp: a datagram service
+  wire::PortSpace space = wire::PortSpace::kTcp;
+  QpType type = QpType::kRc;  // kUd: a datagram service
+  [[nodiscard]] bool is_datagram() const { return type == QpType::kUd; }
   IdState state = IdState::kIdle;
   SocketAddress local, remote;
   bool has_port = false;

@@ -17,7 +17,7 @@ constexpr std::size_t kMembershipsMax = 65'536;  // of a process
 Result<IdNumber, Status> RdmaCm::join(IdNumber number, std::uint64_t user, const SocketAddress& group) {
   const RdmaId* const id = ids_.find(number);
   if (id == nullptr) return Status{ENOENT};
-  if (id->space != wire::PortSpace::kUdp || !id->device || !is_multicast(group.address)) return Status{EINVAL};
+  if (!id->is_datagram() || !id->device || !is_multicast(group.address)) return Status{EINVAL};
   if (group.address.is_v4() != id->local.address.is_v4()) return Status{EINVAL};
   if (memberships_.size() >= kMembershipsMax) return Status{ENOMEM};
   while (memberships_.contains(next_membership_)) ++next_membership_;

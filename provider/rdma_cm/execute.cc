@@ -74,14 +74,32 @@ int answer_with_id(const Call& call, cm::IdNumber id, std::uint64_t address, std
   });
 }
 
+std::optional<wire::PortSpace> port_space_of(std::uint16_t number) {
+  switch (number) {
+    case kPortSpaceTcp:
+      return wire::PortSpace::kTcp;
+    case kPortSpaceUdp:
+      return wire::PortSpace::kUdp;
+    case kPortSpaceIb:
+      return wire::PortSpace::kIb;
+    case kPortSpaceIpoib:
+      return wire::PortSpace::kIpoib;
+    default:
+      return std::nullopt;
+  }
+}
+
 int create_id(const Call& call) {
   const auto command = call.as<CreateId>();
   if (const int error = call.expect_answer<cm::IdNumber>(command.response); error != 0) return error;
-  if (command.port_space == kPortSpaceIb || command.port_space == kPortSpaceIpoib) return EPROTONOSUPPORT;
-  if (command.port_space != kPortSpaceTcp && command.port_space != kPortSpaceUdp) return EINVAL;
-  const auto space = command.port_space == kPortSpaceUdp ? wire::PortSpace::kUdp : wire::PortSpace::kTcp;
+  const auto space = port_space_of(command.port_space);
+  if (!space) return EINVAL;
+  const auto type = static_cast<QpType>(command.qp_type);
+  if (space == wire::PortSpace::kIb && type != QpType::kRc && type != QpType::kUc && type != QpType::kUd) {
+    return command.qp_type == kQpTypeXrcSend || command.qp_type == kQpTypeXrcReceive ? EOPNOTSUPP : EINVAL;
+  }
   const auto session = call.desk.begin();
-  const auto id = session->cm.create(call.channel, command.uid, space);
+  const auto id = session->cm.create(call.channel, command.uid, *space, type);
   if (!id) return id.reason().error();
   return call.answer(command.response, id.value());
 }

@@ -131,8 +131,9 @@ class World final : public provider::CmDesk {
     };
     switch (command) {
       case Command::kCreateId: {
-        const std::uint16_t space = in.u8() % 4 == 0 ? kPortSpaceUdp : kPortSpaceTcp;
-        return bytes_of(CreateId{id, 0, space, 2, {}});
+        static constexpr std::array kSpaces{kPortSpaceTcp, kPortSpaceTcp, kPortSpaceUdp, kPortSpaceIb, kPortSpaceIpoib};
+        const std::uint8_t choice = in.u8();
+        return bytes_of(CreateId{id, 0, kSpaces[choice % kSpaces.size()], static_cast<std::uint8_t>(choice % 16), {}});
       }
       case Command::kBindIp:
         return bytes_of(BindIp{0, address(), id});
@@ -225,8 +226,8 @@ class World final : public provider::CmDesk {
       if (command == static_cast<std::uint32_t>(Command::kGetEvent)) --host_.waiting[channel];
       return;
     }
-    static constexpr std::array kErrors{EINVAL, ENOSYS, ENOENT, ENOSPC,     EFAULT,          EAGAIN,
-                                        ENODEV, ENOMEM, EACCES, EADDRINUSE, EPROTONOSUPPORT, ENETUNREACH};
+    static constexpr std::array kErrors{EINVAL, ENOSYS, ENOENT, ENOSPC,     EFAULT,     EAGAIN,
+                                        ENODEV, ENOMEM, EACCES, EADDRINUSE, EOPNOTSUPP, ENETUNREACH};
     BRDMA_CHECK(std::find(kErrors.begin(), kErrors.end(), error) != kErrors.end());
     BRDMA_CHECK(cm_.ids() == ids && host_.waiting == waiting);
   }

@@ -104,6 +104,36 @@ TEST_F(RdmaDatagrams, PortsOfBothKindsStandBesideEachOther) {
   (void)b_.destroy(connections, now_);
 }
 
+// In the port space of IB the identifier says which queue pair it is for.
+TEST_F(RdmaDatagrams, ThePortSpaceOfIbHasDatagramsToo) {
+  const auto in_ib = [](RdmaCm& side, QpType type) {
+    return side.create(kChannel, 1, wire::PortSpace::kIb, type).value();
+  };
+  const IdNumber listening = in_ib(b_, QpType::kUd), connections = in_ib(b_, QpType::kRc);
+  ASSERT_TRUE(b_.bind(listening, {kAny, 7174}).ok());
+  ASSERT_TRUE(b_.listen(listening, 0).ok());
+  machine_b_.taken_.clear();
+  ASSERT_TRUE(b_.bind(connections, {kAddressB, 7174}).ok()) << "one address of the port, by reuse";
+  EXPECT_EQ(b_.listen(connections, 0).error(), EADDRINUSE) << "a service is of one kind";
+  const IdNumber active = in_ib(a_, QpType::kUd);
+  ASSERT_TRUE(a_.resolve_address(active, std::nullopt, {kAddressB, 7174}).ok());
+  fetch(a_, Kind::kAddressResolved);
+  ASSERT_TRUE(a_.resolve_route(active).ok());
+  fetch(a_, Kind::kRouteResolved);
+  ASSERT_TRUE(a_.connect(active, parameters(1), {}, now_).ok());
+  OutgoingMad asked;
+  ASSERT_TRUE(a_.poll_send(asked));
+  const auto mad = wire::parse_cm(asked.mad);
+  ASSERT_TRUE(mad && std::holds_alternative<wire::CmSidrReq>(mad->message));
+  EXPECT_EQ(std::get<wire::CmSidrReq>(mad->message).service_id, 0x0000'0000'013F'0000u | 7174);
+  b_.handle_mad({asked.endpoints.remote, asked.endpoints.local}, asked.mad, now_);
+  const RdmaEvent request = fetch(b_, Kind::kConnectRequest);
+  ASSERT_TRUE(request.datagram);
+  ASSERT_TRUE(b_.accept(request.id, 1, parameters(0x222), {}, now_).ok());
+  carry();
+  EXPECT_EQ(fetch(a_, Kind::kEstablished).datagram->qpn, 0x222u);
+}
+
 TEST_F(RdmaDatagrams, WhoEndsGivesItsAnswersSeveralTimes) {
   (void)datagram_listener();
   const IdNumber active = datagram_resolved();

@@ -48,12 +48,25 @@ Json leases(const QueryContext& context) {
   return {{"leases", std::move(list)}};
 }
 
+const char* name_of(wire::PortSpace space) {
+  switch (space) {
+    case wire::PortSpace::kUdp:
+      return "UDP";
+    case wire::PortSpace::kIb:
+      return "IB";
+    case wire::PortSpace::kIpoib:
+      return "IPOIB";
+    default:
+      return "TCP";
+  }
+}
+
 // RDMA-CM's identifiers that have a port. Names as rdma(8) has them.
 Json cm_ids(const QueryContext& context) {
   Json list = Json::array();
   for (const PortTable::Entry& entry : context.management.ports().entries()) {
     const ManagementPort::Process& process = context.management.process(entry.owner);
-    list.push_back({{"ps", entry.claim.space == wire::PortSpace::kUdp ? "UDP" : "TCP"},
+    list.push_back({{"ps", name_of(entry.claim.space)},
                     {"state", entry.listening ? "LISTEN" : "BOUND"},
                     {"pid", process.pid},
                     {"comm", process.program},

@@ -7,18 +7,17 @@
 #include <cstring>
 
 #include "abi/abi.h"
+#include "io/netdev.h"
 #include "open_device.h"
 
 namespace brdma::provider::plugin {
-
-constexpr char kDevicePrefix[] = "brdma_";
 
 extern "C" {
 
 // Real devices may stand beside ours: each keeps its own driver.
 bool match_device(const void* sysfs_device) {
   const char* name = static_cast<const char*>(sysfs_device) + abi::kSysfsDeviceName;
-  return std::strncmp(name, kDevicePrefix, sizeof kDevicePrefix - 1) == 0;
+  return std::strncmp(name, io::kDevicePrefix, sizeof io::kDevicePrefix - 1) == 0;
 }
 
 void* alloc_device(const void*) { return std::calloc(1, abi::kDeviceBytes + abi::kObjectReserve); }

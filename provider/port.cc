@@ -69,6 +69,4 @@ std::optional<LidPath> path_to_lid(const DeviceInfo& device, std::uint16_t lid) 
   return path;
 }
 
-std::string uverbs_name(const DeviceInfo& device) { return "uverbs" + std::to_string(device.ifindex); }
-
 }  // namespace brdma::provider

@@ -34,9 +34,6 @@ struct LidPath {
 };
 [[nodiscard]] std::optional<LidPath> path_to_lid(const DeviceInfo& device, std::uint16_t lid);
 
-// "uverbsN": the interface's index serves as N, so a device keeps its name when others come and go.
-[[nodiscard]] std::string uverbs_name(const DeviceInfo& device);
-
 inline constexpr char kFirmwareVersion[] = "0.1.0";
 inline constexpr std::uint16_t kPkey = 0xFFFF;  // the default partition, the only one
 

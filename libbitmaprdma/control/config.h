@@ -21,6 +21,7 @@ struct Settings {
   TransferConfig transfer;
   AlarmThresholds alarms;
   bool loopback_device = false;       // BRDMA_LO: show brdma_lo even where there are other devices
+  bool kernel_rdma_cm = false;        // BRDMA_KERNEL_RDMA_CM: RDMA-CM is the kernel's, for its own devices
   std::optional<std::uint64_t> seed;  // BRDMA_SEED: keys and first PSNs repeat; none = from the kernel's generator
   std::string daemon_path;            // BRDMA_DAEMON: brdmad program; empty = look beside the library, then in PATH
   std::uint32_t idle_seconds = 10;    // BRDMA_IDLE_SECONDS: brdmad exits after so long without work; 0 = never

@@ -73,6 +73,11 @@ constexpr ChoiceSetting loopback() {
           [](Settings& s, std::size_t place) { s.loopback_device = place != 0; }};
 }
 
+constexpr ChoiceSetting kernel_rdma_cm() {
+  return {kSwitch, [](const Settings& s) { return static_cast<std::size_t>(s.kernel_rdma_cm); },
+          [](Settings& s, std::size_t place) { s.kernel_rdma_cm = place != 0; }};
+}
+
 // 0 stands for "not set", so that a seed of 0 can't be asked for.
 constexpr NumberSetting seed() {
   return {0, static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()), false,
@@ -201,6 +206,8 @@ const std::array kDefinitions{
                threshold<&AlarmThresholds::stall_seconds>(3600), kNow},
     Definition{"device.loopback", "BRDMA_LO", "show brdma_lo even where there are other devices", loopback(),
                kNewPrograms},
+    Definition{"device.kernel_rdma_cm", "BRDMA_KERNEL_RDMA_CM",
+               "RDMA-CM is the kernel's and knows its devices, instead of ours", kernel_rdma_cm(), kNewPrograms},
     Definition{"device.seed", "BRDMA_SEED", "makes keys and first PSNs repeatable; 0: random", seed(), kNewPrograms},
     Definition{"daemon.path", "BRDMA_DAEMON", "the program brdmad; empty: beside the library, then in PATH",
                TextSetting{&Settings::daemon_path}, kNewPrograms},

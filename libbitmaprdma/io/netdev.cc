@@ -136,17 +136,17 @@ std::uint64_t made_up_guid(const std::string& name) {
   return (hash & ~(std::uint64_t{3} << 56)) | 1;
 }
 
-IpAddress link_local_from(std::uint64_t guid) {
+IpAddress link_local_from(std::uint64_t eui64) {
   IpAddress address;
   address.bytes[0] = 0xFE;
   address.bytes[1] = 0x80;
-  for (std::size_t i = 0; i < 8; ++i) address.bytes[8 + i] = static_cast<std::uint8_t>(guid >> (56 - 8 * i));
+  for (std::size_t i = 0; i < 8; ++i) address.bytes[8 + i] = static_cast<std::uint8_t>(eui64 >> (56 - 8 * i));
   return address;
 }
 
 DeviceInfo make_device(const Interface& interface, int socket_fd) {
   DeviceInfo device;
-  device.name = ("brdma_" + interface.name).substr(0, kDeviceNameMax);
+  device.name = (kDevicePrefix + interface.name).substr(0, kDeviceNameMax);
   device.netdev = interface.name;
   device.ifindex = interface.index;
   device.guid = interface.has_mac && (interface.flags & IFF_LOOPBACK) == 0 ? guid_from_mac(interface.mac)
@@ -161,7 +161,7 @@ DeviceInfo make_device(const Interface& interface, int socket_fd) {
   const bool has_link_local = std::any_of(device.gids.begin(), device.gids.end(),
                                           [](const DeviceInfo::Gid& gid) { return gid_rank(gid.address) == 0; });
   if (interface.has_mac && !has_link_local && !device.gids.empty()) {
-    device.gids.push_back({link_local_from(guid_from_mac(interface.mac)), interface.name});
+    device.gids.push_back({link_local_from(eui64_from_mac(interface.mac)), interface.name});
   }
   std::stable_sort(device.gids.begin(), device.gids.end(), [](const DeviceInfo::Gid& a, const DeviceInfo::Gid& b) {
     return gid_rank(a.address) < gid_rank(b.address);
@@ -195,13 +195,17 @@ PathMtu path_mtu_for(std::uint32_t netdev_mtu) {
   return best;
 }
 
-std::uint64_t guid_from_mac(const std::uint8_t (&mac)[6]) {
-  std::uint64_t guid = 0;
+std::uint64_t eui64_from_mac(const std::uint8_t (&mac)[6]) {
+  std::uint64_t eui64 = 0;
   for (const std::uint8_t byte : {static_cast<std::uint8_t>(mac[0] ^ 2), mac[1], mac[2], std::uint8_t{0xFF},
                                   std::uint8_t{0xFE}, mac[3], mac[4], mac[5]}) {
-    guid = guid << 8 | byte;
+    eui64 = eui64 << 8 | byte;
   }
-  return guid;
+  return eui64;
+}
+
+std::uint64_t guid_from_mac(const std::uint8_t (&mac)[6]) {
+  return eui64_from_mac(mac) ^ (std::uint64_t{0xFE ^ 0xFD} << 24);
 }
 
 std::string no_device_reason() {

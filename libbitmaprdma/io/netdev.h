@@ -8,6 +8,9 @@
 
 namespace brdma::io {
 
+// What the names of our devices begin with, and no other's.
+inline constexpr char kDevicePrefix[] = "brdma_";
+
 // Why list_devices() is empty and what to do, as one sentence; for the command line and the provider's messages.
 [[nodiscard]] std::string no_device_reason();
 
@@ -15,6 +18,10 @@ namespace brdma::io {
 [[nodiscard]] PathMtu path_mtu_for(std::uint32_t netdev_mtu);
 
 // EUI-64 of a 48-bit MAC, host order (RFC 4291 appendix A: universal/local bit inverted, FFFE in the middle).
+[[nodiscard]] std::uint64_t eui64_from_mac(const std::uint8_t (&mac)[6]);
+
+// The same with FFFD in the middle, for ours: the EUI-64 is what Soft-RoCE has on the same interface, and librdmacm
+// tells devices by it.
 [[nodiscard]] std::uint64_t guid_from_mac(const std::uint8_t (&mac)[6]);
 
 }  // namespace brdma::io

@@ -34,10 +34,13 @@ class Builder {
   std::vector<TreeEntry> entries_;
 };
 
-std::int64_t identity_time(const DeviceInfo& device) {
+// The kernel gives numbers below 1024.
+constexpr std::uint32_t kKernelNodesMax = 1024;
+
+std::int64_t identity_time(const DeviceInfo& device, const std::string& uverbs) {
   std::uint64_t hash = mix(kHashStart, device.name);
   hash = mix(hash, provider::guid_text(device.guid));
-  hash = mix(hash, provider::uverbs_name(device));
+  hash = mix(hash, uverbs);
   return static_cast<std::int64_t>(1'000'000'000 + hash % 500'000'000);  // between 2001 and 2017
 }
 
@@ -65,8 +68,7 @@ void add_port(Builder& tree, const DeviceInfo& device, const std::string& port) 
   }
 }
 
-void add_device(Builder& tree, const DeviceInfo& device, dev_t node) {
-  const std::string uverbs = provider::uverbs_name(device);
+void add_device(Builder& tree, const DeviceInfo& device, const std::string& uverbs, dev_t node) {
   const std::string entry = "sys/class/infiniband_verbs/" + uverbs;
   tree.directory(entry);
   tree.file(entry + "/ibdev", device.name);
@@ -76,7 +78,7 @@ void add_device(Builder& tree, const DeviceInfo& device, dev_t node) {
   tree.symlink("dev/infiniband/" + uverbs, kNodeTarget);
 
   const std::string root = "sys/class/infiniband/" + device.name;
-  tree.directory(root, identity_time(device));
+  tree.directory(root, identity_time(device, uverbs));
   tree.file(root + "/node_type", "1: CA");
   tree.file(root + "/node_guid", provider::guid_text(device.guid));
   tree.file(root + "/sys_image_guid", provider::guid_text(device.guid));
@@ -99,7 +101,7 @@ void add_device(Builder& tree, const DeviceInfo& device, dev_t node) {
 
 }  // namespace
 
-std::vector<TreeEntry> device_files(std::span<const DeviceInfo> devices, dev_t node) {
+std::vector<TreeEntry> device_files(std::span<const DeviceInfo> devices, dev_t node, bool beside_kernel) {
   Builder tree;
   for (const char* path :
        {"dev", "dev/infiniband", "sys", "sys/class", "sys/class/infiniband_verbs", "sys/class/infiniband"}) {
@@ -108,7 +110,11 @@ std::vector<TreeEntry> device_files(std::span<const DeviceInfo> devices, dev_t n
   tree.file("sys/class/infiniband_verbs/abi_version", "6");
   // What is opened there is not this file (rdma_cm/server.h); it is for who looks whether RDMA-CM is there.
   tree.symlink("dev/infiniband/rdma_cm", kNodeTarget);
-  for (const DeviceInfo& device : devices) add_device(tree, device, node);
+  // The interface's index serves as number, so a device keeps its name when others come and go.
+  const std::uint32_t first = beside_kernel ? kKernelNodesMax : 0;
+  for (const DeviceInfo& device : devices) {
+    add_device(tree, device, "uverbs" + std::to_string(first + device.ifindex), node);
+  }
   return tree.take();
 }
 

@@ -28,8 +28,10 @@ struct TreeEntry {
 // ENOSPC. (/dev/null and /dev/zero would swallow commands, which then look served.)
 inline constexpr char kNodeTarget[] = "/dev/full";
 
-// `node` is the device number of kNodeTarget: libibverbs compares it with the opened node's.
-[[nodiscard]] std::vector<TreeEntry> device_files(std::span<const DeviceInfo> devices, dev_t node);
+// `node` is the device number of kNodeTarget: libibverbs compares it with the opened node's. `beside_kernel`: the
+// kernel has devices too (preload/kernel_devices.h), so ours have numbers that it does not give.
+[[nodiscard]] std::vector<TreeEntry> device_files(std::span<const DeviceInfo> devices, dev_t node,
+                                                  bool beside_kernel = false);
 
 // Same list, same number: names the tree.
 [[nodiscard]] std::uint64_t hash_of(std::span<const TreeEntry> entries);

@@ -8,10 +8,12 @@
 #include <mutex>
 #include <string>
 
+#include "control/config.h"
 #include "device_catalog.h"
 #include "io/netdev.h"
 #include "libibverbs.h"
 #include "preload/device_tree.h"
+#include "preload/kernel_devices.h"
 #include "preload/redirect.h"
 
 namespace brdma::preload {
@@ -30,7 +32,7 @@ View& view() {
   return *instance;
 }
 std::atomic<const DeviceTree*> shown_tree{nullptr};
-// Making the tree opens files itself; none of them is ours to redirect, but a hook must never wait for itself.
+// Making the tree opens files itself: they are the kernel's, and a hook must never wait for itself.
 thread_local bool making_tree = false;
 
 void complain_once(const std::string& sentence) {
@@ -47,7 +49,9 @@ void make_tree(const std::vector<DeviceInfo>& devices) {
                   " is missing, which stands in for the device nodes: mount a /dev that has it");
     return;
   }
-  const std::vector<TreeEntry> entries = device_files(devices, node.st_rdev);
+  const std::vector<TreeEntry> kernels = kernel_devices();
+  std::vector<TreeEntry> entries = device_files(devices, node.st_rdev, !kernels.empty());
+  entries.insert(entries.end(), kernels.begin(), kernels.end());
   const std::uint64_t hash = hash_of(entries);
   if (shown_tree.load(std::memory_order_relaxed) != nullptr && hash == view().hash) return;
   auto tree = DeviceTree::open(entries);
@@ -78,16 +82,18 @@ void show(const provider::DeviceList& devices) {
 }
 
 const DeviceTree* tree_for(const Match& match) {
+  if (making_tree) return nullptr;
   const bool listing = is_device_list(match);
   const DeviceTree* tree = shown_tree.load(std::memory_order_acquire);
-  if ((tree != nullptr && !listing) || making_tree) return tree;
+  if (tree != nullptr && !listing) return tree;
   const int saved_errno = errno;
   making_tree = true;
   {
     const std::lock_guard guard(view().lock);
     const provider::DeviceList devices = listing ? provider::read_devices() : provider::current_devices();
     show(devices);
-    if (listing && devices->empty()) complain_once("no RDMA device: " + io::no_device_reason());
+    if (listing && devices->empty() && kernel_devices().empty())
+      complain_once("no RDMA device: " + io::no_device_reason());
   }
   making_tree = false;
   errno = saved_errno;
@@ -113,11 +119,13 @@ void refresh() {
 ShownPath::ShownPath(const char* path, const void* caller) : shown_(path) {
   const auto match = match_path(path);
   if (!match) return;
+  const bool is_rdma_cm = preload::is_rdma_cm_node(*match);
+  if (is_rdma_cm && control::load_settings().settings.kernel_rdma_cm) return;
   const DeviceTree* tree = tree_for(*match);
   if (tree == nullptr || !join_path(tree->root(), *match, buffer_)) return;
   shown_ = buffer_;
   is_uverbs_node_ = preload::is_uverbs_node(*match);
-  is_rdma_cm_node_ = preload::is_rdma_cm_node(*match);
+  is_rdma_cm_node_ = is_rdma_cm;
   // libibverbs is about to look for drivers for what it finds here.
   if (is_device_list(*match)) provider::Libibverbs::register_with_caller(caller);
 }

@@ -57,7 +57,7 @@ TEST_F(NetdevTest, AnInterfaceIsADeviceWithItsMacAddressesAndMtu) {
   const DeviceInfo* left = find(devices, "brdma_left");
   ASSERT_NE(left, nullptr);
   EXPECT_EQ(find(devices, "brdma_lo"), nullptr);
-  EXPECT_EQ(left->guid, 0x0000'00FF'FE00'0901u);
+  EXPECT_EQ(left->guid, 0x0000'00FF'FD00'0901u);
   EXPECT_EQ(left->netdev_mtu, 1500u);
   EXPECT_EQ(left->active_mtu, PathMtu::k1024);
   EXPECT_EQ(left->speed_mbps, 10'000u);

@@ -15,6 +15,7 @@ import traceback
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
 
+import beside  # noqa: E402
 from guest import Guest  # noqa: E402
 from management import Lab  # noqa: E402
 
@@ -132,7 +133,7 @@ def cases(network):
         yield serve, serve, ask
 
 
-def run(build, image, networks, only):
+def run(build, image, networks, only, with_beside):
     passed = failed = 0
     lab = Lab(build, [], ["--mtu", "1024", "--loss", "0%", "--seed", "21"], "interop")
     guest = None
@@ -161,6 +162,9 @@ def run(build, image, networks, only):
             if network != "clean" and not only and all(after[what] == before[what] for what in ("lost", "reordered")):
                 failed += 1
                 print(f"FAIL {network}: the network counts no packet as lost or reordered")
+        if with_beside:
+            more = beside.run(guest, build, only)
+            passed, failed = passed + more[0], failed + more[1]
     finally:
         if guest:
             guest.stop()
@@ -174,10 +178,12 @@ def main():
     parser.add_argument("--build", required=True)
     parser.add_argument("--image", required=True, help="directory that `image` made")
     parser.add_argument("--network", choices=NETWORKS, action="append", help="default: clean and loss1")
+    parser.add_argument("--beside", action="store_true", help="kernel devices and ours on one host; without --network it is run too")
     parser.add_argument("--only", default="", help="run only the programs whose command line holds this text")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # takes down what was put up
-    return run(os.path.abspath(options.build), os.path.abspath(options.image), options.network or ["clean", "loss1"], options.only)
+    networks = options.network if options.network or options.beside else ["clean", "loss1"]
+    return run(os.path.abspath(options.build), os.path.abspath(options.image), networks or [], options.only, options.beside or not options.network)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@
 #include "preload/descriptors.h"
 #include "preload/device_files.h"
 #include "preload/device_tree.h"
+#include "preload/kernel_devices.h"
 #include "preload/redirect.h"
 #include "preload/runtime_directory.h"
 #include "preload/uverbs_commands.h"
@@ -167,6 +168,85 @@ TEST(DeviceFiles, DirectoryTimeIsTheDevicesIdentity) {
   changed.guid += 1;
   EXPECT_NE(find(before, path)->mtime_seconds,
             find(device_files(std::vector{changed}, makedev(1, 7)), path)->mtime_seconds);
+}
+
+// What a machine with an RNIC and Soft-RoCE shows, as recorded; seen from a namespace, where ours are among them.
+class KernelDevices : public testing::Test {
+ protected:
+  KernelDevices() : root_(fs::temp_directory_path() / ("brdma-kernel-test-" + std::to_string(::getpid()))) {
+    for (const char* file : {"sys/class/infiniband/mlx5_0/node_type", "sys/class/infiniband/rxe0/node_type",
+                             "sys/class/infiniband_verbs/uverbs0/ibdev", "sys/class/infiniband_verbs/uverbs1/ibdev",
+                             "sys/class/infiniband_verbs/abi_version", "sys/class/infiniband_mad/umad0/ibdev",
+                             "sys/class/infiniband_mad/abi_version", "dev/infiniband/uverbs0", "dev/infiniband/uverbs1",
+                             "dev/infiniband/umad0", "dev/infiniband/rdma_cm"}) {
+      write(file, "mlx5_0\n");
+    }
+  }
+  ~KernelDevices() override { fs::remove_all(root_); }
+  void write(const std::string& file, const std::string& text) {
+    fs::create_directories((root_ / file).parent_path());
+    std::ofstream(root_ / file) << text;
+  }
+  // "path -> target" of each, without the root.
+  std::vector<std::string> shown() const {
+    std::vector<std::string> lines;
+    for (const TreeEntry& entry : kernel_devices(root_.string())) {
+      std::string target = entry.content;
+      if (entry.kind == TreeEntry::Kind::kSymlink) target = target.substr(root_.string().size());
+      lines.push_back(entry.path + " -> " + target);
+    }
+    return lines;
+  }
+  fs::path root_;
+};
+
+TEST_F(KernelDevices, AreLedToWhereTheyAre) {
+  EXPECT_THAT(shown(),
+              testing::ElementsAre("sys/class/infiniband/mlx5_0 -> /sys/class/infiniband/mlx5_0",
+                                   "sys/class/infiniband/rxe0 -> /sys/class/infiniband/rxe0",
+                                   "sys/class/infiniband_verbs/uverbs0 -> /sys/class/infiniband_verbs/uverbs0",
+                                   "sys/class/infiniband_verbs/uverbs1 -> /sys/class/infiniband_verbs/uverbs1",
+                                   "sys/class/infiniband_mad -> ",
+                                   "sys/class/infiniband_mad/abi_version -> /sys/class/infiniband_mad/abi_version",
+                                   "sys/class/infiniband_mad/umad0 -> /sys/class/infiniband_mad/umad0",
+                                   "dev/infiniband/umad0 -> /dev/infiniband/umad0",
+                                   "dev/infiniband/uverbs0 -> /dev/infiniband/uverbs0",
+                                   "dev/infiniband/uverbs1 -> /dev/infiniband/uverbs1"));
+}
+
+TEST_F(KernelDevices, OursAreNoneOfThem) {
+  const auto without = shown();
+  write("sys/class/infiniband/brdma_eth7/node_type", "1: CA\n");
+  write("sys/class/infiniband_verbs/uverbs1031/ibdev", "brdma_eth7\n");
+  write("dev/infiniband/uverbs1031", "");
+  EXPECT_EQ(shown(), without);
+}
+
+TEST_F(KernelDevices, OnlyOurs) {
+  fs::remove_all(root_ / "sys/class/infiniband");
+  write("sys/class/infiniband/brdma_eth7/node_type", "1: CA\n");
+  EXPECT_THAT(shown(), testing::IsEmpty());
+  fs::remove_all(root_);
+  EXPECT_THAT(shown(), testing::IsEmpty());
+}
+
+TEST_F(KernelDevices, OneTreeHasBoth) {
+  const auto kernels = kernel_devices(root_.string());
+  auto entries = device_files(std::vector{device()}, makedev(1, 7), true);
+  ASSERT_NE(find(entries, "dev/infiniband/uverbs1031"), nullptr);
+  EXPECT_EQ(find(entries, "sys/class/infiniband_verbs/uverbs1031/ibdev")->content, "brdma_eth7\n");
+  entries.insert(entries.end(), kernels.begin(), kernels.end());
+  const fs::path tree = root_ / "tree";
+  fs::create_directory(tree);
+  ASSERT_EQ(write_tree(tree.string(), entries), 0);
+  const auto text = [&](const std::string& path) {
+    std::ifstream file(tree / path);
+    std::string line;
+    std::getline(file, line);
+    return line;
+  };
+  EXPECT_EQ(text("sys/class/infiniband_verbs/uverbs0/ibdev"), "mlx5_0");
+  EXPECT_EQ(text("sys/class/infiniband_verbs/uverbs1031/ibdev"), "brdma_eth7");
 }
 
 class TreeTest : public testing::Test {

@@ -22,9 +22,11 @@
 #include <vector>
 
 #include "bitmaprdma/context.h"
+#include "control/config.h"
 #include "io/file_descriptor.h"
 #include "preload/device_files.h"
 #include "preload/device_tree.h"
+#include "preload/kernel_devices.h"
 
 namespace brdma {
 namespace {
@@ -185,7 +187,12 @@ TreeEntry loader_list(const std::string& library) {
 void enter_namespace(const std::string& library) {
   struct stat node {};
   if (stat(preload::kNodeTarget, &node) != 0) fail(preload::kNodeTarget);
-  const std::vector<TreeEntry> files = preload::device_files(list_devices(), node.st_rdev);
+  // The kernel's devices stay where they are; only their numbers matter here.
+  const bool kernel_has_devices = !preload::kernel_devices().empty();
+  std::vector<TreeEntry> files = preload::device_files(list_devices(), node.st_rdev, kernel_has_devices);
+  if (control::load_settings().settings.kernel_rdma_cm) {
+    std::erase_if(files, [](const TreeEntry& entry) { return entry.path == "dev/infiniband/rdma_cm"; });
+  }
   const TreeEntry loader = loader_list(library);
   enter_mount_namespace();
   Cover("/etc", {loader}).put();

@@ -1,11 +1,14 @@
 #include "io/management.h"
 
+#include <array>
 #include <cerrno>
+#include <charconv>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
+#include "base/bytes.h"
 #include "control/report.h"
 #include "io/clock.h"
 #include "io/lease_protocol.h"
@@ -18,6 +21,19 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kPairsPerLock = 32;
 constexpr std::size_t kRowBytes = 1024;  // no row is longer
 constexpr std::size_t kRowsMax = kManagementAnswerMax / kRowBytes;
+
+constexpr std::size_t kIcmpMax = 600;  // what brdmad hands on
+
+std::optional<std::size_t> read_hexadecimal(std::string_view text, MutableBytes out) {
+  if (text.size() % 2 != 0 || text.size() / 2 > out.size()) return std::nullopt;
+  for (std::size_t i = 0; i < text.size(); i += 2) {
+    std::uint8_t value = 0;
+    const auto [end, error] = std::from_chars(text.data() + i, text.data() + i + 2, value, 16);
+    if (error != std::errc{} || end != text.data() + i + 2) return std::nullopt;
+    out[i / 2] = std::byte{value};
+  }
+  return text.size() / 2;
+}
 
 Json error_json(int error, const std::string& message) { return {{"error", {{"errno", error}, {"message", message}}}}; }
 
@@ -43,6 +59,10 @@ std::string Management::answer(std::string_view line) {
   if (!request.is_object()) return {};
   const auto id = request.find("id");
   const auto what = request.find("do");
+  if (what != request.end() && *what == "icmp") {
+    take_icmp(request);
+    return {};
+  }
   if (id == request.end() || what == request.end() || !what->is_string()) return {};
   const auto& name = what->get_ref<const std::string&>();
   Json reply;
@@ -65,6 +85,25 @@ std::string Management::answer(std::string_view line) {
   }
   reply["id"] = *id;
   return reply.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";
+}
+
+// Nobody waits for an answer, but for what is to be sent again: at once.
+void Management::take_icmp(const Json& news) {
+  const auto messages = news.find("messages");
+  if (messages == news.end() || !messages->is_array()) return;
+  bool wake = false;
+  {
+    const std::lock_guard held{shard_.lock()};
+    const Instant now = monotonic_now();
+    for (const Json& each : *messages) {
+      std::array<std::byte, kIcmpMax> bytes;
+      const auto size = each.is_string() ? read_hexadecimal(each.get_ref<const std::string&>(), bytes) : std::nullopt;
+      if (size) shard_.engine().handle_icmp(ConstBytes{bytes}.first(*size), now);
+    }
+    shard_.settle(now);
+    wake = shard_.attendance().take_wake_request();
+  }
+  if (wake) shard_.attendance().wake();
 }
 
 Json Management::recovery(const Json& request) {

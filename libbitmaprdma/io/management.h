@@ -7,6 +7,8 @@
 //   {"id":1,"do":"statistics","qp":N}                      their counters
 //   {"id":1,"do":"objects"}                                how many there are of each
 //   {"id":1,"do":"completion_queues"}  {"id":1,"do":"memory_regions"}
+//   {"do":"icmp","messages":["0400..."]}                   not a question: what the network says of packets sent, each
+//                                                          message in hexadecimal, from the ICMP header on
 //
 // Errors: {"id":1,"error":{"errno":N,"message":"..."}}. The engine's lock is held for the time of some dozen queue
 // pairs at a time, never while something is written: the data path does not wait for a manager.
@@ -29,6 +31,7 @@ class Management {
 
  private:
   using Json = nlohmann::ordered_json;
+  void take_icmp(const Json& news);
   [[nodiscard]] Json recovery(const Json& request);
   [[nodiscard]] Json set(const Json& request);
   [[nodiscard]] Json queue_pairs(const Json& request, Json (*row)(const QueuePairReport&));

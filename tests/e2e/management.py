@@ -309,10 +309,20 @@ def round_trips_are_never_told_too_short(lab):
         assert sender["base_rtt_us"] == 0 or sender["base_rtt_us"] >= 4000, sender
 
 
+def drops_are_told_by_icmp(lab):
+    """By way of brdmad's raw socket."""
+    lab.traffic()
+    lab.wait_for("repairs", "h2", "statistic", "show", until=lambda rows: only(rows)["retransmitted_by_edn"] > 200)
+    told = lab.switch()["edn"]["sent"]
+    heard = only(lab.ask_json("h2", "statistic", "show"))
+    assert told > 200 and heard["edn_received"] > 200, (told, heard)
+
+
 # Case and its network.
 CASES = {
     round_trips_are_never_told_too_short: ["--rate", "200mbit", "--delay", "2ms", "--seed", "27"],
     drops_are_told_by_the_switch: ["--loss", "1%", "--edn", "roce", "--seed", "26"],
+    drops_are_told_by_icmp: ["--loss", "1%", "--delay", "1ms", "--edn", "icmp", "--seed", "27"],
     settings_reach_running_programs: ["--loss", "1%", "--seed", "21"],
     mistakes_are_told: [],
     capabilities_are_told: [],

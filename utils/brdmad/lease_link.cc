@@ -30,6 +30,8 @@ std::uint64_t LeaseLink::ask(Json question, Done done) {
   return id;
 }
 
+bool LeaseLink::tell(const Json& news) { return write_("\n" + news.dump() + "\n"); }
+
 void LeaseLink::give_up(std::uint64_t id) { open_.erase(id); }
 
 void LeaseLink::take_lines(std::string& input) {

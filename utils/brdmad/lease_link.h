@@ -24,6 +24,8 @@ class LeaseLink {
   // `done` is called once, later: with the answer, or with an "error" when the process does not read, or ends. Who is
   // tired of waiting calls give_up() with what ask() answered.
   std::uint64_t ask(Json question, Done done);
+  // What needs no answer. False: the process does not read.
+  [[nodiscard]] bool tell(const Json& news);
   void give_up(std::uint64_t id);
 
   // Takes the whole lines at the beginning of `input`.

@@ -76,6 +76,13 @@ Json cm_ids(const QueryContext& context) {
   return {{"cm_ids", std::move(list)}};
 }
 
+Json icmp(const IcmpIntake& intake) {
+  const IcmpCounters& counters = intake.counters();
+  return {{"heard", intake.fd() >= 0},  {"received", counters.received}, {"handed", counters.handed},
+          {"bad", counters.bad},        {"for_nobody", counters.nobody}, {"unread", counters.unread},
+          {"limited", counters.limited}};
+}
+
 Json management(const ManagementCounters& counters) {
   return {{"mads_received", counters.received}, {"mads_sent", counters.sent},
           {"mads_refused", counters.refused},   {"mads_bad", counters.bad},
@@ -109,7 +116,8 @@ Json statistics(const QueryContext& context) {
           {"processes", std::move(processes)},
           {"connections_refused", state.connections_refused},
           {"management_datagrams", state.management_datagrams},
-          {"management", management(context.management.counters())}};
+          {"management", management(context.management.counters())},
+          {"icmp", icmp(context.icmp)}};
 }
 
 Json shutdown(const QueryContext& context, const Json& request, bool& granted) {

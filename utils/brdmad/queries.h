@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "icmp_intake.h"
 #include "lease_book.h"
 #include "management_port.h"
 #include "options.h"
@@ -18,6 +19,7 @@ struct QueryContext {
   const Options& options;
   const LeaseBook& book;
   const ManagementPort& management;
+  const IcmpIntake& icmp;
   bool dual_stack = false;
   std::uint32_t asker_uid = 0;
 };

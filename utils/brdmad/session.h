@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "icmp_intake.h"
 #include "lease_book.h"
 #include "lease_link.h"
 #include "management_port.h"
@@ -34,6 +35,7 @@ struct SessionHost {
   virtual void begin_cm(asio::local::stream_protocol::socket socket, std::uint32_t uid, std::uint32_t pid,
                         std::string input) = 0;
   virtual const ManagementPort& management_port() = 0;
+  virtual const IcmpIntake& icmp_intake() = 0;
   virtual std::shared_ptr<LeaseLink> link(std::uint32_t slot) = 0;  // null: nobody has that slot
 };
 

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "cm_session.h"
+#include "icmp_intake.h"
 #include "lease_book.h"
 #include "management_port.h"
 #include "queries.h"
@@ -44,6 +45,8 @@ class Worker final : public SessionHost {
         acceptor_(context_, stream_protocol(), inheritance.listener),
         management_{asio::posix::stream_descriptor(context_, inheritance.group.sockets[0].get()),
                     asio::posix::stream_descriptor(context_, inheritance.group.sockets[1].get())},
+        icmp_({[this](std::uint32_t slot, const auto& messages) { return hand_icmp(slot, messages); },
+               [this] { return leased_slots(); }}),
         port_(inheritance.group.sockets[1].get(), inheritance.group.dual_stack, std::random_device{}(),
               inheritance.state.worker_starts > 1),
         look_(context_),
@@ -62,6 +65,7 @@ class Worker final : public SessionHost {
   Watch& watch() override { return watch_; }
   void begin_cm(stream_protocol::socket socket, std::uint32_t uid, std::uint32_t pid, std::string input) override;
   const ManagementPort& management_port() override { return port_; }
+  const IcmpIntake& icmp_intake() override { return icmp_; }
   std::shared_ptr<LeaseLink> link(std::uint32_t slot) override;
 
   void accept();
@@ -70,6 +74,9 @@ class Worker final : public SessionHost {
   [[nodiscard]] std::size_t sessions_of(std::uint32_t uid) const;
   void discard_qp0();
   void receive_mads();
+  void receive_icmp();
+  IcmpIntake::Delivery hand_icmp(std::uint32_t slot, const IcmpIntake::Messages& messages);
+  [[nodiscard]] std::vector<std::uint32_t> leased_slots() const;
   void look_later();
   [[nodiscard]] bool in_use() const { return !sessions_.empty() || !cm_sessions_.empty(); }
   void watch_idleness();
@@ -80,6 +87,8 @@ class Worker final : public SessionHost {
   Watch watch_;
   stream_protocol::acceptor acceptor_;
   std::array<asio::posix::stream_descriptor, 2> management_;  // QP 0 and QP 1
+  IcmpIntake icmp_;
+  std::optional<asio::posix::stream_descriptor> icmp_readable_;  // the intake's socket, where it has one
   ManagementPort port_;
   asio::steady_timer look_, idle_, pause_;
   bool will_look_ = false;
@@ -141,6 +150,32 @@ void Worker::receive_mads() {
     look_later();
     receive_mads();
   });
+}
+
+// The descriptor is the intake's, lent to Asio for waiting.
+void Worker::receive_icmp() {
+  if (icmp_.fd() < 0) return;
+  if (!icmp_readable_) icmp_readable_.emplace(context_, ::dup(icmp_.fd()));
+  icmp_readable_->async_wait(asio::posix::stream_descriptor::wait_read, [this](error_code error) {
+    if (error) return;
+    (void)icmp_.receive();
+    receive_icmp();
+  });
+}
+
+IcmpIntake::Delivery Worker::hand_icmp(std::uint32_t slot, const IcmpIntake::Messages& messages) {
+  const auto process = link(slot);
+  if (process == nullptr) return IcmpIntake::Delivery::kNobody;
+  return process->tell({{"do", "icmp"}, {"messages", messages}}) ? IcmpIntake::Delivery::kDone
+                                                                 : IcmpIntake::Delivery::kUnread;
+}
+
+std::vector<std::uint32_t> Worker::leased_slots() const {
+  std::vector<std::uint32_t> slots;
+  for (const auto& [key, session] : sessions_) {
+    if (session->link() != nullptr) slots.push_back(session->link()->slot());
+  }
+  return slots;
 }
 
 void Worker::look_later() {
@@ -205,6 +240,7 @@ int Worker::run() {
   accept();
   discard_qp0();
   receive_mads();
+  receive_icmp();
   watch_idleness();
   context_.run();
   return kWorkerDone;

@@ -1,0 +1,62 @@
+// brdmad/icmp_intake.h - ICMP source quench from the network: what switches say of packets that they dropped (spec 5;
+// docs/wire.md#edn), handed to the process whose queue pair sent them. Needs the right to a raw socket (CAP_NET_RAW in
+// the network namespace); without, nothing is heard, and switches may say it in control packets instead.
+//
+// Bitmap mode's packets name their sender: its slot is the low byte of that number. Of standard packets only their
+// receiver is known: all processes get such a message, and each engine looks whether it has such a connection; a token
+// bucket bounds these. Nothing is believed here: the engine compares with what is outstanding (Engine::handle_icmp).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "io/file_descriptor.h"
+
+namespace brdma::daemon {
+
+struct IcmpCounters {
+  std::uint64_t received = 0;  // source quenches
+  std::uint64_t handed = 0;    // to a process; to several: once each
+  std::uint64_t bad = 0;       // not about RoCE, damaged, or quoting too little
+  std::uint64_t nobody = 0;    // the process is gone
+  std::uint64_t unread = 0;    // the process does not read
+  std::uint64_t limited = 0;   // about standard packets: too many
+};
+
+class IcmpIntake {
+ public:
+  using Messages = std::vector<std::string>;  // each in hexadecimal, as io/management.h takes them
+  enum class Delivery : std::uint8_t { kDone, kNobody, kUnread };
+  struct Processes {
+    std::function<Delivery(std::uint32_t slot, const Messages& messages)> deliver;
+    std::function<std::vector<std::uint32_t>()> slots;  // of all of them
+  };
+
+  explicit IcmpIntake(Processes processes);
+
+  [[nodiscard]] int fd() const { return socket_.get(); }  // -1: no right to one
+  // Takes what waits in the socket, up to some dozen messages. True: there may be more.
+  bool receive();
+  // An ICMP message, without its IP header. Delivered with others by flush(). For tests, and receive().
+  void take(ConstBytes message);
+  void flush();
+  [[nodiscard]] const IcmpCounters& counters() const { return counters_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  [[nodiscard]] bool may_ask_all();
+
+  Processes processes_;
+  io::FileDescriptor socket_;
+  std::map<std::uint32_t, Messages> waiting_;  // by slot
+  Clock::time_point allowed_from_{};           // token bucket of messages for all
+  IcmpCounters counters_;
+};
+
+}  // namespace brdma::daemon

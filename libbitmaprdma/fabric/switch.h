@@ -52,6 +52,8 @@ class Switch {
       port.down.configure(config.link);
     }
   }
+  // What goes to one host alone; until the next configure().
+  void configure_down(std::uint32_t port, const LinkConfig& link) { ports_[port].down.configure(link); }
   [[nodiscard]] const NetworkConfig& config() const { return config_; }
   [[nodiscard]] std::uint32_t port_count() const { return static_cast<std::uint32_t>(ports_.size()); }
   [[nodiscard]] LinkCounters up_counters(std::uint32_t port) const { return ports_[port].up.counters(); }
@@ -61,6 +63,18 @@ class Switch {
   [[nodiscard]] const OutputQueue<Packet>& queue(std::uint32_t port) const { return ports_[port].down.queue(); }
   [[nodiscard]] const LinkCounters& path_counters(std::uint32_t port, std::size_t path) const {
     return ports_[port].down.path_counters(path);
+  }
+
+  // Where an address is known to be before it has sent anything.
+  void learn(MacAddress address, std::uint32_t port) { table_.learn(address, port); }
+  // Gives every packet back to its owner.
+  template <class Owner>
+  void clear(Owner& owner) {
+    UpOwner<Owner> up_owner{owner};
+    for (Port& port : ports_) {
+      port.up.clear(up_owner);
+      port.down.clear(owner);
+    }
   }
 
   // A packet of `bytes` came from the host behind `from`.

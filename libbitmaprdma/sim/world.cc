@@ -9,48 +9,12 @@ namespace {
 
 // An instant that goes on for ever is a timer that is set to a time that has passed.
 constexpr std::uint32_t kStepsPerInstantMax = 10'000;
-constexpr std::uint8_t kEcnMask = 3, kEcnCongested = 3;  // of the traffic class (RFC 3168); 0: cannot be marked
 
 void earliest(std::optional<Instant>& next, std::optional<Instant> other) {
   if (other && (!next || *other < *next)) next = other;
 }
 
 }  // namespace
-
-// The pool, and whoever wants to hear of drops.
-class World::Owner {
- public:
-  Owner(PacketPool& pool, Connection& connection)
-      : pool_(pool), notifier_(connection.notifier.get()), translator_(connection.translator) {}
-  std::optional<PacketIndex> duplicate(PacketIndex index) { return pool_.duplicate(index); }
-  void corrupt(PacketIndex index, std::uint64_t random) { pool_.corrupt(index, random); }
-  void discard(PacketIndex index) { pool_.discard(index); }
-  void dropped(PacketIndex index, Duration drain, Instant now) {
-    if (notifier_ != nullptr) notifier_->dropped(view(index), drain, now);
-  }
-  void enqueued(PacketIndex index, bool marked, Instant now) {
-    if (notifier_ != nullptr) notifier_->enqueued(view(index), now);
-    Packet& packet = pool_[index];
-    const std::uint8_t ecn = packet.traffic_class & kEcnMask;
-    if (translator_ != nullptr) {
-      marked = marked || ecn == kEcnCongested;
-      if (translator_->pass(packet.source, packet.destination, packet.bytes, marked, now)) {
-        packet.traffic_class &= static_cast<std::uint8_t>(~kEcnMask);
-        return;
-      }
-    }
-    if (marked && ecn != 0) packet.traffic_class |= kEcnCongested;
-  }
-
- private:
-  [[nodiscard]] fabric::RoceView view(PacketIndex index) {
-    const Packet& packet = pool_[index];
-    return {packet.source, packet.destination, packet.source_port, packet.bytes};
-  }
-  PacketPool& pool_;
-  fabric::DropNotifier* notifier_;
-  fabric::RttTranslator* translator_;
-};
 
 World::~World() {
   for (auto& connection : connections_) {
@@ -75,6 +39,13 @@ void World::join(Host& a, Host& b, const fabric::LinkConfig& a_to_b, const fabri
   };
   make(a, b, a_to_b);
   make(b, a, b_to_a);
+}
+
+SwitchedNetwork& World::switch_hosts(const fabric::NetworkConfig& config) {
+  std::vector<Host*> hosts;
+  for (const auto& host : hosts_) hosts.push_back(host.get());
+  switched_ = std::make_unique<SwitchedNetwork>(pool_, std::move(hosts), config);
+  return *switched_;
 }
 
 void World::add_switches(std::optional<Bandwidth> rate, std::uint64_t queue_bytes) {
@@ -141,6 +112,7 @@ std::optional<Instant> World::next_instant() const {
     earliest(next, connection.link->next_timeout());
     if (connection.notifier) earliest(next, connection.notifier->next_timeout());
   }
+  if (switched_) earliest(next, switched_->next_timeout());
   for (const auto& host : hosts_) earliest(next, host->next_wake(now_));
   return next;
 }
@@ -167,9 +139,10 @@ void World::deliver() {
       if (!packet) break;
       enter_link(connection, *packet);
     }
-    Owner owner{pool_, connection};
-    while (const auto packet = connection.link->poll(now_, owner)) connection.to->handle_arrival(*packet);
+    PacketOwner mine = owner(connection);
+    while (const auto packet = connection.link->poll(now_, mine)) connection.to->handle_arrival(*packet);
   }
+  if (switched_) switched_->deliver(now_);
 }
 
 void World::run_hosts() {
@@ -178,23 +151,27 @@ void World::run_hosts() {
   }
 }
 
+PacketOwner World::owner(const Connection& connection) {
+  return {pool_, connection.notifier.get(), connection.translator};
+}
+
 // A packet for an address that no link leads to is lost, as on a network.
 void World::send(const Host& from, PacketIndex packet) {
+  if (filter_ && !filter_(from, pool_[packet])) return pool_.give_back(packet);
+  if (switched_) return switched_->send(from, packet, wire_bytes(pool_[packet]), now_);
   const auto found = std::find_if(connections_.begin(), connections_.end(), [&](const Connection& c) {
     return c.from == &from && c.to->address() == pool_[packet].destination;
   });
-  if (found == connections_.end() || (filter_ && !filter_(from, pool_[packet]))) return pool_.give_back(packet);
+  if (found == connections_.end()) return pool_.give_back(packet);
   if (!found->to_switch) return enter_link(*found, packet);
-  const auto size = static_cast<std::uint32_t>(pool_[packet].bytes.size());
-  found->to_switch->handle_packet(packet, size + kFrameOverhead, /*judged=*/false, now_, pool_);
+  found->to_switch->handle_packet(packet, wire_bytes(pool_[packet]), /*judged=*/false, now_, pool_);
 }
 
 void World::enter_link(Connection& connection, PacketIndex packet) {
-  const auto size = static_cast<std::uint32_t>(pool_[packet].bytes.size());
   const std::uint32_t flow =
       connection.link->config().paths > 1 ? connection.paths->find(1, pool_[packet].source_port) : std::uint32_t{0};
-  Owner owner{pool_, connection};
-  connection.link->handle_packet(packet, size + kFrameOverhead, /*judged=*/true, now_, owner, flow);
+  PacketOwner mine = owner(connection);
+  connection.link->handle_packet(packet, wire_bytes(pool_[packet]), /*judged=*/true, now_, mine, flow);
 }
 
 void World::notify_drops(const fabric::DropNotifier::Config& config) {
@@ -218,6 +195,7 @@ const fabric::RttTranslator* World::translator(const Host& a, const Host& b) con
 }
 
 void World::send_notices() {
+  if (switched_) switched_->send_notices(now_);
   for (const auto& connection : connections_) {
     if (!connection.notifier) continue;
     connection.notifier->handle_timeout(now_);
@@ -225,20 +203,10 @@ void World::send_notices() {
   }
 }
 
-// ICMP reaches a host's engine as a packet from UDP port 0.
 void World::send_notice(const Connection& about, const fabric::DropNotice& notice) {
-  const PacketIndex index = pool_.take();
-  Packet& packet = pool_[index];
-  packet.source = notice.source;
-  packet.destination = notice.destination;
-  packet.source_port = notice.source_port;
-  packet.ip_id = 0;
-  packet.traffic_class = 0;
-  const ConstBytes bytes = notice.view();
-  packet.bytes.assign(bytes.begin(), bytes.end());
+  const PacketIndex packet = take_notice(pool_, notice);
   connection(*about.to, *about.from)
-      .link->handle_packet(index, static_cast<std::uint32_t>(bytes.size()) + kFrameOverhead, /*judged=*/false, now_,
-                           pool_);
+      .link->handle_packet(packet, wire_bytes(pool_[packet]), /*judged=*/false, now_, pool_);
 }
 
 }  // namespace brdma::sim

@@ -22,13 +22,12 @@
 #include "fabric/rtt_translator.h"
 #include "sim/event_queue.h"
 #include "sim/host.h"
+#include "sim/packet_owner.h"
 #include "sim/packet_pool.h"
+#include "sim/switched_network.h"
 #include "sim/trace_recorder.h"
 
 namespace brdma::sim {
-
-// What a packet occupies on the wire beside the UDP payload: Ethernet, IPv4 and UDP headers.
-inline constexpr std::uint32_t kFrameOverhead = 14 + 20 + 8;
 
 class World {
  public:
@@ -38,6 +37,8 @@ class World {
   Host& add_host(const HostConfig& config);
   // Both directions; a link's random streams are made from the seed and the hosts' numbers.
   void join(Host& a, Host& b, const fabric::LinkConfig& a_to_b, const fabric::LinkConfig& b_to_a);
+  // Instead of links: all hosts made so far are behind the ports of one switch, in their order.
+  SwitchedNetwork& switch_hosts(const fabric::NetworkConfig& config);
   // As in the lab, where a switch stands between: another queue and rate before each link made so far, without faults
   // or delay.
   void add_switches(std::optional<Bandwidth> rate, std::uint64_t queue_bytes);
@@ -93,7 +94,7 @@ class World {
   void run_hosts();
   void send(const Host& from, PacketIndex packet);
   void enter_link(Connection& connection, PacketIndex packet);
-  class Owner;  // of a connection's packets
+  [[nodiscard]] PacketOwner owner(const Connection& connection);
   void send_notices();
   void send_notice(const Connection& about, const fabric::DropNotice& notice);
   [[nodiscard]] Connection& connection(const Host& from, const Host& to);
@@ -108,6 +109,7 @@ class World {
   std::vector<std::unique_ptr<Host>> hosts_;
   std::vector<Connection> connections_;
   std::vector<std::unique_ptr<fabric::RttTranslator>> translators_;
+  std::unique_ptr<SwitchedNetwork> switched_;
   std::uint32_t steps_at_now_ = 0;
 };
 

@@ -1,0 +1,75 @@
+// sim/packet_owner.h - what a link asks for its packets, and whom it tells what became of them (fabric/link.h): the
+// world's pool, and the switch that notifies of drops and marks, or turns marks into round-trip time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/units.h"
+#include "fabric/drop_notifier.h"
+#include "fabric/rtt_translator.h"
+#include "sim/packet_pool.h"
+
+namespace brdma::sim {
+
+// What a packet occupies on the wire beside the UDP payload: Ethernet, IPv4 and UDP headers.
+inline constexpr std::uint32_t kFrameOverhead = 14 + 20 + 8;
+[[nodiscard]] inline std::uint32_t wire_bytes(const Packet& packet) {
+  return static_cast<std::uint32_t>(packet.bytes.size()) + kFrameOverhead;
+}
+
+// A switch's own packet. ICMP reaches a host's engine as a packet from UDP port 0.
+[[nodiscard]] inline PacketIndex take_notice(PacketPool& pool, const fabric::DropNotice& notice) {
+  const PacketIndex index = pool.take();
+  Packet& packet = pool[index];
+  packet.source = notice.source;
+  packet.destination = notice.destination;
+  packet.source_port = notice.source_port;
+  packet.ip_id = 0;
+  packet.traffic_class = 0;
+  const ConstBytes bytes = notice.view();
+  packet.bytes.assign(bytes.begin(), bytes.end());
+  return index;
+}
+
+class PacketOwner {
+ public:
+  // Without a translator marks are set on packets that can carry one (ECT, RFC 3168).
+  PacketOwner(PacketPool& pool, fabric::DropNotifier* notifier, fabric::RttTranslator* translator)
+      : pool_(pool), notifier_(notifier), translator_(translator) {}
+
+  std::optional<PacketIndex> duplicate(PacketIndex index) { return pool_.duplicate(index); }
+  void corrupt(PacketIndex index, std::uint64_t random) { pool_.corrupt(index, random); }
+  void discard(PacketIndex index) { pool_.discard(index); }
+  [[nodiscard]] std::uint8_t dscp(PacketIndex index) {
+    return static_cast<std::uint8_t>(pool_[index].traffic_class >> 2);
+  }
+  void dropped(PacketIndex index, Duration drain, Instant now) {
+    if (notifier_ != nullptr) notifier_->dropped(view(index), drain, now);
+  }
+  void enqueued(PacketIndex index, bool marked, Instant now) {
+    if (notifier_ != nullptr) notifier_->enqueued(view(index), now);
+    Packet& packet = pool_[index];
+    const std::uint8_t ecn = packet.traffic_class & kEcnMask;
+    if (translator_ != nullptr) {
+      marked = marked || ecn == kEcnCongested;
+      if (translator_->pass(packet.source, packet.destination, packet.bytes, marked, now)) {
+        packet.traffic_class &= static_cast<std::uint8_t>(~kEcnMask);
+        return;
+      }
+    }
+    if (marked && ecn != 0) packet.traffic_class |= kEcnCongested;
+  }
+
+ private:
+  static constexpr std::uint8_t kEcnMask = 3, kEcnCongested = 3;  // of the traffic class; 0: cannot be marked
+  [[nodiscard]] fabric::RoceView view(PacketIndex index) {
+    const Packet& packet = pool_[index];
+    return {packet.source, packet.destination, packet.source_port, packet.bytes};
+  }
+  PacketPool& pool_;
+  fabric::DropNotifier* notifier_;
+  fabric::RttTranslator* translator_;
+};
+
+}  // namespace brdma::sim

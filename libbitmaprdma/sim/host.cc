@@ -138,6 +138,7 @@ void Host::split(const Transmit& transmit) {
     packet.source_port = config_.engine.source_ports[transmit.path];
     packet.ip_id = transmit.standard ? segment : std::uint16_t{0};
     packet.traffic_class = transmit.traffic_class;
+    packet.hop_limit = transmit.hop_limit;
     while (wanted > 0) {
       BRDMA_CHECK(slice < transmit.slices.size());
       const Slice& from = transmit.slices[slice];

@@ -7,6 +7,8 @@
 
 #include "base/units.h"
 #include "fabric/drop_notifier.h"
+#include "fabric/ecn_marks.h"
+#include "fabric/ip_header.h"
 #include "fabric/rtt_translator.h"
 #include "sim/packet_pool.h"
 
@@ -27,6 +29,7 @@ inline constexpr std::uint32_t kFrameOverhead = 14 + 20 + 8;
   packet.source_port = notice.source_port;
   packet.ip_id = 0;
   packet.traffic_class = 0;
+  packet.hop_limit = 64;
   const ConstBytes bytes = notice.view();
   packet.bytes.assign(bytes.begin(), bytes.end());
   return index;
@@ -35,34 +38,30 @@ inline constexpr std::uint32_t kFrameOverhead = 14 + 20 + 8;
 class PacketOwner {
  public:
   // Without a translator marks are set on packets that can carry one (ECT, RFC 3168).
-  PacketOwner(PacketPool& pool, fabric::DropNotifier* notifier, fabric::RttTranslator* translator)
-      : pool_(pool), notifier_(notifier), translator_(translator) {}
+  PacketOwner(PacketPool& pool, fabric::DropNotifier* notifier, fabric::RttTranslator* translator,
+              fabric::EcnMarks* marks = nullptr)
+      : pool_(pool), notifier_(notifier), translator_(translator), marks_(marks) {}
 
   std::optional<PacketIndex> duplicate(PacketIndex index) { return pool_.duplicate(index); }
   void corrupt(PacketIndex index, std::uint64_t random) { pool_.corrupt(index, random); }
   void discard(PacketIndex index) { pool_.discard(index); }
-  [[nodiscard]] std::uint8_t dscp(PacketIndex index) {
-    return static_cast<std::uint8_t>(pool_[index].traffic_class >> 2);
-  }
+  [[nodiscard]] std::uint8_t dscp(PacketIndex index) { return fabric::dscp_of(pool_[index].traffic_class); }
   void dropped(PacketIndex index, Duration drain, Instant now) {
     if (notifier_ != nullptr) notifier_->dropped(view(index), drain, now);
   }
   void enqueued(PacketIndex index, bool marked, Instant now) {
     if (notifier_ != nullptr) notifier_->enqueued(view(index), now);
     Packet& packet = pool_[index];
-    const std::uint8_t ecn = packet.traffic_class & kEcnMask;
-    if (translator_ != nullptr) {
-      marked = marked || ecn == kEcnCongested;
-      if (translator_->pass(packet.source, packet.destination, packet.bytes, marked, now)) {
-        packet.traffic_class &= static_cast<std::uint8_t>(~kEcnMask);
-        return;
-      }
-    }
-    if (marked && ecn != 0) packet.traffic_class |= kEcnCongested;
+    const std::uint8_t ecn = fabric::ecn_of(packet.traffic_class);
+    const bool said = marked || ecn == fabric::kCongested;
+    const bool told =
+        translator_ != nullptr && translator_->pass(packet.source, packet.destination, packet.bytes, said, now);
+    fabric::EcnMarks uncounted;
+    const std::uint8_t after = (marks_ != nullptr ? *marks_ : uncounted).leave_with(ecn, marked, told);
+    packet.traffic_class = static_cast<std::uint8_t>((packet.traffic_class & ~fabric::kEcnMask) | after);
   }
 
  private:
-  static constexpr std::uint8_t kEcnMask = 3, kEcnCongested = 3;  // of the traffic class; 0: cannot be marked
   [[nodiscard]] fabric::RoceView view(PacketIndex index) {
     const Packet& packet = pool_[index];
     return {packet.source, packet.destination, packet.source_port, packet.bytes};
@@ -70,6 +69,7 @@ class PacketOwner {
   PacketPool& pool_;
   fabric::DropNotifier* notifier_;
   fabric::RttTranslator* translator_;
+  fabric::EcnMarks* marks_;
 };
 
 }  // namespace brdma::sim

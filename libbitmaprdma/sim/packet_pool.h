@@ -20,6 +20,7 @@ struct Packet {
   std::uint16_t source_port = 0;
   std::uint16_t ip_id = 0;
   std::uint8_t traffic_class = 0;
+  std::uint8_t hop_limit = 64;
   std::vector<std::byte> bytes;  // UDP payload: BTH .. ICRC
 };
 

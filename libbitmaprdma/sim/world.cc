@@ -41,6 +41,11 @@ void World::join(Host& a, Host& b, const fabric::LinkConfig& a_to_b, const fabri
   make(b, a, b_to_a);
 }
 
+RoutedNetwork& World::route_hosts() {
+  routed_ = std::make_unique<RoutedNetwork>(pool_, seed_);
+  return *routed_;
+}
+
 SwitchedNetwork& World::switch_hosts(const fabric::NetworkConfig& config) {
   std::vector<Host*> hosts;
   for (const auto& host : hosts_) hosts.push_back(host.get());
@@ -113,6 +118,7 @@ std::optional<Instant> World::next_instant() const {
     if (connection.notifier) earliest(next, connection.notifier->next_timeout());
   }
   if (switched_) earliest(next, switched_->next_timeout());
+  if (routed_) earliest(next, routed_->next_timeout());
   for (const auto& host : hosts_) earliest(next, host->next_wake(now_));
   return next;
 }
@@ -143,6 +149,7 @@ void World::deliver() {
     while (const auto packet = connection.link->poll(now_, mine)) connection.to->handle_arrival(*packet);
   }
   if (switched_) switched_->deliver(now_);
+  if (routed_) routed_->deliver(now_);
 }
 
 void World::run_hosts() {
@@ -159,6 +166,7 @@ PacketOwner World::owner(const Connection& connection) {
 void World::send(const Host& from, PacketIndex packet) {
   if (filter_ && !filter_(from, pool_[packet])) return pool_.give_back(packet);
   if (switched_) return switched_->send(from, packet, wire_bytes(pool_[packet]), now_);
+  if (routed_) return routed_->send(from, packet, now_);
   const auto found = std::find_if(connections_.begin(), connections_.end(), [&](const Connection& c) {
     return c.from == &from && c.to->address() == pool_[packet].destination;
   });
@@ -196,6 +204,7 @@ const fabric::RttTranslator* World::translator(const Host& a, const Host& b) con
 
 void World::send_notices() {
   if (switched_) switched_->send_notices(now_);
+  if (routed_) routed_->send_notices(now_);
   for (const auto& connection : connections_) {
     if (!connection.notifier) continue;
     connection.notifier->handle_timeout(now_);

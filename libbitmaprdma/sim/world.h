@@ -24,6 +24,7 @@
 #include "sim/host.h"
 #include "sim/packet_owner.h"
 #include "sim/packet_pool.h"
+#include "sim/routed_network.h"
 #include "sim/switched_network.h"
 #include "sim/trace_recorder.h"
 
@@ -39,6 +40,8 @@ class World {
   void join(Host& a, Host& b, const fabric::LinkConfig& a_to_b, const fabric::LinkConfig& b_to_a);
   // Instead of links: all hosts made so far are behind the ports of one switch, in their order.
   SwitchedNetwork& switch_hosts(const fabric::NetworkConfig& config);
+  // Or behind routers, to be made and joined.
+  RoutedNetwork& route_hosts();
   // As in the lab, where a switch stands between: another queue and rate before each link made so far, without faults
   // or delay.
   void add_switches(std::optional<Bandwidth> rate, std::uint64_t queue_bytes);
@@ -110,6 +113,7 @@ class World {
   std::vector<Connection> connections_;
   std::vector<std::unique_ptr<fabric::RttTranslator>> translators_;
   std::unique_ptr<SwitchedNetwork> switched_;
+  std::unique_ptr<RoutedNetwork> routed_;
   std::uint32_t steps_at_now_ = 0;
 };
 

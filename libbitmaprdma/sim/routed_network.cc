@@ -1,0 +1,135 @@
+#include "sim/routed_network.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "base/check.h"
+#include "fabric/frame.h"
+
+namespace brdma::sim {
+
+RoutedNetwork::~RoutedNetwork() {
+  for (Way& way : ways_) way.link->clear(pool_);
+}
+
+RouterNode& RoutedNetwork::add_router(const fabric::SharedBufferConfig& memory) {
+  return *routers_.emplace_back(std::make_unique<RouterNode>(memory, seed_ + routers_.size() + 1));
+}
+
+void RoutedNetwork::add_way(End from, End to, const fabric::LinkConfig& config) {
+  const std::string name = "way " + std::to_string(ways_.size());
+  Way way{from, to, std::make_unique<fabric::Link<PacketIndex>>(config, seed_, name)};
+  if (from.router != nullptr) {
+    way.link->share(&from.router->buffer);
+    from.router->ports.push_back(ways_.size());
+  }
+  ways_.push_back(std::move(way));
+}
+
+void RoutedNetwork::join(Host& host, RouterNode& router, const fabric::LinkConfig& up, const fabric::LinkConfig& down) {
+  add_way({.host = &host}, {.router = &router}, up);
+  add_way({.router = &router}, {.host = &host}, down);
+  const std::array port{static_cast<std::uint32_t>(router.ports.size() - 1)};
+  BRDMA_CHECK(router.router.table().set(fabric::Prefix::of(host.address(), 128), port));
+}
+
+void RoutedNetwork::join(RouterNode& a, RouterNode& b, const fabric::LinkConfig& a_to_b,
+                         const fabric::LinkConfig& b_to_a) {
+  add_way({.router = &a}, {.router = &b}, a_to_b);
+  add_way({.router = &b}, {.router = &a}, b_to_a);
+}
+
+void RoutedNetwork::add_route(RouterNode& router, const fabric::Prefix& prefix, const std::vector<RouterNode*>& next) {
+  std::vector<std::uint32_t> ports;
+  for (std::uint32_t port = 0; port < router.ports.size(); ++port) {
+    RouterNode* const to = ways_[router.ports[port]].to.router;
+    if (to != nullptr && std::find(next.begin(), next.end(), to) != next.end()) ports.push_back(port);
+  }
+  BRDMA_CHECK(router.router.table().set(prefix, ports));
+}
+
+void RoutedNetwork::notify_drops(const fabric::DropNotifier::Config& config) {
+  for (auto& router : routers_) router->notifier = std::make_unique<fabric::DropNotifier>(config);
+}
+
+void RoutedNetwork::translate_marks(const fabric::RttTranslator::Config& config) {
+  for (auto& router : routers_) router->translator = std::make_unique<fabric::RttTranslator>(config);
+}
+
+const fabric::Link<PacketIndex>& RoutedNetwork::find(const RouterNode& from, const End& to) const {
+  const auto found =
+      std::find_if(from.ports.begin(), from.ports.end(), [&](std::size_t port) { return ways_[port].to == to; });
+  BRDMA_CHECK(found != from.ports.end());
+  return *ways_[*found].link;
+}
+const fabric::Link<PacketIndex>& RoutedNetwork::link(const RouterNode& from, const Host& to) const {
+  return find(from, {.host = const_cast<Host*>(&to)});
+}
+const fabric::Link<PacketIndex>& RoutedNetwork::link(const RouterNode& from, const RouterNode& to) const {
+  return find(from, {.router = const_cast<RouterNode*>(&to)});
+}
+
+PacketOwner RoutedNetwork::owner(const Way& way) {
+  RouterNode* const router = way.from.router;
+  if (router == nullptr) return {pool_, nullptr, nullptr};
+  return {pool_, router->notifier.get(), router->translator.get(), &router->marks};
+}
+
+void RoutedNetwork::send(const Host& from, PacketIndex packet, Instant now) {
+  const auto way = std::find_if(ways_.begin(), ways_.end(), [&](const Way& each) { return each.from.host == &from; });
+  if (way == ways_.end()) return pool_.give_back(packet);
+  PacketOwner mine = owner(*way);
+  way->link->handle_packet(packet, wire_bytes(pool_[packet]), /*judged=*/true, now, mine);
+}
+
+void RoutedNetwork::deliver(Instant now) {
+  for (Way& way : ways_) {
+    PacketOwner mine = owner(way);
+    while (const auto packet = way.link->poll(now, mine)) {
+      if (way.to.host != nullptr) {
+        way.to.host->handle_arrival(*packet);
+      } else {
+        route(*way.to.router, *packet, now);
+      }
+    }
+  }
+}
+
+void RoutedNetwork::route(RouterNode& router, PacketIndex index, Instant now) {
+  Packet& packet = pool_[index];
+  const bool icmp = packet.source_port == 0;
+  const fabric::FiveTuple flow{packet.source, packet.destination, packet.source_port,
+                               icmp ? std::uint16_t{0} : fabric::kRocePort, static_cast<std::uint8_t>(icmp ? 1 : 17)};
+  const auto port = router.router.route(flow, packet.hop_limit);
+  if (!port) return pool_.give_back(index);
+  --packet.hop_limit;
+  if (router.buffer.on()) {  // memory of what has left is free
+    for (const std::size_t each : router.ports) ways_[each].link->advance(now);
+  }
+  Way& way = ways_[router.ports[*port]];
+  PacketOwner mine = owner(way);
+  way.link->handle_packet(index, wire_bytes(packet), /*judged=*/true, now, mine);
+}
+
+void RoutedNetwork::send_notices(Instant now) {
+  for (auto& router : routers_) {
+    if (!router->notifier) continue;
+    router->notifier->handle_timeout(now);
+    while (const auto notice = router->notifier->poll()) route(*router, take_notice(pool_, *notice), now);
+  }
+}
+
+std::optional<Instant> RoutedNetwork::next_timeout() const {
+  std::optional<Instant> next;
+  const auto sooner = [&next](std::optional<Instant> at) {
+    if (at && (!next || *at < *next)) next = at;
+  };
+  for (const Way& way : ways_) sooner(way.link->next_timeout());
+  for (const auto& router : routers_) {
+    if (router->notifier) sooner(router->notifier->next_timeout());
+  }
+  return next;
+}
+
+}  // namespace brdma::sim

@@ -1,0 +1,86 @@
+// sim/routed_network.h - instead of links between hosts: routers (fabric/router.h), joined with hosts and each other by
+// links (fabric/link.h). Each hop costs a packet one of its hop limit; where several ways are equal its flow chooses.
+//
+//   host -> link (its own) -> router -> link (of the router: notifies of drops, marks, translates) -> router or host
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/units.h"
+#include "fabric/drop_notifier.h"
+#include "fabric/ecn_marks.h"
+#include "fabric/link.h"
+#include "fabric/router.h"
+#include "fabric/rtt_translator.h"
+#include "fabric/shared_buffer.h"
+#include "sim/host.h"
+#include "sim/packet_owner.h"
+#include "sim/packet_pool.h"
+
+namespace brdma::sim {
+
+// Its ports are the links that leave it, in the order of their making.
+struct RouterNode {
+  RouterNode(const fabric::SharedBufferConfig& memory, std::uint64_t seed) : router(seed) { buffer.configure(memory); }
+  fabric::Router router;
+  fabric::SharedBuffer buffer;
+  std::vector<std::size_t> ports;  // numbers of the network's links
+  std::unique_ptr<fabric::DropNotifier> notifier{};
+  std::unique_ptr<fabric::RttTranslator> translator{};
+  fabric::EcnMarks marks;
+};
+
+class RoutedNetwork {
+ public:
+  RoutedNetwork(PacketPool& pool, std::uint64_t seed) : pool_(pool), seed_(seed) {}
+  ~RoutedNetwork();
+  RoutedNetwork(const RoutedNetwork&) = delete;
+  RoutedNetwork& operator=(const RoutedNetwork&) = delete;
+
+  // Its queues share `memory`; none: each has its own.
+  RouterNode& add_router(const fabric::SharedBufferConfig& memory = {});
+  // The router knows the way to the host from now on; others have to be told.
+  void join(Host& host, RouterNode& router, const fabric::LinkConfig& up, const fabric::LinkConfig& down);
+  void join(RouterNode& a, RouterNode& b, const fabric::LinkConfig& a_to_b, const fabric::LinkConfig& b_to_a);
+  // Packets for `prefix` leave `router` by the links to `next`, each flow by one of them.
+  void add_route(RouterNode& router, const fabric::Prefix& prefix, const std::vector<RouterNode*>& next);
+
+  // From now on, by all routers: what is lost in their links is told (spec 5), their marks become round-trip time (spec
+  // 2).
+  void notify_drops(const fabric::DropNotifier::Config& config);
+  void translate_marks(const fabric::RttTranslator::Config& config);
+
+  [[nodiscard]] const fabric::Link<PacketIndex>& link(const RouterNode& from, const Host& to) const;
+  [[nodiscard]] const fabric::Link<PacketIndex>& link(const RouterNode& from, const RouterNode& to) const;
+
+  // --- for the world ---
+  void send(const Host& from, PacketIndex packet, Instant now);  // of a host that is joined to nothing: lost
+  void deliver(Instant now);
+  void send_notices(Instant now);
+  [[nodiscard]] std::optional<Instant> next_timeout() const;
+
+ private:
+  struct End {
+    Host* host = nullptr;
+    RouterNode* router = nullptr;
+    friend bool operator==(const End&, const End&) = default;
+  };
+  struct Way {
+    End from, to;
+    std::unique_ptr<fabric::Link<PacketIndex>> link;
+  };
+  void add_way(End from, End to, const fabric::LinkConfig& config);
+  [[nodiscard]] const fabric::Link<PacketIndex>& find(const RouterNode& from, const End& to) const;
+  void route(RouterNode& router, PacketIndex packet, Instant now);
+  [[nodiscard]] PacketOwner owner(const Way& way);
+
+  PacketPool& pool_;
+  std::uint64_t seed_;
+  std::vector<std::unique_ptr<RouterNode>> routers_;
+  std::vector<Way> ways_;
+};
+
+}  // namespace brdma::sim

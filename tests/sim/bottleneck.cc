@@ -1,0 +1,194 @@
+#include "bottleneck.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string>
+
+#include "sim/world.h"
+#include "support/arena.h"
+#include "support/endpoint.h"
+
+namespace brdma::test {
+namespace {
+
+constexpr std::uint64_t kLong = 64 * 1024;  // a queue that is congestion
+
+struct Flow {
+  sim::Host* host = nullptr;
+  std::unique_ptr<Arena> arenas[2];
+  std::unique_ptr<Endpoint> ends[2];
+  std::uint64_t posted = 0, completed = 0;
+  bool runs = false;
+};
+
+class Bottleneck {
+ public:
+  explicit Bottleneck(const BottleneckConfig& config)
+      : config_(config), world_(config.seed), network_(world_.route_hosts()) {
+    sim::RouterNode& router = network_.add_router(config.memory);
+    router_ = &router;
+    fabric::LinkConfig access{
+        .delay = config.access, .rate = Bandwidth::from_bps(config.rate_bps), .queue_bytes = 1u << 30};
+    fabric::LinkConfig narrow{.delay = config.beyond, .rate = Bandwidth::from_bps(config.rate_bps)};
+    narrow.queue_bytes = config.queue_bytes;
+    narrow.marking = config.marking;
+    receiver_ = &add_host(0);
+    network_.join(*receiver_, router, {.delay = config.beyond, .rate = access.rate, .queue_bytes = access.queue_bytes},
+                  narrow);
+    for (std::uint32_t i = 0; i < config.flows; ++i) {
+      Flow& flow = *flows_.emplace_back(std::make_unique<Flow>());
+      flow.host = &add_host(i + 1);
+      network_.join(*flow.host, router, access, access);
+      connect(flow, i);
+    }
+    if (config.translation) network_.translate_marks(*config.translation);
+    if (config.edn != fabric::EdnForm::kOff) network_.notify_drops({.form = config.edn});
+  }
+
+  BottleneckResult run() {
+    for (std::size_t i = 0; i < (flows_.size() + 1) / 2; ++i) flows_[i]->runs = true;
+    run_for(config_.alone);
+    for (auto& flow : flows_) flow->runs = true;
+    watch_ = true;
+    run_for(config_.together / 2);
+    std::vector<std::uint64_t> before;
+    for (const auto& flow : flows_) before.push_back(flow->completed);
+    measured_from_ = queue_.size();
+    const Duration measured = config_.together / 2;
+    run_for(measured);
+    return result(before, measured);
+  }
+
+ private:
+  sim::Host& add_host(std::uint32_t number) {
+    sim::HostConfig host;
+    host.name = number == 0 ? "receiver" : "sender " + std::to_string(number);
+    host.address = IpAddress::v4(10, 77, 0, static_cast<std::uint8_t>(number + 1));
+    host.engine.seed = config_.seed * 100 + number;
+    host.engine.segments_max = 64;
+    host.engine.recovery.window_packets = config_.window;
+    host.engine.receive_packets = config_.window;
+    host.engine.receive_bytes = config_.window * 4096;
+    if (config_.host) config_.host(host);
+    return world_.add_host(host);
+  }
+
+  void connect(Flow& flow, std::uint32_t number) {
+    EndpointConfig endpoint;
+    endpoint.mtu = PathMtu::k4096;
+    endpoint.timeout = 15;
+    endpoint.send_wr_max = config_.requests_posted;
+    sim::Host* const hosts[2] = {flow.host, receiver_};
+    for (std::size_t side = 0; side < 2; ++side) {
+      const std::string name = "arena " + std::to_string(number * 2 + side);
+      flow.arenas[side] = std::make_unique<Arena>((std::uint64_t{number} * 2 + side + 1) << 40, Random{1, name});
+      flow.arenas[side]->allocate(config_.request_bytes);
+      flow.arenas[side]->freeze();
+      endpoint.first_psn = Psn{1000 * (number + 1)};
+      flow.ends[side] = std::make_unique<Endpoint>(world_, *hosts[side], endpoint, *flow.arenas[side]);
+      flow.ends[side]->start();
+    }
+    flow.ends[0]->connect(*flow.ends[1]);
+    flow.ends[1]->connect(*flow.ends[0]);
+  }
+
+  void run_for(Duration how_long) {
+    const Instant end = world_.now() + how_long;
+    while (world_.now() < end) {
+      world_.run_until(
+          [this] {
+            for (auto& flow : flows_) progress(*flow);
+            return false;
+          },
+          std::min(config_.sample, end - world_.now()));
+      if (watch_) look();
+    }
+  }
+
+  void progress(Flow& flow) {
+    if (!flow.runs) return;
+    std::array<Completion, 64> taken;
+    Engine& engine = flow.host->engine();
+    const std::size_t count = engine.poll_cq(flow.ends[0]->cq(), taken);
+    for (std::size_t i = 0; i < count; ++i) BRDMA_CHECK(taken[i].status == CompletionStatus::kSuccess);
+    flow.completed += count;
+    for (; flow.posted - flow.completed < config_.requests_posted; ++flow.posted) {
+      const Sge sge{flow.arenas[0]->iova() + Arena::kGuard, config_.request_bytes, flow.ends[0]->key()};
+      SendRequest request;
+      request.sges = {&sge, 1};
+      request.opcode = WorkOpcode::kRdmaWrite;
+      request.flags = kSendSignaled;
+      request.remote_address = flow.arenas[1]->iova() + Arena::kGuard;
+      request.rkey = flow.ends[1]->key();
+      BRDMA_CHECK(engine.post_send(flow.ends[0]->qp(), request, world_.now()).ok());
+      flow.host->touch();
+    }
+  }
+
+  void look() {
+    const std::uint64_t bytes = network_.link(*router_, *receiver_).queue().occupied();
+    queue_.push_back(bytes);
+    if (!long_since_ && bytes >= kLong) long_since_ = world_.now();
+    // Its first peak is over when a quarter of what it had grown to has left.
+    if (!long_since_ || peak_is_over_) return;
+    if (bytes > peak_) {
+      peak_ = bytes;
+      peak_at_ = world_.now();
+    }
+    peak_is_over_ = bytes < peak_ - peak_ / 4;
+  }
+
+  BottleneckResult result(const std::vector<std::uint64_t>& before, Duration measured) {
+    BottleneckResult result;
+    const double possible = static_cast<double>(config_.rate_bps) * static_cast<double>(measured.ns()) / 8e9;
+    double sum = 0, squares = 0;
+    for (std::size_t i = 0; i < flows_.size(); ++i) {
+      const double share = static_cast<double>((flows_[i]->completed - before[i]) * config_.request_bytes) / possible;
+      result.shares.push_back(share);
+      sum += share;
+      squares += share * share;
+      const Statistics& counted = flows_[i]->host->statistics();
+      result.packets += counted.get(Counter::kSentDataPackets);
+      for (const Counter each :
+           {Counter::kRetransmittedFfm, Counter::kRetransmittedAck, Counter::kRetransmittedEdn,
+            Counter::kRetransmittedProbe, Counter::kRetransmittedTimeout, Counter::kRetransmittedNak}) {
+        result.retransmitted += counted.get(each);
+      }
+    }
+    result.share = sum;
+    result.jain = squares == 0 ? 0 : sum * sum / (static_cast<double>(flows_.size()) * squares);
+    result.queue_most = *std::max_element(queue_.begin(), queue_.end());
+    std::vector<std::uint64_t> late(queue_.begin() + static_cast<std::ptrdiff_t>(measured_from_), queue_.end());
+    std::sort(late.begin(), late.end());
+    result.queue_p50 = late[late.size() / 2];
+    result.queue_p99 = late[late.size() * 99 / 100];
+    if (long_since_) result.reaction = peak_at_ - *long_since_;
+    const fabric::LinkCounters counters = network_.link(*router_, *receiver_).counters();
+    result.dropped = counters.queue_dropped + counters.buffer_dropped + counters.random_dropped;
+    result.marked = counters.marked;
+    if (router_->translator) result.rewritten = router_->translator->counters().rewritten;
+    if (router_->notifier) result.notices = router_->notifier->counters().sent;
+    result.router = router_->router.counters();
+    return result;
+  }
+
+  BottleneckConfig config_;
+  sim::World world_;
+  sim::RoutedNetwork& network_;
+  sim::RouterNode* router_ = nullptr;
+  sim::Host* receiver_ = nullptr;
+  std::vector<std::unique_ptr<Flow>> flows_;
+  std::vector<std::uint64_t> queue_;  // samples since all run
+  std::size_t measured_from_ = 0;
+  bool watch_ = false, peak_is_over_ = false;
+  std::uint64_t peak_ = 0;
+  Instant peak_at_;
+  std::optional<Instant> long_since_;
+};
+
+}  // namespace
+
+BottleneckResult run_bottleneck(const BottleneckConfig& config) { return Bottleneck{config}.run(); }
+
+}  // namespace brdma::test

@@ -1,0 +1,139 @@
+// Explicit drop notification (spec 5) against other ways to recover, in virtual time: how long flows take, whose sizes
+// were measured in data centres. One line of tab-separated values a point; tests/figures/drops draws them.
+//   drop_figures DIRECTORY [--quick] [--only KIND]   DIRECTORY: tests/figures/flow-sizes
+//   random  SIZES WAY LOSS%  FLOWS MEAN_US P50_US P99_US MAX_US  LOST RESENT TIMEOUTS BROKEN  NOTICES PACKETS% BYTES%
+//   FLOWS_MOST
+//           one sender; the switch drops at random
+//   answers the same, with acknowledgements being dropped as well
+//   incast  the same with the queue's own drops: 6 senders, one receiver
+//   cdf     SIZES WAY SHARE US                of incast
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "flows.h"
+
+namespace brdma::test {
+namespace {
+
+// Timeouts as 4.096 us * 2^n: 6 is 262 us, 10 is 4.2 ms.
+struct Way {
+  const char* name;
+  RecoveryMode mode;
+  bool edn;
+  std::uint8_t timeout;
+};
+constexpr Way kWays[] = {{"go-back-N, 4 ms", RecoveryMode::kGoBackN, false, 10},
+                         {"go-back-N, 262 us", RecoveryMode::kGoBackN, false, 6},
+                         {"selective", RecoveryMode::kSelective, false, 6},
+                         {"FFM", RecoveryMode::kBitmap, false, 6},
+                         {"EDN", RecoveryMode::kSelective, true, 6},
+                         {"FFM + EDN", RecoveryMode::kBitmap, true, 6}};
+struct Sizes {
+  const char* name;
+  const char* file;
+  std::uint32_t flows;
+};
+constexpr Sizes kSizes[] = {{"google", "google_all_rpc_w3.csv", 10'000},
+                            {"webserver", "facebook_webserver.csv", 1'000}};
+
+double us(Duration time) { return static_cast<double>(time.ns()) / 1000; }
+Duration at_share(const std::vector<Duration>& sorted, double share) {
+  return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))];
+}
+double percent(std::uint64_t part, std::uint64_t all) {
+  return all == 0 ? 0 : static_cast<double>(part) * 100 / static_cast<double>(all);
+}
+
+void print(const char* kind, const Sizes& sizes, const Way& way, std::uint32_t loss_ppm, const FlowsResult& result) {
+  double sum = 0;
+  for (const Duration time : result.times) sum += us(time);
+  std::printf("%s\t%s\t%s\t%g\t%zu\t%.2f\t%.2f\t%.2f\t%.2f\t%llu\t%llu\t%llu\t%u\t%llu\t%.3f\t%.3f\t%llu\n", kind,
+              sizes.name, way.name, loss_ppm / 1e4, result.times.size(), sum / static_cast<double>(result.times.size()),
+              us(at_share(result.times, 0.5)), us(at_share(result.times, 0.99)), us(result.times.back()),
+              static_cast<unsigned long long>(result.lost), static_cast<unsigned long long>(result.retransmitted),
+              static_cast<unsigned long long>(result.timeouts), result.broken,
+              static_cast<unsigned long long>(result.notices), percent(result.notices, result.forwarded),
+              percent(result.notice_bytes, result.forwarded_bytes), static_cast<unsigned long long>(result.table_most));
+  std::fflush(stdout);
+}
+
+FlowsConfig config_of(const Way& way, std::uint32_t flows) {
+  FlowsConfig config;
+  config.mode = way.mode;
+  config.edn = way.edn;
+  config.timeout = way.timeout;
+  config.flows = flows;
+  return config;
+}
+
+void incast(const Sizes& sizes, const Way& way, const FlowSizes& drawn, std::uint32_t flows) {
+  FlowsConfig config = config_of(way, flows);
+  config.senders = 6;
+  config.together = true;
+  config.load = 0.6;
+  config.queue_bytes = 64 * 1024;
+  const FlowsResult result = run_flows(config, drawn);
+  print("incast", sizes, way, 0, result);
+  for (int step = 1; step <= 200; ++step) {
+    const double share = 1 - std::pow(0.95, step);  // finer towards the tail
+    std::printf("cdf\t%s\t%s\t%.6f\t%.2f\n", sizes.name, way.name, share, us(at_share(result.times, share)));
+  }
+}
+
+struct Options {
+  std::string directory;
+  bool quick = false;
+  std::string only;  // a kind
+};
+
+void random_drops(const Sizes& sizes, const Way& way, const FlowSizes& drawn, std::uint32_t flows, bool answers) {
+  const std::vector<std::uint32_t> some{10'000, 100'000}, all{0, 1'000, 10'000, 100'000, 200'000};
+  for (const std::uint32_t loss_ppm : answers ? some : all) {
+    FlowsConfig config = config_of(way, flows);
+    config.loss_ppm = loss_ppm;
+    config.loses_answers = answers;
+    print(answers ? "answers" : "random", sizes, way, loss_ppm, run_flows(config, drawn));
+  }
+}
+
+void run(const Options& options) {
+  const auto wanted = [&options](const char* kind) { return options.only.empty() || options.only == kind; };
+  std::printf(
+      "kind\tsizes\tway\tloss_percent\tflows\tmean_us\tp50_us\tp99_us\tmax_us\tlost\tresent\ttimeouts\tbroken\t"
+      "notices\tnotice_packets_percent\tnotice_bytes_percent\tflows_in_table_most\n");
+  for (const Sizes& sizes : kSizes) {
+    const FlowSizes drawn{options.directory + "/" + sizes.file};
+    const std::uint32_t flows = options.quick ? 100 : sizes.flows;
+    for (const Way& way : kWays) {
+      if (wanted("random")) random_drops(sizes, way, drawn, flows, false);
+      if (wanted("answers")) random_drops(sizes, way, drawn, flows, true);
+      if (wanted("incast")) incast(sizes, way, drawn, flows);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace brdma::test
+
+int main(int argc, char** argv) {
+  brdma::test::Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--quick") {
+      options.quick = true;
+    } else if (word == "--only" && i + 1 < argc) {
+      options.only = argv[++i];
+    } else {
+      options.directory = word;
+    }
+  }
+  if (options.directory.empty()) {
+    std::fprintf(stderr, "drop_figures DIRECTORY [--quick] [--only KIND]\n");
+    return 2;
+  }
+  brdma::test::run(options);
+  return 0;
+}

@@ -90,9 +90,10 @@ void SendPaths::acknowledged(const bitmap::SendEntry& entry, bool was_pending, I
   if (was_pending) return;  // it had been counted as lost
   Path& path = paths_[place_of(entry.path)];
   --path.status.in_flight;
-  ++path.status.acknowledged;
   resolved(place_of(entry.path), false);
-  if (entry.transmissions == 1) heard(path, now);  // of several it is not known which arrived
+  if (entry.transmissions != 1) return;  // of several it is not known which arrived
+  ++path.status.acknowledged;
+  heard(path, now);
 }
 
 void SendPaths::lost(const bitmap::SendEntry& entry) {

@@ -100,7 +100,8 @@ LabTest::Values LabTest::send_stream(const Stream& stream) {
   EXPECT_TRUE(receiver.wait_for_output("ready"));
   const Outcome sent =
       run(traffic("h1", {"send", stream.address, std::to_string(stream.port), std::to_string(stream.count),
-                         std::to_string(stream.size), std::to_string(stream.batch), std::to_string(stream.gap_us)}));
+                         std::to_string(stream.size), std::to_string(stream.batch), std::to_string(stream.gap_us),
+                         std::to_string(stream.traffic_class)}));
   EXPECT_EQ(sent.exit_code, 0) << sent.err;
   return values(receiver.finish());
 }

@@ -46,6 +46,7 @@ class LabTest : public testing::TestWithParam<User> {
     int count = 10'000;
     int size = 200;
     int batch = 1;
+    int traffic_class = 0;
     int gap_us = 0;  // 0: as fast as the receiver takes them, losing none itself
   };
   [[nodiscard]] Values send_stream(const Stream& stream);

@@ -1,7 +1,8 @@
 // lab_traffic - makes and measures plain UDP and TCP traffic between the hosts of a lab. Each result is one line of
 // `key=value`. A line "ready" says that the program listens: testers wait for it instead of sleeping.
 //   receive PORT IDLE_MS                         until nothing came for IDLE_MS: counts, order, bits that changed
-//   send ADDRESS PORT COUNT SIZE BATCH GAP_US    numbered datagrams, BATCH of them a call. GAP_US 0: the receiver tells
+//   send ADDRESS PORT COUNT SIZE BATCH GAP_US TOS   numbered datagrams, BATCH of them a call. GAP_US 0: the receiver
+//   tells
 //                                                how far it is, and no more are under way than its socket can hold, so
 //                                                that nothing is lost but by the network; else GAP_US between calls
 //   echo PORT                                    sends every datagram back, until killed
@@ -135,17 +136,19 @@ class Tally {
     highest_ = std::max(highest_, number);
   }
   [[nodiscard]] std::uint64_t highest() const { return highest_; }
+  void take_mark() { ++marked_; }
   void print(std::uint64_t messages, std::int64_t span_us, std::uint32_t dropped) const {
     std::printf(
-        "received=%llu messages=%llu duplicates=%llu late=%llu one_bit=%llu broken=%llu span_us=%lld dropped=%u\n",
+        "received=%llu messages=%llu duplicates=%llu late=%llu one_bit=%llu broken=%llu marked=%llu span_us=%lld "
+        "dropped=%u\n",
         count(received_), count(messages), count(duplicates_), count(late_), count(one_bit_), count(broken_),
-        static_cast<long long>(span_us), dropped);
+        count(marked_), static_cast<long long>(span_us), dropped);
   }
 
  private:
   static unsigned long long count(std::uint64_t n) { return n; }
   std::vector<bool> seen_;
-  std::uint64_t received_ = 0, duplicates_ = 0, late_ = 0, one_bit_ = 0, broken_ = 0, highest_ = 0;
+  std::uint64_t received_ = 0, duplicates_ = 0, late_ = 0, one_bit_ = 0, broken_ = 0, marked_ = 0, highest_ = 0;
 };
 
 int receive(int port, int idle_ms) {
@@ -153,6 +156,8 @@ int receive(int port, int idle_ms) {
   const int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof on);
   setsockopt(fd, IPPROTO_UDP, UDP_GRO, &on, sizeof on);
+  must(setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &on, sizeof on) == 0, "IP_RECVTOS");
+  must(setsockopt(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, &on, sizeof on) == 0, "IPV6_RECVTCLASS");
   // When the kernel got it: this program may come to read much later on a busy machine.
   must(setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on) == 0, "SO_TIMESTAMPNS");
   say_ready();
@@ -176,9 +181,12 @@ int receive(int port, int idle_ms) {
     const ssize_t size = recvmsg(fd, &message, 0);
     if (size < 0) continue;
     std::size_t segment = static_cast<std::size_t>(size);
+    int traffic_class = 0;
     for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
       int value = 0;
-      std::memcpy(&value, CMSG_DATA(header), sizeof value);
+      std::memcpy(&value, CMSG_DATA(header), std::min(sizeof value, header->cmsg_len - CMSG_LEN(0)));
+      const bool v4_class = header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_TOS;
+      if (v4_class || (header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_TCLASS)) traffic_class = value;
       if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SO_TIMESTAMPNS) {
         timespec time{};
         std::memcpy(&time, CMSG_DATA(header), sizeof time);
@@ -191,6 +199,7 @@ int receive(int port, int idle_ms) {
     if (messages++ == 0) first_us = last_us;
     for (std::size_t at = 0; at < static_cast<std::size_t>(size); at += segment) {
       tally.take(&buffer[at], std::min(segment, static_cast<std::size_t>(size) - at));
+      if ((traffic_class & 3) == 3) tally.take_mark();  // congestion experienced (RFC 3168)
     }
     const std::uint64_t highest = tally.highest();
     sendto(fd, &highest, sizeof highest, 0, reinterpret_cast<sockaddr*>(&from), message.msg_namelen);
@@ -215,10 +224,14 @@ void wait_for_receiver(int fd, std::uint64_t number, std::uint64_t& arrived) {
 }
 
 int send_datagrams(const char* address, int port, std::uint64_t count, std::size_t size, std::size_t batch,
-                   std::int64_t gap_us) {
+                   std::int64_t gap_us, int traffic_class) {
   Address to{address, port};
   const int fd = socket(to.storage.ss_family, SOCK_DGRAM, 0);
   const int segment = static_cast<int>(size);
+  const bool v4 = to.storage.ss_family == AF_INET;
+  must(setsockopt(fd, v4 ? int{IPPROTO_IP} : int{IPPROTO_IPV6}, v4 ? IP_TOS : IPV6_TCLASS, &traffic_class,
+                  sizeof traffic_class) == 0,
+       "traffic class");
   if (batch > 1) must(setsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &segment, sizeof segment) == 0, "UDP_SEGMENT");
   must(connect(fd, to.get(), to.size) == 0, "connect");
   std::vector<std::byte> buffer(size * batch);
@@ -313,9 +326,10 @@ int main(int argc, char** argv) {
   const auto number = [&](int i) { return std::atoll(argv[i]); };
   const std::string_view mode = argc > 1 ? words[1] : "";
   if (mode == "receive" && argc == 4) return receive(static_cast<int>(number(2)), static_cast<int>(number(3)));
-  if (mode == "send" && argc == 8) {
+  if (mode == "send" && argc == 9) {
     return send_datagrams(argv[2], static_cast<int>(number(3)), static_cast<std::uint64_t>(number(4)),
-                          static_cast<std::size_t>(number(5)), static_cast<std::size_t>(number(6)), number(7));
+                          static_cast<std::size_t>(number(5)), static_cast<std::size_t>(number(6)), number(7),
+                          static_cast<int>(number(8)));
   }
   if (mode == "echo" && argc == 3) return echo(static_cast<int>(number(2)));
   if (mode == "ping" && (argc == 5 || argc == 6)) {

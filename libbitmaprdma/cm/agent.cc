@@ -45,7 +45,7 @@ Result<CommId, Status> Agent::connect(const Endpoints& endpoints, wire::CmReq re
   req.path.remote_gid = endpoints.remote;
   req.remote_response_timeout = req.local_response_timeout = kResponseTimeout;
   req.cm_retries = kCmRetries;
-  send_until_answered(*connection, req, now);
+  resender_.send(*connection, req, now);
   return connection->id;
 }
 
@@ -68,7 +68,7 @@ Status Agent::accept(CommId id, wire::CmRep rep, Instant now) {
   connection->local_qpn = rep.qpn;
   rep.local_comm_id = id;
   rep.remote_comm_id = connection->remote_id;
-  send_until_answered(*connection, rep, now);
+  resender_.send(*connection, rep, now);
   return Status::success();
 }
 
@@ -133,14 +133,8 @@ void Agent::handle_timeout(Instant now) {
   while (Connection* const connection = table_.take_due(now)) {
     if (ends_quietly(connection->state)) {
       end(*connection, Event::Kind::kTimeWaitExit);
-    } else if (connection->tries_left == 0) {
+    } else if (!resender_.send_again(*connection, now)) {
       give_up(*connection, now);
-    } else {
-      --connection->tries_left;
-      ++counters_.resent;
-      connection->wait = std::min(connection->wait * 2, config_.resend_max);
-      outbox_.push(connection->endpoints, connection->last_sent);
-      table_.set_deadline(*connection, now + connection->wait);
     }
   }
 }
@@ -172,14 +166,6 @@ void Agent::send(const Connection& connection, const wire::CmMessage& message) {
   outbox_.push(connection.endpoints, wire::CmMad{.transaction = connection.transaction, .message = message});
 }
 
-void Agent::send_until_answered(Connection& connection, const wire::CmMessage& message, Instant now) {
-  wire::emit_cm({.transaction = connection.transaction, .message = message}, connection.last_sent);
-  outbox_.push(connection.endpoints, connection.last_sent);
-  connection.wait = config_.resend_first;
-  connection.tries_left = config_.tries - 1;
-  table_.set_deadline(connection, now + connection.wait);
-}
-
 // A passive side says it again to a REQ that comes again, for a while; an active one has nothing to wait for.
 void Agent::send_rejection(Connection& connection, std::uint16_t reason, ConstBytes private_data, Instant now) {
   wire::CmRej rej{.local_comm_id = connection.id, .remote_comm_id = connection.remote_id, .reason = reason};
@@ -207,11 +193,9 @@ void Agent::leave_listener(Connection& connection) {
 
 void Agent::begin_disconnect(Connection& connection, Instant now) {
   connection.state = ConnectionState::kDreqSent;
-  send_until_answered(
-      connection,
-      wire::CmDreq{
-          .local_comm_id = connection.id, .remote_comm_id = connection.remote_id, .remote_qpn = connection.remote_qpn},
-      now);
+  const wire::CmDreq dreq{
+      .local_comm_id = connection.id, .remote_comm_id = connection.remote_id, .remote_qpn = connection.remote_qpn};
+  resender_.send(connection, dreq, now);
 }
 
 void Agent::begin_time_wait(Connection& connection, Instant now) {

@@ -29,6 +29,7 @@
 #include "cm/config.h"
 #include "cm/connection.h"
 #include "cm/outbox.h"
+#include "cm/resend.h"
 #include "wire/cm_messages.h"
 
 namespace brdma::cm {
@@ -52,6 +53,8 @@ struct Event {
 class Agent {
  public:
   Agent(const Config& config, Outbox& outbox);
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
 
   // From now on requests for `service_id` make events while fewer than `backlog` wait for taken(), accept() or
   // reject(); others are refused (kNoResources), as are those for another transport. EADDRINUSE: somebody listens there
@@ -110,7 +113,6 @@ class Agent {
 
   // agent.cc
   void send(const Connection& connection, const wire::CmMessage& message);
-  void send_until_answered(Connection& connection, const wire::CmMessage& message, Instant now);
   void send_rejection(Connection& connection, std::uint16_t reason, ConstBytes private_data, Instant now);
   void leave_listener(Connection& connection);
   void begin_disconnect(Connection& connection, Instant now);
@@ -126,6 +128,7 @@ class Agent {
   Random random_;
   Counters counters_;
   ConnectionTable table_;
+  Resender resender_{config_, table_, outbox_, counters_};
   std::map<std::uint64_t, Listener> listeners_;
   std::deque<Event> events_;
 };

@@ -1,6 +1,7 @@
 // cm/config.h - how the connection manager waits and how much it keeps; and what it counts.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -34,6 +35,25 @@ struct Counters {
   std::uint64_t unknown = 0;        // about a connection that we don't know
   std::uint64_t wrong_address = 0;  // not from, or not to, whom the message or the connection names
   std::uint64_t unexpected = 0;     // known connection, but not in its state
+  friend bool operator==(const Counters&, const Counters&) = default;
 };
+
+// Each of them with the name that `brdma statistic show cm` gives it.
+struct NamedCounter {
+  const char* name;
+  std::uint64_t Counters::*value;
+};
+inline constexpr std::array kCounters{
+    NamedCounter{"cm_requests", &Counters::requests},    NamedCounter{"cm_duplicates", &Counters::duplicates},
+    NamedCounter{"cm_resent", &Counters::resent},        NamedCounter{"cm_timeouts", &Counters::timeouts},
+    NamedCounter{"cm_half_open", &Counters::half_open},  NamedCounter{"cm_backlog_full", &Counters::backlog_full},
+    NamedCounter{"cm_unknown", &Counters::unknown},      NamedCounter{"cm_wrong_address", &Counters::wrong_address},
+    NamedCounter{"cm_unexpected", &Counters::unexpected}};
+static_assert(sizeof(Counters) == kCounters.size() * sizeof(std::uint64_t), "each has its name");
+
+inline Counters& operator+=(Counters& sum, const Counters& more) {
+  for (const NamedCounter& counter : kCounters) sum.*counter.value += more.*counter.value;
+  return sum;
+}
 
 }  // namespace brdma::cm

@@ -24,11 +24,7 @@ Result<CommId, Status> Lookup::ask(const Endpoints& endpoints, wire::CmSidrReq r
   question->state = ConnectionState::kReqSent;
   question->transaction = random_.next();
   req.request_id = question->id;
-  wire::emit_cm({.transaction = question->transaction, .message = req}, question->last_sent);
-  outbox_.push(endpoints, question->last_sent);
-  question->wait = config_.resend_first;
-  question->tries_left = config_.tries - 1;
-  table_.set_deadline(*question, now + question->wait);
+  resender_.send(*question, req, now);
   return question->id;
 }
 
@@ -117,16 +113,10 @@ void Lookup::handle_timeout(Instant now) {
   while (Connection* const connection = table_.take_due(now)) {
     if (connection->state == ConnectionState::kTimeWait) {
       table_.remove(*connection);
-    } else if (connection->tries_left == 0) {
+    } else if (!resender_.send_again(*connection, now)) {
       ++counters_.timeouts;
       events_.push_back({LookupEvent::Kind::kUnreachable, connection->id, connection->endpoints, {}});
       table_.remove(*connection);
-    } else {
-      --connection->tries_left;
-      ++counters_.resent;
-      connection->wait = std::min(connection->wait * 2, config_.resend_max);
-      outbox_.push(connection->endpoints, connection->last_sent);
-      table_.set_deadline(*connection, now + connection->wait);
     }
   }
 }

@@ -14,6 +14,7 @@
 #include "cm/config.h"
 #include "cm/connection.h"
 #include "cm/outbox.h"
+#include "cm/resend.h"
 #include "wire/cm_messages.h"
 
 namespace brdma::cm {
@@ -38,6 +39,8 @@ inline constexpr std::uint8_t kValid = 0, kUnsupported = 1, kRejected = 2, kNoQp
 class Lookup {
  public:
   Lookup(const Config& config, Outbox& outbox);
+  Lookup(const Lookup&) = delete;
+  Lookup& operator=(const Lookup&) = delete;
 
   // Requests beyond `backlog` that wait for an answer are left to be asked again.
   Status listen(std::uint64_t service_id, std::uint32_t backlog);
@@ -70,6 +73,7 @@ class Lookup {
   Random random_;
   Counters counters_;
   ConnectionTable table_;  // of states kReqSent, kReqReceived and kTimeWait: not answered, to be answered, answered
+  Resender resender_{config_, table_, outbox_, counters_};
   std::map<std::uint64_t, Listener> listeners_;
   std::deque<LookupEvent> events_;
 };

@@ -194,7 +194,7 @@ Status RdmaCm::listen(IdNumber number, std::uint32_t backlog) {
 void RdmaCm::release_port(RdmaId& id) {
   if (!id.has_port) return;
   id.has_port = false;
-  host_.release_port(id.space, id.local);
+  host_.release_port(id.space, id.local, id.state == IdState::kListening);
   if (id.state != IdState::kListening) return;
   std::erase_if(listening_, [&](const auto& entry) { return entry.second == id.number; });
   const std::uint64_t service = service_of(id, id.local);
@@ -308,8 +308,8 @@ Status RdmaCm::established(IdNumber number) {
   RdmaId* const id = ids_.find(number);
   if (id == nullptr) return Status{ENOENT};
   if (!id->connection || id->is_datagram()) return Status{EINVAL};
-  (void)agent_.established(*id->connection);  // already known: no matter
-  return Status::success();
+  const Status told = agent_.established(*id->connection);
+  return agent_.state(*id->connection) == ConnectionState::kEstablished && !told.ok() ? Status{EISCONN} : told;
 }
 
 Status RdmaCm::set_port_options(IdNumber number, const PortOptions& options) {

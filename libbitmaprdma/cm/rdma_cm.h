@@ -47,7 +47,7 @@ class RdmaCm {
   Status confirm(IdNumber id);
   Status reject(IdNumber id, std::uint8_t reason, ConstBytes private_data, Instant now);
   Status disconnect(IdNumber id, Instant now);
-  // The program says that data has come.
+  // The program says that data has come. EISCONN: so was known; EINVAL: it has not accepted.
   Status established(IdNumber id);
   Result<QueuePairSetting, Status> queue_pair_setting(IdNumber id, QpState state);
   Status set_port_options(IdNumber id, const PortOptions& options);
@@ -84,7 +84,10 @@ class RdmaCm {
   // Whoever held our ports for us has lost them: says all again.
   void restore_ports();
 
-  [[nodiscard]] const Counters& counters() const { return agent_.counters(); }
+  [[nodiscard]] Counters counters() const {
+    Counters sum = agent_.counters();
+    return sum += lookup_.counters();
+  }
   [[nodiscard]] std::size_t ids() { return ids_.all().size(); }
   [[nodiscard]] std::size_t connections() const { return agent_.connections(); }
 

@@ -14,7 +14,8 @@ class RdmaHost {
                                                   const PortOptions& options) = 0;
   // From now on requests for it come here. EADDRINUSE: another listens there.
   virtual Status listen_port(wire::PortSpace space, const SocketAddress& address) = 0;
-  virtual void release_port(wire::PortSpace space, const SocketAddress& address) = 0;
+  // `listening`: that it was listened on (others of this process may have it too).
+  virtual void release_port(wire::PortSpace space, const SocketAddress& address, bool listening) = 0;
   // True once after whoever holds the ports for this process has forgotten them: restore_ports() is due.
   virtual bool lost_ports() { return false; }
   // Which of this host's addresses a packet to `destination` would leave from. ENETUNREACH, EHOSTUNREACH.

@@ -2,7 +2,8 @@
 // "@brdmad" of its own (io/lease_protocol.h has the other languages; the first byte tells).
 //
 // The process sends a CmHello, then both send CmFrames. A frame with a number is a question and is answered by one of
-// the same kind and number; kMad has none and goes both ways. brdmad owns UDP port 4791's QP 1 and RDMA-CM's ports: it
+// the same kind and number; kMad has none and goes both ways,
+// kCounters goes one way. brdmad owns UDP port 4791's QP 1 and RDMA-CM's ports: it
 // passes a MAD on by the service id's port, or by the id prefix of the process that it answers. When the connection
 // ends, so do the process's ports. Numbers in host order: both ends are on one machine.
 #pragma once
@@ -13,11 +14,12 @@
 #include <type_traits>
 
 #include "base/ip_address.h"
+#include "cm/config.h"
 
 namespace brdma::io {
 
 inline constexpr std::uint32_t kCmMagic = 0x43445242;  // "BRDC" in memory
-inline constexpr std::uint16_t kCmVersion = 1;
+inline constexpr std::uint16_t kCmVersion = 2;
 
 struct CmHello {
   std::uint32_t magic = kCmMagic;
@@ -31,11 +33,13 @@ enum class CmFrameKind : std::uint16_t {
   kHello = 1,        // answer: error, prefix
   kTakePort = 2,     // space, local, port (0: any), flags; answer: error, port
   kListenPort = 3,   // space, local, port; answer: error
-  kReleasePort = 4,  // space, local, port; answer: error
-  kMad = 5           // local, remote, mad
+  kReleasePort = 4,  // space, local, port, flags; answer: error
+  kMad = 5,          // local, remote, mad
+  kCounters = 6      // to brdmad: the process's cm::Counters, in the place of the mad
 };
 
-inline constexpr std::uint8_t kCmReusePort = 1, kCmIpv6Only = 2;
+// Of kTakePort the first two; of kReleasePort the last: it was listened on (several claims may look alike).
+inline constexpr std::uint8_t kCmReusePort = 1, kCmIpv6Only = 2, kCmListening = 4;
 
 struct CmFrame {
   CmFrameKind kind{};
@@ -49,6 +53,7 @@ struct CmFrame {
   std::array<std::byte, 256> mad{};
 };
 
+static_assert(std::is_trivially_copyable_v<cm::Counters> && sizeof(cm::Counters) <= sizeof CmFrame{}.mad);
 static_assert(std::is_trivially_copyable_v<CmHello> && sizeof(CmHello) == 28);
 static_assert(std::is_trivially_copyable_v<CmFrame> && sizeof(CmFrame) == 304);
 

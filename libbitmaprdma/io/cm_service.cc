@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 
 #include "io/clock.h"
 #include "io/open_socket.h"
@@ -93,7 +94,10 @@ void CmService::run() {
       const std::lock_guard lock(mutex_);
       if (stop_) return;
       const Instant at = monotonic_now();
-      if (link_.lost_ports()) cm_->restore_ports();
+      if (link_.lost_ports()) {
+        told_ = {};
+        cm_->restore_ports();
+      }
       for (const CmFrame& frame : frames) cm_->handle_mad({frame.local, frame.remote}, frame.mad, at);
       cm_->handle_timeout(at);
       send_all();
@@ -117,6 +121,17 @@ void CmService::send_all() {
     frame.mad = out.mad;
     link_.send(frame);
   }
+  tell_counters();
+}
+
+// Those of a program that is killed are known, then, too.
+void CmService::tell_counters() {
+  const cm::Counters counters = cm_->counters();
+  if (counters == told_) return;
+  CmFrame frame{.kind = CmFrameKind::kCounters};
+  std::memcpy(frame.mad.data(), &counters, sizeof counters);
+  link_.send(frame);
+  told_ = counters;
 }
 
 CmService::Session::Session(CmService& service) : service_(service), lock_(service.mutex_), now_(monotonic_now()) {}
@@ -142,14 +157,19 @@ Status CmService::listen_port(wire::PortSpace space, const cm::SocketAddress& ad
   return Status{link_.ask(frame_of(CmFrameKind::kListenPort, space, address)).error};
 }
 
-void CmService::release_port(wire::PortSpace space, const cm::SocketAddress& address) {
-  (void)link_.ask(frame_of(CmFrameKind::kReleasePort, space, address));
+void CmService::release_port(wire::PortSpace space, const cm::SocketAddress& address, bool listening) {
+  CmFrame question = frame_of(CmFrameKind::kReleasePort, space, address);
+  question.flags = listening ? kCmListening : 0;
+  (void)link_.ask(question);
 }
 
 // The thread still waits at the old connection.
 bool CmService::lost_ports() {
   const bool lost = link_.lost_ports();
-  if (lost) wake();
+  if (lost) {
+    told_ = {};
+    wake();
+  }
   return lost;
 }
 

@@ -55,11 +55,12 @@ class CmService final : private cm::RdmaHost {
   void run();
   void wake() const;
   void send_all();
+  void tell_counters();
 
   Result<std::uint16_t, Status> take_port(wire::PortSpace space, const cm::SocketAddress& address,
                                           const cm::PortOptions& options) override;
   Status listen_port(wire::PortSpace space, const cm::SocketAddress& address) override;
-  void release_port(wire::PortSpace space, const cm::SocketAddress& address) override;
+  void release_port(wire::PortSpace space, const cm::SocketAddress& address, bool listening) override;
   bool lost_ports() override;
   Result<IpAddress, Status> source_for(const cm::SocketAddress& destination) override;
   std::optional<cm::LocalDevice> device_of(const IpAddress& local) override { return host_.device_of(local); }
@@ -70,6 +71,7 @@ class CmService final : private cm::RdmaHost {
   CmLink link_;
   std::timed_mutex mutex_;
   std::optional<cm::RdmaCm> cm_;
+  cm::Counters told_;  // what brdmad knows
   bool stop_ = false;
   std::optional<Instant> armed_;  // what the thread sleeps until
   FileDescriptor wake_;

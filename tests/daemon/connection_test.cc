@@ -43,8 +43,10 @@ class Connections : public DaemonTest {
   static int listen(io::CmLink& link, std::uint16_t port, const IpAddress& address = kAny) {
     return link.ask(about_port(io::CmFrameKind::kListenPort, port, address)).error;
   }
-  static void release(io::CmLink& link, std::uint16_t port, const IpAddress& address = kAny) {
-    (void)link.ask(about_port(io::CmFrameKind::kReleasePort, port, address));
+  static void release(io::CmLink& link, std::uint16_t port, bool listening = false) {
+    auto frame = about_port(io::CmFrameKind::kReleasePort, port);
+    frame.flags = listening ? io::kCmListening : 0;
+    (void)link.ask(frame);
   }
   static void send(io::CmLink& link, const wire::CmMessage& message, const IpAddress& local = kLoopback) {
     io::CmFrame frame{.kind = io::CmFrameKind::kMad, .local = local, .remote = kLoopback};
@@ -84,7 +86,7 @@ TEST_F(Connections, PortsBelongToOneProcess) {
   EXPECT_EQ(ids[0]["state"], "LISTEN");
   EXPECT_EQ(ids[0]["src-port"], 7174);
   EXPECT_EQ(ids[0]["comm"], "daemon_test");
-  release(a_, 7174);
+  release(a_, 7174, true);
   EXPECT_EQ(take(b_, 7174, kLoopback), 0);
   EXPECT_EQ(take(a_, 7174, IpAddress::v4(127, 0, 0, 2)), 0) << "another address";
 }
@@ -103,6 +105,49 @@ TEST_F(Connections, FreePortsAndSharedOnes) {
   EXPECT_EQ(take(a_, 9001), 0);
   EXPECT_EQ(take(b_, 9001, any6), EADDRINUSE) << ":: takes IPv4 along";
   EXPECT_EQ(take(b_, 9001, any6, io::kCmIpv6Only), 0);
+}
+
+// What connection managers count outlives them.
+TEST_F(Connections, CountersOfConnectionManagersAreSummed) {
+  const auto report = [](io::CmLink& link, std::uint64_t half_open, std::uint64_t backlog_full) {
+    cm::Counters counters;
+    counters.half_open = half_open;
+    counters.backlog_full = backlog_full;
+    io::CmFrame frame{.kind = io::CmFrameKind::kCounters};
+    std::memcpy(frame.mad.data(), &counters, sizeof counters);
+    link.send(frame);
+  };
+  const auto become = [](std::uint64_t half_open, std::uint64_t backlog_full, std::size_t processes) {
+    return ask_until("statistics", [&](const json& answer) {
+      const json& connections = answer["connections"];
+      return connections["counters"]["cm_half_open"] == half_open &&
+             connections["counters"]["cm_backlog_full"] == backlog_full && connections["processes"].size() == processes;
+    });
+  };
+  report(a_, 1, 0);
+  report(a_, 3, 0);  // all so far, not more
+  {
+    io::CmLink short_lived;
+    ASSERT_EQ(short_lived.open().error, 0);
+    report(short_lived, 4, 5);
+    EXPECT_TRUE(become(7, 5, 3));
+  }
+  EXPECT_TRUE(become(7, 5, 2));
+}
+
+// Two claims of one process on one address: which of them listened is said when one is given back.
+TEST_F(Connections, ClaimsOfOneProcessAreApart) {
+  EXPECT_EQ(take(a_, 9002, kAny, io::kCmReusePort), 0);
+  EXPECT_EQ(take(a_, 9002, kAny, io::kCmReusePort), 0);
+  EXPECT_EQ(listen(a_, 9002), 0);
+  EXPECT_EQ(listen(a_, 9002), EADDRINUSE) << "by the other claim";
+  release(a_, 9002);
+  const json ids = ask("cm_ids")["cm_ids"];
+  ASSERT_EQ(ids.size(), 1u);
+  EXPECT_EQ(ids[0]["state"], "LISTEN");
+  EXPECT_EQ(listen(a_, 9002), EADDRINUSE) << "it does already";
+  release(a_, 9002, true);
+  EXPECT_TRUE(ask("cm_ids")["cm_ids"].empty());
 }
 
 TEST_F(Connections, PortsEndWithTheirProcess) {
@@ -149,7 +194,7 @@ TEST_F(Connections, ARequestWaitsALittleForWhoIsAboutToListen) {
   ASSERT_EQ(listen(b_, 7174), 0);
   const auto message = receive(b_);
   EXPECT_TRUE(std::holds_alternative<wire::CmReq>(message));
-  release(b_, 7174);
+  release(b_, 7174, true);
   send(a_, request(a_, 7174));
   EXPECT_TRUE(std::holds_alternative<wire::CmRej>(receive(a_))) << "nobody came";
 }

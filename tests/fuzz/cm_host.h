@@ -20,7 +20,7 @@ class CmHost : public cm::RdmaHost {
     return address.port == 0 ? static_cast<std::uint16_t>(40'000) : address.port;
   }
   Status listen_port(wire::PortSpace, const cm::SocketAddress&) override { return Status::success(); }
-  void release_port(wire::PortSpace, const cm::SocketAddress&) override {}
+  void release_port(wire::PortSpace, const cm::SocketAddress&, bool) override {}
   Result<IpAddress, Status> source_for(const cm::SocketAddress&) override { return kHere; }
   std::optional<cm::LocalDevice> device_of(const IpAddress& local) override {
     if (local != kHere) return std::nullopt;

@@ -226,8 +226,8 @@ class World final : public provider::CmDesk {
       if (command == static_cast<std::uint32_t>(Command::kGetEvent)) --host_.waiting[channel];
       return;
     }
-    static constexpr std::array kErrors{EINVAL, ENOSYS, ENOENT, ENOSPC,     EFAULT,     EAGAIN,
-                                        ENODEV, ENOMEM, EACCES, EADDRINUSE, EOPNOTSUPP, ENETUNREACH};
+    static constexpr std::array kErrors{EINVAL, ENOSYS, ENOENT,     ENOSPC,  EFAULT,     EAGAIN,     ENODEV,
+                                        ENOMEM, EACCES, EADDRINUSE, EISCONN, EOPNOTSUPP, ENETUNREACH};
     BRDMA_CHECK(std::find(kErrors.begin(), kErrors.end(), error) != kErrors.end());
     BRDMA_CHECK(cm_.ids() == ids && host_.waiting == waiting);
   }

@@ -38,7 +38,7 @@ class Machine : public RdmaHost {
     return taken_.contains(address.port) ? Status::success() : Status{EINVAL};
   }
   bool lost_ports() override { return std::exchange(forgot_, false); }
-  void release_port(wire::PortSpace, const SocketAddress& address) override { taken_.erase(address.port); }
+  void release_port(wire::PortSpace, const SocketAddress& address, bool) override { taken_.erase(address.port); }
   Result<IpAddress, Status> source_for(const SocketAddress& to) override {
     if (!to.address.is_v4()) return Status{ENETUNREACH};
     return address_;

@@ -104,19 +104,19 @@ Json address_list(const DeviceInfo& device) {
   return list;
 }
 
-// "[show] qp [show]" in front, and takes it.
-bool takes_queue_pairs(Invocation& invocation) {
+// "[show] WHAT [show]" in front, and takes it.
+bool takes(Invocation& invocation, std::string_view what) {
   Words& words = invocation.words;
   while (!words.empty() && take_style_option(words, invocation.style)) {
   }
   constexpr std::array<std::string_view, 2> kShow{"show", "list"};
   if (!words.empty() && find_word(words.peek(), kShow) >= 0) words.take();
-  const bool pairs = !words.empty() && words.peek() == "qp";
-  if (pairs) {
+  const bool found = !words.empty() && words.peek() == what;
+  if (found) {
     words.take();
     if (!words.empty() && find_word(words.peek(), kShow) >= 0) words.take();
   }
-  return pairs;
+  return found;
 }
 
 }  // namespace
@@ -168,10 +168,36 @@ int link_object(Invocation& invocation) {
   return 0;
 }
 
+namespace {
+
+// `statistic show cm`: what brdmad did with connection managers' messages, and what the programs' managers counted;
+// with -d each program's too.
+int show_connection_counters(Invocation& invocation) {
+  while (!invocation.words.empty()) {
+    if (!take_style_option(invocation.words, invocation.style)) throw UsageError("expected: brdma statistic [show] cm");
+  }
+  const auto answer = ask_daemon("statistics");
+  std::vector<Record> records;
+  if (answer) {
+    const Json& connections = answer->at("connections");
+    Record& all = records.emplace_back(Record{"cm", answer->at("management")});
+    all.fields.update(connections.at("counters"));
+    for (const Json& process : invocation.style.details == 0 ? Json::array() : connections.at("processes")) {
+      Record& one = records.emplace_back(Record{"cm", {{"pid", process.at("pid")}, {"comm", process.at("comm")}}});
+      one.fields.update(process.at("counters"));
+    }
+  }
+  print_records(records, invocation.style);
+  return 0;
+}
+
+}  // namespace
+
 // `statistic show [link NAME]`: each device's counters; with -d each process's too. `statistic show qp`: each queue
-// pair's.
+// pair's. `statistic show cm`: RDMA-CM's.
 int statistic_object(Invocation& invocation) {
-  if (takes_queue_pairs(invocation)) {
+  if (takes(invocation, "cm")) return show_connection_counters(invocation);
+  if (takes(invocation, "qp")) {
     Target target;
     Words& words = invocation.words;
     while (!words.empty()) {

@@ -87,6 +87,11 @@ bool CmSession::take_hello() {
 
 void CmSession::take_frame(const io::CmFrame& frame) {
   if (frame.kind == io::CmFrameKind::kMad) return port_.send(prefix_, frame);
+  if (frame.kind == io::CmFrameKind::kCounters) {
+    cm::Counters counters;
+    std::memcpy(&counters, frame.mad.data(), sizeof counters);
+    return port_.report(prefix_, counters);
+  }
   if (!write(answer(frame))) end();  // does not read what it asked for
 }
 
@@ -112,7 +117,7 @@ io::CmFrame CmSession::answer(const io::CmFrame& question) {
       port_.look();
       break;
     case io::CmFrameKind::kReleasePort:
-      port_.ports().release(prefix_, claim);
+      port_.ports().release(prefix_, claim, (question.flags & io::kCmListening) != 0);
       break;
     default:
       reply.error = EINVAL;

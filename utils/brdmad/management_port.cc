@@ -88,8 +88,29 @@ std::optional<std::uint16_t> ManagementPort::attach(std::uint16_t wanted, Proces
 void ManagementPort::detach(std::uint16_t prefix) {
   for (LiveConnections::Farewell& farewell : live_.take(prefix))
     farewells_.push_back({std::move(farewell), kFarewells});
-  processes_.erase(prefix);
+  const auto process = processes_.find(prefix);
+  if (process != processes_.end()) {
+    ended_ += process->second.process.counters;
+    processes_.erase(process);
+  }
   ports_.release_all(prefix);
+}
+
+void ManagementPort::report(std::uint16_t prefix, const cm::Counters& counters) {
+  const auto process = processes_.find(prefix);
+  if (process != processes_.end()) process->second.process.counters = counters;
+}
+
+std::vector<const ManagementPort::Process*> ManagementPort::all_processes() const {
+  std::vector<const Process*> all;
+  for (const auto& [prefix, attached] : processes_) all.push_back(&attached.process);
+  return all;
+}
+
+cm::Counters ManagementPort::process_counters() const {
+  cm::Counters sum = ended_;
+  for (const auto& [prefix, attached] : processes_) sum += attached.process.counters;
+  return sum;
 }
 
 // As the engine does for a standard peer: the identification that no socket shows is solved for.

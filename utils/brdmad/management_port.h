@@ -18,6 +18,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "io/cm_protocol.h"
 #include "io/receive_socket.h"
@@ -45,6 +46,7 @@ class ManagementPort {
   struct Process {
     std::uint32_t pid = 0;
     std::string program;
+    cm::Counters counters{};  // what it reported last
   };
   // False: the process does not read, or is gone.
   using Deliver = std::function<bool(const io::CmFrame& frame)>;
@@ -59,6 +61,7 @@ class ManagementPort {
   // Takes all that waits in the socket. Answers how many datagrams there were.
   std::uint32_t receive();
   void send(std::uint16_t prefix, const io::CmFrame& frame);
+  void report(std::uint16_t prefix, const cm::Counters& counters);
 
   // Something waits: look() is due soon, and when somebody begins to listen.
   [[nodiscard]] bool waits() const { return !held_.empty() || !farewells_.empty(); }
@@ -68,6 +71,9 @@ class ManagementPort {
   [[nodiscard]] const PortTable& ports() const { return ports_; }
   [[nodiscard]] const Process& process(std::uint16_t prefix) const { return processes_.at(prefix).process; }
   [[nodiscard]] const ManagementCounters& counters() const { return counters_; }
+  // What the processes' connection managers counted: all that there are, and the sum with those that were.
+  [[nodiscard]] std::vector<const Process*> all_processes() const;
+  [[nodiscard]] cm::Counters process_counters() const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -102,6 +108,7 @@ class ManagementPort {
     Deliver deliver;
   };
   std::map<std::uint16_t, Attached> processes_;
+  cm::Counters ended_;  // of processes that are gone
   Clock::time_point processes_known_at_{};
   std::deque<Held> held_;
   LiveConnections live_;

@@ -36,10 +36,12 @@ bool PortTable::free(const PortClaim& claim) const {
   });
 }
 
-std::multimap<std::uint32_t, PortTable::Entry>::iterator PortTable::find(std::uint16_t owner, const PortClaim& claim) {
+std::multimap<std::uint32_t, PortTable::Entry>::iterator PortTable::find(std::uint16_t owner, const PortClaim& claim,
+                                                                         bool listening) {
   const auto [first, last] = entries_.equal_range(key(claim));
   const auto found = std::find_if(first, last, [&](const auto& entry) {
-    return entry.second.owner == owner && entry.second.claim.address == claim.address;
+    return entry.second.owner == owner && entry.second.claim.address == claim.address &&
+           entry.second.listening == listening;
   });
   return found == last ? entries_.end() : found;
 }
@@ -65,18 +67,17 @@ Result<std::uint16_t, Status> PortTable::take(std::uint16_t owner, PortClaim cla
 }
 
 Status PortTable::listen(std::uint16_t owner, const PortClaim& claim) {
-  const auto mine = find(owner, claim);
-  if (mine == entries_.end()) return Status{EINVAL};
+  const auto mine = find(owner, claim, false);
+  if (mine == entries_.end()) return Status{find(owner, claim, true) == entries_.end() ? EINVAL : EADDRINUSE};
   for (const auto& other : on_port(claim)) {
-    if (&other != &*mine && other.second.listening && overlap(other.second.claim, mine->second.claim))
-      return Status{EADDRINUSE};
+    if (other.second.listening && overlap(other.second.claim, mine->second.claim)) return Status{EADDRINUSE};
   }
   mine->second.listening = true;
   return Status::success();
 }
 
-void PortTable::release(std::uint16_t owner, const PortClaim& claim) {
-  const auto entry = find(owner, claim);
+void PortTable::release(std::uint16_t owner, const PortClaim& claim, bool listening) {
+  const auto entry = find(owner, claim, listening);
   if (entry == entries_.end()) return;
   remember(entry->second);
   entries_.erase(entry);

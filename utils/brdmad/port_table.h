@@ -31,9 +31,10 @@ class PortTable {
 
   // Port 0: a free one of the range that `first` and `last` bound. EADDRINUSE, ENOMEM.
   Result<std::uint16_t, Status> take(std::uint16_t owner, PortClaim claim, std::uint16_t first, std::uint16_t last);
-  // EINVAL: not its own; EADDRINUSE: another listens there.
+  // EADDRINUSE: somebody listens there, be it the owner itself by another claim; EINVAL: not its own.
   Status listen(std::uint16_t owner, const PortClaim& claim);
-  void release(std::uint16_t owner, const PortClaim& claim);
+  // A process may have several claims on one address; `listening` tells which.
+  void release(std::uint16_t owner, const PortClaim& claim, bool listening);
   void release_all(std::uint16_t owner);
   // Who listens for this address: the most exact.
   [[nodiscard]] std::optional<std::uint16_t> listener(wire::PortSpace space, const IpAddress& address,
@@ -50,7 +51,8 @@ class PortTable {
  private:
   [[nodiscard]] bool free(const PortClaim& claim) const;
   void remember(const Entry& entry);
-  [[nodiscard]] std::multimap<std::uint32_t, Entry>::iterator find(std::uint16_t owner, const PortClaim& claim);
+  [[nodiscard]] std::multimap<std::uint32_t, Entry>::iterator find(std::uint16_t owner, const PortClaim& claim,
+                                                                   bool listening);
   [[nodiscard]] auto on_port(const PortClaim& claim) const {
     const auto [first, last] = entries_.equal_range(key(claim));
     return std::ranges::subrange(first, last);

@@ -83,6 +83,22 @@ Json icmp(const IcmpIntake& intake) {
           {"limited", counters.limited}};
 }
 
+Json connection_counters(const cm::Counters& counters) {
+  Json named = Json::object();
+  for (const cm::NamedCounter& counter : cm::kCounters) named[counter.name] = counters.*counter.value;
+  return named;
+}
+
+// What the connection managers of programs counted.
+Json connections(const ManagementPort& port) {
+  Json processes = Json::array();
+  for (const ManagementPort::Process* process : port.all_processes()) {
+    processes.push_back(
+        {{"pid", process->pid}, {"comm", process->program}, {"counters", connection_counters(process->counters)}});
+  }
+  return {{"counters", connection_counters(port.process_counters())}, {"processes", std::move(processes)}};
+}
+
 Json management(const ManagementCounters& counters) {
   return {{"mads_received", counters.received}, {"mads_sent", counters.sent},
           {"mads_refused", counters.refused},   {"mads_bad", counters.bad},
@@ -117,7 +133,8 @@ Json statistics(const QueryContext& context) {
           {"connections_refused", state.connections_refused},
           {"management_datagrams", state.management_datagrams},
           {"management", management(context.management.counters())},
-          {"icmp", icmp(context.icmp)}};
+          {"icmp", icmp(context.icmp)},
+          {"connections", connections(context.management)}};
 }
 
 Json shutdown(const QueryContext& context, const Json& request, bool& granted) {

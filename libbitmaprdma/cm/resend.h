@@ -1,0 +1,43 @@
+// cm/resend.h - a message that is said again until it is answered: what both the connection manager and the lookup of
+// services do with a connection's `last_sent`.
+#pragma once
+
+#include <algorithm>
+
+#include "cm/config.h"
+#include "cm/connection.h"
+#include "cm/outbox.h"
+
+namespace brdma::cm {
+
+struct Resender {
+  const Config& config;
+  ConnectionTable& table;
+  Outbox& outbox;
+  Counters& counters;
+
+  // `message` for the first time. Its deadline makes send_again() due.
+  void send(Connection& connection, const wire::CmMessage& message, Instant now) const {
+    wire::emit_cm({.transaction = connection.transaction, .message = message}, connection.last_sent);
+    connection.wait = config.resend_first;
+    connection.tries_left = config.tries - 1;
+    push(connection, now);
+  }
+  // False: it was said often enough.
+  [[nodiscard]] bool send_again(Connection& connection, Instant now) const {
+    if (connection.tries_left == 0) return false;
+    --connection.tries_left;
+    ++counters.resent;
+    connection.wait = std::min(connection.wait * 2, config.resend_max);
+    push(connection, now);
+    return true;
+  }
+
+ private:
+  void push(Connection& connection, Instant now) const {
+    outbox.push(connection.endpoints, connection.last_sent);
+    table.set_deadline(connection, now + connection.wait);
+  }
+};
+
+}  // namespace brdma::cm

@@ -32,8 +32,8 @@ MUTATIONS = [
     }),
     # --- judgement and repair ---
     ("a duplicate before the base is not acknowledged", "qp/receive_request.cc", {
-        "  if (wire::is_atomic(packet.op)) return replay_atomic(packet, now);\n  acknowledge_copy(now);":
-            "  if (wire::is_atomic(packet.op)) return replay_atomic(packet, now);",
+        "  if (wire::is_confirmed(packet.op)) return replay_confirmation(packet, now);\n  acknowledge_copy(now);":
+            "  if (wire::is_confirmed(packet.op)) return replay_confirmation(packet, now);",
     }),
     ("gaps never grow old", "recovery/gap_judge.cc", {
         "if (now >= too_old) return Lost{LossCause::kAge};":
@@ -80,7 +80,7 @@ MUTATIONS = [
         "return std::all_of(paths_.begin(), paths_.end(),":
             "return std::any_of(paths_.begin(), paths_.end(),",
     }),
-    ("a packet names the wrong run before it on its path", "qp/paths_send.cc", {
+    ("a packet names the wrong run before it on its path", "qp/path_trail.h", {
         "before.distance = static_cast<std::uint16_t>(away);":
             "before.distance = static_cast<std::uint16_t>(away + 1);",
     }),

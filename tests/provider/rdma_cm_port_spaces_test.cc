@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -134,6 +135,22 @@ TEST(RdmaCmPortSpaces, IpoibHasNoAddressHere) {
   address.sin_addr.s_addr = htonl(INADDR_ANY);
   EXPECT_EQ(rdma_bind_addr(listening.id, reinterpret_cast<sockaddr*>(&address)), 0) << std::strerror(errno);
   EXPECT_EQ(rdma_listen(listening.id, 1), 0) << std::strerror(errno);
+}
+
+// InfiniBand's own addresses: refused by librdmacm, which was told that they are not there; nothing changes for the
+// identifier.
+TEST(RdmaCmPortSpaces, AddressesOfInfiniBandAreRefused) {
+  Channel channel;
+  Id id(channel, RDMA_PS_IB);
+  std::array<std::byte, 48> address{};  // struct sockaddr_ib
+  constexpr sa_family_t kAfIb = 27;
+  std::memcpy(address.data(), &kAfIb, sizeof kAfIb);
+  auto* const name = reinterpret_cast<sockaddr*>(address.data());
+  EXPECT_EQ(rdma_bind_addr(id.id, name), -1);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(rdma_resolve_addr(id.id, nullptr, name, 1000), -1);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_NE(listen_somewhere(id.id), 0);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "io/lease_protocol.h"
+#include "read_input.h"
 
 namespace brdma::daemon {
 namespace {
@@ -39,21 +40,18 @@ CmSession::CmSession(Socket socket, std::uint32_t uid, std::uint32_t pid, std::s
 void CmSession::start() { take_input(); }
 
 void CmSession::read_more() {
-  const std::size_t had = input_.size();
-  input_.resize(had + kReadBytes);
-  socket_.async_read_some(asio::buffer(input_.data() + had, kReadBytes),
-                          [self = shared_from_this(), had](boost::system::error_code error, std::size_t bytes) {
-                            self->input_.resize(had + bytes);
-                            if (error) return self->end();
-                            self->take_input();
-                          });
+  read_input(shared_from_this(), socket_, input_, kReadBytes, [this](boost::system::error_code error, std::size_t) {
+    if (error) return end();
+    take_input();
+  });
 }
 
 void CmSession::take_input() {
   if (prefix_ == 0 && input_.size() >= sizeof(io::CmHello) && !take_hello()) return end();
   std::size_t taken = 0;
   if (prefix_ != 0) {
-    for (io::CmFrame frame; input_.size() - taken >= sizeof frame; taken += sizeof frame) {
+    // One of them may end the session: what it asks for behind that nobody would give back.
+    for (io::CmFrame frame; socket_.is_open() && input_.size() - taken >= sizeof frame; taken += sizeof frame) {
       std::memcpy(static_cast<void*>(&frame), input_.data() + taken, sizeof frame);
       take_frame(frame);
     }

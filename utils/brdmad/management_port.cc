@@ -67,6 +67,7 @@ ManagementPort::ManagementPort(int socket_fd, bool dual_stack, std::uint64_t see
       random_(seed, "management"),
       ports_(seed) {
   if (takes_over) processes_known_at_ = Clock::now() + kTakingOver;
+  if (socket_fd < 0) return;
   auto transmit = io::TransmitSocket::open({.gso = false, .connect = false});
   if (transmit) {
     transmit_.emplace(std::move(transmit).value());

@@ -51,7 +51,8 @@ class ManagementPort {
   // False: the process does not read, or is gone.
   using Deliver = std::function<bool(const io::CmFrame& frame)>;
 
-  // `takes_over`: processes of an earlier worker will come back.
+  // `socket_fd` -1: without a network, to which nothing is sent. `takes_over`: processes of an earlier worker will come
+  // back.
   ManagementPort(int socket_fd, bool dual_stack, std::uint64_t seed, bool takes_over);
 
   // Answers the prefix that the process has from now on: the one it had, if that is free.

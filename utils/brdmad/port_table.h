@@ -6,7 +6,6 @@
 #include <deque>
 #include <map>
 #include <optional>
-#include <ranges>
 #include <vector>
 
 #include "base/ip_address.h"
@@ -53,9 +52,14 @@ class PortTable {
   void remember(const Entry& entry);
   [[nodiscard]] std::multimap<std::uint32_t, Entry>::iterator find(std::uint16_t owner, const PortClaim& claim,
                                                                    bool listening);
-  [[nodiscard]] auto on_port(const PortClaim& claim) const {
+  struct OnPort {
+    std::multimap<std::uint32_t, Entry>::const_iterator first, last;
+    [[nodiscard]] auto begin() const { return first; }
+    [[nodiscard]] auto end() const { return last; }
+  };
+  [[nodiscard]] OnPort on_port(const PortClaim& claim) const {
     const auto [first, last] = entries_.equal_range(key(claim));
-    return std::ranges::subrange(first, last);
+    return {first, last};
   }
 
   Random random_;

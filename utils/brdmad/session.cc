@@ -12,6 +12,7 @@
 #include "io/cm_protocol.h"
 #include "management.h"
 #include "queries.h"
+#include "read_input.h"
 
 namespace brdma::daemon {
 namespace {
@@ -61,14 +62,10 @@ void Session::begin_lease(std::uint32_t slot) {
 }
 
 void Session::read_more() {
-  const std::size_t had = input_.size();
-  input_.resize(had + kReadBytes);
-  socket_.async_read_some(asio::buffer(input_.data() + had, kReadBytes),
-                          [self = shared_from_this(), had](ErrorCode error, std::size_t bytes) {
-                            self->input_.resize(had + bytes);
-                            if (error) return self->end();
-                            self->handle_input(bytes);
-                          });
+  read_input(shared_from_this(), socket_, input_, kReadBytes, [this](ErrorCode error, std::size_t bytes) {
+    if (error) return end();
+    handle_input(bytes);
+  });
 }
 
 void Session::handle_input(std::size_t bytes) {
@@ -122,15 +119,11 @@ void Session::handle_lease_request() {
 
 // A client of a lease says nothing unasked; its end is the lease's end.
 void Session::watch_lease() {
-  const std::size_t had = input_.size();
-  input_.resize(had + kReadBytes);
-  socket_.async_read_some(asio::buffer(input_.data() + had, kReadBytes),
-                          [self = shared_from_this(), had](ErrorCode error, std::size_t bytes) {
-                            self->input_.resize(had + bytes);
-                            if (error) return self->end();
-                            self->link_->take_lines(self->input_);
-                            self->watch_lease();
-                          });
+  read_input(shared_from_this(), socket_, input_, kReadBytes, [this](ErrorCode error, std::size_t) {
+    if (error) return end();
+    link_->take_lines(input_);
+    watch_lease();
+  });
 }
 
 void Session::answer_next_line() {

@@ -42,6 +42,11 @@ CONNECTED = [
     ("ib_send_bw -R -F -n 100 -s 4096", "ib_send_bw -R -F -n 100 -s 4096 {server}"),
     ("ib_write_lat -R -F -n 100", "ib_write_lat -R -F -n 100 {server}"),
 ]
+SHARED = [  # receives shared by queue pairs
+    f"ibv_srq_pingpong -g {GID} -n 100 -q 4",
+    f"ibv_srq_pingpong -g {GID} -n 100 -q 4 -e",
+    f"ib_send_bw -x {GID} -F -n 100 -s 4096 -q 2 --use-srq",
+]
 UNRELIABLE = [  # on a clean network only: who waits for a datagram that is lost waits for ever, on any device
     f"ibv_uc_pingpong -g {GID} -n 200",
     f"ibv_ud_pingpong -g {GID} -n 200",
@@ -52,7 +57,13 @@ UNRELIABLE = [  # on a clean network only: who waits for a datagram that is lost
 ]
 
 
+# Each has its own device, and the guest sees this host's files elsewhere.
+WINDOWS = f"/usr/bin/python3 {{files}}{HERE}/windows.py {{device}} {GID}"
+
+
 class Ours:
+    device, files = "brdma_eth0", ""
+
     """A lab host with this library in sight; the same questions as to a guest."""
 
     def __init__(self, lab, host):
@@ -89,13 +100,15 @@ class Ours:
 
 
 class Rxe(Guest):
+    device, files = "rxe0", "/host"
+
     def has_cm_listener(self):
         return "LISTEN" in self.run("rdma resource show cm_id")
 
 
 def listens(host, command):
-    """ibverbs-utils and perftest without -R meet over TCP, all others by RDMA-CM."""
-    if command.startswith(("ibv_", "ib_")) and " -R" not in command:
+    """ibverbs-utils, perftest without -R and windows.py meet over TCP, all others by RDMA-CM."""
+    if command.startswith(("ibv_", "ib_", "/usr/bin/python3")) and " -R" not in command:
         return "LISTEN" in host.run("ss -Hltn sport = :18515")
     return host.has_cm_listener()
 
@@ -127,8 +140,10 @@ def pair(server, client, serve, ask, output=None):
 
 
 def cases(network):
-    for command in [*(PINGPONG if "loss" not in network else []), *PERFTEST, *(UNRELIABLE if network == "clean" else [])]:
+    for command in [*(PINGPONG if "loss" not in network else []), *PERFTEST, *([*SHARED, *UNRELIABLE] if network == "clean" else [])]:
         yield command, command, command + " {server}"
+    if network == "clean":
+        yield "windows.py", WINDOWS, WINDOWS + " {server}"
     for serve, ask in CONNECTED:
         yield serve, serve, ask
 
@@ -153,7 +168,8 @@ def run(build, image, networks, only, with_beside):
                     began = time.monotonic()
                     number = server.address.rsplit(".", 1)[1]
                     try:
-                        problem = pair(server, client, serve, ask.format(server=server.address, server6=f"fd77::{number}"))
+                        problem = pair(server, client, serve.format(device=server.device, files=server.files),
+                                       ask.format(server=server.address, server6=f"fd77::{number}", device=client.device, files=client.files))
                     except Exception:  # noqa: BLE001: told, and the others run on
                         problem = traceback.format_exc()
                     passed, failed = (passed + 1, failed) if problem is None else (passed, failed + 1)

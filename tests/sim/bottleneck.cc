@@ -129,7 +129,8 @@ class Bottleneck {
   void look() {
     const std::uint64_t bytes = network_.link(*router_, *receiver_).queue().occupied();
     queue_.push_back(bytes);
-    if (!long_since_ && bytes >= kLong) long_since_ = world_.now();
+    was_short_ = was_short_ || bytes < kLong;
+    if (was_short_ && !long_since_ && bytes >= kLong) long_since_ = world_.now();
     // Its first peak is over when a quarter of what it had grown to has left.
     if (!long_since_ || peak_is_over_) return;
     if (bytes > peak_) {
@@ -163,7 +164,7 @@ class Bottleneck {
     std::sort(late.begin(), late.end());
     result.queue_p50 = late[late.size() / 2];
     result.queue_p99 = late[late.size() * 99 / 100];
-    if (long_since_) result.reaction = peak_at_ - *long_since_;
+    if (peak_is_over_) result.reaction = peak_at_ - *long_since_;
     const fabric::LinkCounters counters = network_.link(*router_, *receiver_).counters();
     result.dropped = counters.queue_dropped + counters.buffer_dropped + counters.random_dropped;
     result.marked = counters.marked;
@@ -181,7 +182,7 @@ class Bottleneck {
   std::vector<std::unique_ptr<Flow>> flows_;
   std::vector<std::uint64_t> queue_;  // samples since all run
   std::size_t measured_from_ = 0;
-  bool watch_ = false, peak_is_over_ = false;
+  bool watch_ = false, was_short_ = false, peak_is_over_ = false;
   std::uint64_t peak_ = 0;
   Instant peak_at_;
   std::optional<Instant> long_since_;

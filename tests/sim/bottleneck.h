@@ -46,7 +46,8 @@ struct BottleneckResult {
   std::uint64_t queue_p50 = 0, queue_p99 = 0;  // bytes, while measured
   std::uint64_t queue_most = 0;                // since the other half began
   // From the first packet that found a long queue (64 KiB) after the other half began, to the moment from which the
-  // queue shrinks: so long it takes until senders send less than the bottleneck carries. None: it never was so long.
+  // queue shrinks: so long it takes until senders send less than the bottleneck carries. None: it never was so long, or
+  // always; or it does not shrink.
   std::optional<Duration> reaction{};
   std::uint64_t dropped = 0, marked = 0, rewritten = 0, notices = 0;
   std::uint64_t packets = 0, retransmitted = 0;

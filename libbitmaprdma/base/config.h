@@ -31,6 +31,51 @@ enum class Spraying : std::uint8_t {
 
 inline constexpr std::uint32_t kPathsMax = 16;  // of a queue pair, each way: path bitmaps (spec 1: management)
 
+// What bounds a requester's sending beside the peer's window and credit (docs/engine.md#congestion).
+enum class CongestionControl : std::uint8_t {
+  kWindow,  // bytes in flight, by round trips and delivered bytes (congestion/delay_window.h)
+  kTimely,  // a rate, by round trips (congestion/timely.h)
+  kDcqcn,   // a rate, by congestion notification packets (congestion/dcqcn.h)
+  kNone,    // nothing
+};
+// The ECN field of what a queue pair sends (RFC 3168).
+enum class EcnField : std::uint8_t {
+  kAuto,  // ECT(0) where the control hears of marks (DCQCN), else as the application set its traffic class
+  kOff,   // not-ECT
+  kEct0,
+  kEct1,
+};
+
+// Rates are in Mbit/s of packets with their Ethernet, IP and UDP headers; fractions in thousandths.
+struct CongestionConfig {
+  CongestionControl control = CongestionControl::kWindow;
+  EcnField ecn = EcnField::kAuto;
+  bool edn = true;  // what switches say that they dropped lowers window or rate
+  // Of both rate controls.
+  std::uint32_t rate_first_mbps = 10'000;  // until the path says something else
+  std::uint32_t rate_min_mbps = 10;        // one packet of 4 KiB in 3 ms: silence is not mistaken for loss
+  std::uint32_t rate_max_mbps = 100'000;
+  std::uint32_t burst_bytes = 65536;  // that may leave at once after a silence, or after a timer that came late
+  Duration pace_interval = 20_us;     // a timer brings what the rate gives in so long, not a packet
+  // TIMELY: the paper's values (Mittal et al., SIGCOMM 2015, section 6; HPCC's simulator has the same, with 50 Mbit/s
+  // to add), chosen for 10 Gbit/s and 20 us.
+  std::uint32_t timely_alpha_permille = 875;
+  std::uint32_t timely_beta_permille = 800;
+  Duration timely_low = 50_us, timely_high = 500_us;
+  Duration timely_min_rtt{};  // 0: the path's own is measured, and the limits lie as far above it as above 20 us
+  std::uint32_t timely_add_mbps = 10;
+  std::uint32_t timely_hyper_after = 5, timely_hyper_factor = 5;
+  // DCQCN: the paper's values (Zhu et al., SIGCOMM 2015, section 5).
+  std::uint32_t dcqcn_g_shift = 8;  // g = 2^-8
+  Duration dcqcn_alpha_period = 55_us, dcqcn_increase_period = 55_us;
+  std::uint32_t dcqcn_increase_bytes = 10'000'000;
+  std::uint32_t dcqcn_fast_recovery = 5;
+  std::uint32_t dcqcn_additive_mbps = 40, dcqcn_hyper_mbps = 400;
+  Duration cnp_interval = 50_us;  // as receiver of marked packets: at most one notification in so long; 0: none
+
+  friend bool operator==(const CongestionConfig&, const CongestionConfig&) = default;
+};
+
 struct RecoveryConfig {
   RecoveryMode mode = RecoveryMode::kBitmap;
   std::uint32_t window_packets = 4096;  // send and receive window L; a power of two, at most 2^20
@@ -70,6 +115,7 @@ struct RecoveryConfig {
   std::uint32_t paths = 1;                 // what a driver opens
   std::uint32_t path_bitmaps = kPathsMax;  // paths of a peer that are told apart, a queue pair; 1: none
   Spraying spraying = Spraying::kRoundRobin;
+  CongestionConfig congestion{};
 
   friend bool operator==(const RecoveryConfig&, const RecoveryConfig&) = default;
 };

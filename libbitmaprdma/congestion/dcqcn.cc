@@ -40,6 +40,16 @@ void Dcqcn::on_cnp(Instant now) {
   timer_count_ = byte_count_ = 0;
 }
 
+void Dcqcn::limit(Bandwidth rate, Instant now) {
+  catch_up(now);
+  if (rate >= rate_) return;
+  rate_ = target_ = std::max(rate, config_.rate_min);
+  reduced_ = true;
+  increase_from_ = now;
+  bytes_ = 0;
+  timer_count_ = byte_count_ = 0;
+}
+
 void Dcqcn::on_sent(std::uint64_t bytes, Instant now) {
   catch_up(now);
   if (!reduced_) return;
@@ -90,8 +100,8 @@ void Dcqcn::increase() {
   if (target_.bps() - rate_.bps() <= 1) rate_ = target_;
 }
 
-bool CnpLimiter::on_marked(Instant now) {
-  if (last_ && now - *last_ < kPeriod) return false;
+bool CnpLimiter::on_marked(Instant now, Duration period) {
+  if (last_ && now - *last_ < period) return false;
   last_ = now;
   return true;
 }

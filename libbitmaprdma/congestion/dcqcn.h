@@ -37,6 +37,7 @@ class Dcqcn {
   Dcqcn(const DcqcnConfig& config, Bandwidth first_rate, Instant now);
   void on_cnp(Instant now);
   void on_sent(std::uint64_t bytes, Instant now);
+  void limit(Bandwidth rate, Instant now);  // the path carries no more: it goes on from there, as after a CNP
   // The rate at `now`.
   [[nodiscard]] Bandwidth rate(Instant now);
   // When the rate changes next by itself; nothing: it is at its maximum.
@@ -56,12 +57,12 @@ class Dcqcn {
   std::uint32_t timer_count_ = 0, byte_count_ = 0;
 };
 
-// NP algorithm: marked packets of one queue pair make at most one CNP in `period`.
+// NP algorithm: marked packets of one queue pair make at most one CNP in a period.
 class CnpLimiter {
  public:
   static constexpr Duration kPeriod = 50_us;
   // A packet with the CE mark came: is a CNP due?
-  [[nodiscard]] bool on_marked(Instant now);
+  [[nodiscard]] bool on_marked(Instant now, Duration period = kPeriod);
 
  private:
   std::optional<Instant> last_;

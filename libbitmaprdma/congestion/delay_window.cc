@@ -10,6 +10,7 @@ constexpr DelayWindowConfig kConfig;
 static_assert(kConfig.min_bytes > 0 && kConfig.min_bytes <= kConfig.initial_bytes);
 static_assert(kConfig.initial_bytes <= kConfig.max_bytes);
 constexpr Duration kNone{};
+constexpr std::uint64_t kDropFloor = 4096;                         // a packet
 constexpr Duration kSilenceHalfLife = Duration::from_ns(1 << 27);  // 134 ms
 constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 
@@ -36,6 +37,7 @@ class DelayWindow::Measured {
   void on_acknowledgement(std::uint64_t acked_bytes, Duration rtt, bool limited, Instant now);
   void shift_base(Duration by);
   void on_timeout();
+  void on_drops(std::uint64_t bytes);
   void on_interruption() { round_interrupted_ = true; }
   [[nodiscard]] Duration base_rtt() const;
   [[nodiscard]] Duration time_for(std::uint64_t bytes) const;
@@ -74,6 +76,8 @@ class DelayWindow::Measured {
   std::uint64_t round_flight_ = 0;  // allowed when the round began: what it can deliver if nothing is lost
   bool round_limited_ = false;
   bool round_interrupted_ = false;
+  bool round_dropped_ = false;  // a switch had no room for some of it
+  std::uint64_t floor_ = kConfig.min_bytes;
   Instant round_sent_;                    // when the packet left whose acknowledgement began the round
   Duration round_silence_{};              // longest
   std::uint64_t rate_ = 0;                // delivered, bytes a second
@@ -98,7 +102,16 @@ DelayWindow::Measured& DelayWindow::measured() {
 
 void DelayWindow::on_acknowledgement(std::uint64_t acked_bytes, Duration rtt, bool limited, Instant now) {
   measured().on_acknowledgement(acked_bytes, rtt, limited, now);
-  limit_ = measured_->limit();
+  follow();
+}
+
+void DelayWindow::follow() {
+  if (bounded()) limit_ = measured_->limit();
+}
+
+void DelayWindow::set_bounded(bool wanted) {
+  if (wanted == bounded()) return;
+  limit_ = !wanted ? kUnbounded : measured_ ? measured_->limit() : kConfig.initial_bytes;
 }
 
 void DelayWindow::shift_base(Duration by) {
@@ -107,7 +120,12 @@ void DelayWindow::shift_base(Duration by) {
 
 void DelayWindow::on_timeout() {
   measured().on_timeout();
-  limit_ = measured_->limit();
+  follow();
+}
+
+void DelayWindow::on_drops(std::uint64_t bytes) {
+  measured().on_drops(bytes);
+  follow();
 }
 
 void DelayWindow::on_interruption() {
@@ -203,7 +221,7 @@ void DelayWindow::Measured::begin_round(Instant now, Duration rtt) {
   round_rtt_ = kNone;
   round_bytes_ = 0;
   round_flight_ = limit_;
-  round_limited_ = round_interrupted_ = false;
+  round_limited_ = round_interrupted_ = round_dropped_ = false;
 }
 
 void DelayWindow::Measured::end_round(Instant now, Duration rtt) {
@@ -221,7 +239,7 @@ void DelayWindow::Measured::end_round(Instant now, Duration rtt) {
       adapt();
       if (phase_ != Phase::kSteady || !drain_is_due(now)) break;
       phase_ = Phase::kDraining;
-      limit_ = std::clamp(scale(rate_, ns(base_rtt()), kNsPerSecond) / 2, kConfig.min_bytes, limit_);
+      limit_ = std::clamp(scale(rate_, ns(base_rtt()), kNsPerSecond) / 2, std::min(floor_, limit_), limit_);
       break;
     }
   }
@@ -253,7 +271,9 @@ void DelayWindow::Measured::adapt() {
   } else {
     phase_ = Phase::kSteady;
   }
-  window_ = std::clamp(next, kConfig.min_bytes, kConfig.max_bytes);
+  if (round_dropped_) next = std::min(next, window_);
+  if (next >= kConfig.min_bytes) floor_ = kConfig.min_bytes;
+  window_ = std::clamp(next, floor_, kConfig.max_bytes);
   limit_ = std::min(limit_, window_);
 }
 
@@ -272,8 +292,19 @@ void DelayWindow::Measured::shift_base(Duration by) {
   }
 }
 
+void DelayWindow::Measured::on_drops(std::uint64_t bytes) {
+  // Of many flows a queue may not have room for the least window of each.
+  floor_ = kDropFloor;
+  round_dropped_ = true;
+  const std::uint64_t floor = std::max(floor_, round_flight_ / 2);
+  if (window_ <= floor) return;
+  window_ = std::max(floor, window_ - std::min(bytes, window_));
+  limit_ = std::min(limit_, window_);
+  phase_ = Phase::kSteady;
+}
+
 void DelayWindow::Measured::on_timeout() {
-  window_ = std::max(kConfig.min_bytes, window_ / 2);
+  window_ = std::max(floor_, window_ / 2);
   limit_ = window_;
   phase_ = Phase::kSteady;
   round_begun_ = false;

@@ -31,7 +31,7 @@
 // measure each other's queue, so every drain_period a flow in full use sends half of what the path holds for one
 // round; the periods begin when the clock is a multiple of them, so flows of one host drain at the same time.
 //
-// Stands in until spec 1's rate control (TIMELY, DCQCN). Integers only; pure: no clock, told `now`.
+// Integers only; pure: no clock, told `now`.
 #pragma once
 
 #include <cstddef>
@@ -67,6 +67,9 @@ class DelayWindow {
   DelayWindow(DelayWindow&&) noexcept;
   DelayWindow& operator=(DelayWindow&&) noexcept;
   [[nodiscard]] std::uint64_t bytes() const { return limit_; }
+  // Another control takes its place (or gives it back): it goes on measuring, and allows everything.
+  void set_bounded(bool bounded);
+  [[nodiscard]] bool bounded() const { return limit_ != kUnbounded; }
   // An acknowledgement: `acked_bytes` newly done, `rtt` of the packet it echoes, `limited`: the window was in use in
   // full.
   void on_acknowledgement(std::uint64_t acked_bytes, Duration rtt, bool limited, Instant now);
@@ -74,6 +77,10 @@ class DelayWindow {
   void shift_base(Duration by);
   // The retransmission timeout fired: everything in flight is in doubt. Halves.
   void on_timeout();
+  // A switch says that it had no room for `bytes` of what was under way: the rest is what the path takes. Down to one
+  // packet, but by half in a round at most: what left before it was heard meets the same queue. No growth in that
+  // round.
+  void on_drops(std::uint64_t bytes);
   // What would have filled the window could not: a request for answers was lost. This round says little of the rate.
   void on_interruption();
 
@@ -91,6 +98,9 @@ class DelayWindow {
   // What acknowledgements have told. Made with the first one: who has sent nothing yet has none.
   class Measured;
   Measured& measured();
+  void follow();  // what measured_ says
+
+  static constexpr std::uint64_t kUnbounded = std::uint64_t{1} << 60;
 
   std::uint64_t limit_;  // measured_'s, where it is: asked for each packet
   std::unique_ptr<Measured> measured_;

@@ -8,13 +8,18 @@ namespace brdma::congestion {
 
 TimelyConfig TimelyConfig::for_path(Duration base_rtt, Bandwidth capacity) const {
   constexpr std::uint64_t kPaperRate = 10'000'000'000;
+  TimelyConfig own = with_base(base_rtt);
+  own.add = Bandwidth::from_bps(std::max<std::uint64_t>(
+      static_cast<std::uint64_t>(static_cast<unsigned __int128>(add.bps()) * capacity.bps() / kPaperRate), 1));
+  own.rate_max = capacity;
+  return own;
+}
+
+TimelyConfig TimelyConfig::with_base(Duration base_rtt) const {
   TimelyConfig own = *this;
   own.low = low - min_rtt + base_rtt;
   own.high = high - min_rtt + base_rtt;
   own.min_rtt = base_rtt;
-  own.add = Bandwidth::from_bps(std::max<std::uint64_t>(
-      static_cast<std::uint64_t>(static_cast<unsigned __int128>(add.bps()) * capacity.bps() / kPaperRate), 1));
-  own.rate_max = capacity;
   return own;
 }
 
@@ -42,6 +47,11 @@ void Timely::on_rtt(Duration rtt) {
   }
   ++falling_;
   grow(falling_ >= config_.hyperactive_after ? config_.hyperactive_factor : 1);
+}
+
+void Timely::limit(Bandwidth rate, Instant /*now*/) {
+  rate_ = std::max(std::min(rate, rate_), config_.rate_min);
+  falling_ = 0;
 }
 
 void Timely::scale_down(std::int64_t by) {

@@ -35,12 +35,16 @@ struct TimelyConfig {
   // Thresholds lie as far above the path's own RTT as the paper's above its 20 us, the step is the same part of the
   // rate that the path can carry.
   [[nodiscard]] TimelyConfig for_path(Duration base_rtt, Bandwidth capacity) const;
+  // The first of the two alone.
+  [[nodiscard]] TimelyConfig with_base(Duration base_rtt) const;
 };
 
 class Timely {
  public:
   Timely(const TimelyConfig& config, Bandwidth first_rate);
+  void configure(const TimelyConfig& config) { config_ = config; }  // the rate stays
   void on_rtt(Duration rtt);
+  void limit(Bandwidth rate, Instant now);  // the path carries no more: it goes on from there
   [[nodiscard]] Bandwidth rate() const { return rate_; }
   // In units of 2^-16; what on_rtt found last.
   [[nodiscard]] std::int64_t gradient() const { return gradient_; }

@@ -11,6 +11,8 @@ namespace {
 constexpr std::array<std::string_view, 4> kModes{"bitmap", "standard", "gobackn",
                                                  "selective"};                                 // order of RecoveryMode
 constexpr std::array<std::string_view, 3> kSprayings{"round_robin", "least_rtt", "weighted"};  // order of Spraying
+constexpr std::array<std::string_view, 4> kControls{"window", "timely", "dcqcn", "none"};      // of CongestionControl
+constexpr std::array<std::string_view, 4> kEcnFields{"auto", "off", "ect0", "ect1"};           // of EcnField
 constexpr std::array<std::string_view, 2> kSwitch{"false", "true"};
 
 template <std::uint32_t RecoveryConfig::*Member>
@@ -25,6 +27,21 @@ constexpr NumberSetting microseconds(std::uint64_t min, std::uint64_t max) {
           [](const Settings& s) { return static_cast<std::uint64_t>((s.recovery.*Member).ns() / 1000); },
           [](Settings& s, std::uint64_t value) {
             s.recovery.*Member = Duration::from_ns(static_cast<std::int64_t>(value) * 1000);
+          }};
+}
+
+template <std::uint32_t CongestionConfig::*Member>
+constexpr NumberSetting congestion(std::uint64_t min, std::uint64_t max) {
+  return {min, max, false, [](const Settings& s) -> std::uint64_t { return s.recovery.congestion.*Member; },
+          [](Settings& s, std::uint64_t value) { s.recovery.congestion.*Member = static_cast<std::uint32_t>(value); }};
+}
+
+template <Duration CongestionConfig::*Member>
+constexpr NumberSetting congestion_us(std::uint64_t min, std::uint64_t max) {
+  return {min, max, false,
+          [](const Settings& s) { return static_cast<std::uint64_t>((s.recovery.congestion.*Member).ns() / 1000); },
+          [](Settings& s, std::uint64_t value) {
+            s.recovery.congestion.*Member = Duration::from_ns(static_cast<std::int64_t>(value) * 1000);
           }};
 }
 
@@ -58,6 +75,17 @@ constexpr ChoiceSetting spraying() {
           [](Settings& s, std::size_t place) { s.recovery.spraying = static_cast<Spraying>(place); }};
 }
 
+constexpr ChoiceSetting control() {
+  return {
+      kControls, [](const Settings& s) { return static_cast<std::size_t>(s.recovery.congestion.control); },
+      [](Settings& s, std::size_t place) { s.recovery.congestion.control = static_cast<CongestionControl>(place); }};
+}
+
+constexpr ChoiceSetting ecn() {
+  return {kEcnFields, [](const Settings& s) { return static_cast<std::size_t>(s.recovery.congestion.ecn); },
+          [](Settings& s, std::size_t place) { s.recovery.congestion.ecn = static_cast<EcnField>(place); }};
+}
+
 constexpr ChoiceSetting adaptive() {
   return {kSwitch, [](const Settings& s) { return static_cast<std::size_t>(s.recovery.adaptive); },
           [](Settings& s, std::size_t place) { s.recovery.adaptive = place != 0; }};
@@ -66,6 +94,11 @@ constexpr ChoiceSetting adaptive() {
 constexpr ChoiceSetting edn() {
   return {kSwitch, [](const Settings& s) { return static_cast<std::size_t>(s.recovery.edn); },
           [](Settings& s, std::size_t place) { s.recovery.edn = place != 0; }};
+}
+
+constexpr ChoiceSetting congestion_edn() {
+  return {kSwitch, [](const Settings& s) { return static_cast<std::size_t>(s.recovery.congestion.edn); },
+          [](Settings& s, std::size_t place) { s.recovery.congestion.edn = place != 0; }};
 }
 
 constexpr ChoiceSetting loopback() {
@@ -99,6 +132,7 @@ constexpr Applies kNow = Applies::kNow, kNewPrograms = Applies::kNewPrograms;
 
 using R = RecoveryConfig;
 using T = TransferConfig;
+using C = CongestionConfig;
 constexpr std::uint64_t kSecond = 1'000'000;  // in microseconds
 
 // The last member says what a change at run time reaches; without it, queue pairs made from then on.
@@ -178,6 +212,61 @@ const std::array kDefinitions{
                "paths of a peer that a queue pair tells apart; the peer sends on no more",
                count<&R::path_bitmaps>(1, kPathsMax)},
     Definition{"recovery.spraying", "BRDMA_SPRAYING", "which path the next batch takes", spraying()},
+    Definition{"congestion.control", "BRDMA_CONGESTION", "what bounds sending beside window and credit", control(),
+               kNow},
+    Definition{"congestion.ecn", "BRDMA_ECN", "ECN field of packets sent; auto: ect0 with dcqcn, else untouched", ecn(),
+               kNow},
+    Definition{"congestion.edn", "BRDMA_CONGESTION_EDN", "drops told by switches lower window or rate",
+               congestion_edn(), kNow},
+    Definition{"congestion.rate_first_mbps", "BRDMA_RATE_FIRST_MBPS",
+               "rate of a queue pair before its path has said something", congestion<&C::rate_first_mbps>(1, 1'000'000),
+               kNow},
+    Definition{"congestion.rate_min_mbps", "BRDMA_RATE_MIN_MBPS", "no rate is lower",
+               congestion<&C::rate_min_mbps>(1, 1'000'000), kNow},
+    Definition{"congestion.rate_max_mbps", "BRDMA_RATE_MAX_MBPS", "no rate is higher",
+               congestion<&C::rate_max_mbps>(1, 1'000'000), kNow},
+    Definition{"congestion.burst_bytes", "BRDMA_BURST_BYTES", "bytes that may leave at once after a pause",
+               congestion<&C::burst_bytes>(1, 1u << 26), kNow},
+    Definition{"congestion.pace_interval_us", "BRDMA_PACE_INTERVAL_US",
+               "what the rate gives in this time leaves together", congestion_us<&C::pace_interval>(0, 10'000), kNow},
+    Definition{"congestion.timely_alpha_permille", "BRDMA_TIMELY_ALPHA_PERMILLE",
+               "TIMELY: weight of a new difference of round trips", congestion<&C::timely_alpha_permille>(1, 1000),
+               kNow},
+    Definition{"congestion.timely_beta_permille", "BRDMA_TIMELY_BETA_PERMILLE",
+               "TIMELY: what a step down takes at most", congestion<&C::timely_beta_permille>(1, 1000), kNow},
+    Definition{"congestion.timely_low_us", "BRDMA_TIMELY_LOW_US", "TIMELY: below this round trip the rate grows",
+               congestion_us<&C::timely_low>(0, kSecond), kNow},
+    Definition{"congestion.timely_high_us", "BRDMA_TIMELY_HIGH_US", "TIMELY: above this round trip it falls",
+               congestion_us<&C::timely_high>(0, 10 * kSecond), kNow},
+    Definition{"congestion.timely_min_rtt_us", "BRDMA_TIMELY_MIN_RTT_US",
+               "TIMELY: the path's own round trip; 0: measured, and low and high shifted by what it is beyond 20",
+               congestion_us<&C::timely_min_rtt>(0, kSecond), kNow},
+    Definition{"congestion.timely_add_mbps", "BRDMA_TIMELY_ADD_MBPS", "TIMELY: a step up",
+               congestion<&C::timely_add_mbps>(1, 100'000), kNow},
+    Definition{"congestion.timely_hyper_after", "BRDMA_TIMELY_HYPER_AFTER",
+               "TIMELY: round trips in a row that do not rise before steps are longer",
+               congestion<&C::timely_hyper_after>(1, 1000), kNow},
+    Definition{"congestion.timely_hyper_factor", "BRDMA_TIMELY_HYPER_FACTOR", "TIMELY: by so much",
+               congestion<&C::timely_hyper_factor>(1, 1000), kNow},
+    Definition{"congestion.dcqcn_g_shift", "BRDMA_DCQCN_G_SHIFT", "DCQCN: weight of a notification, 2^-this",
+               congestion<&C::dcqcn_g_shift>(1, 16), kNow},
+    Definition{"congestion.dcqcn_alpha_period_us", "BRDMA_DCQCN_ALPHA_PERIOD_US",
+               "DCQCN: without a notification for so long, alpha falls",
+               congestion_us<&C::dcqcn_alpha_period>(1, kSecond), kNow},
+    Definition{"congestion.dcqcn_increase_period_us", "BRDMA_DCQCN_INCREASE_PERIOD_US",
+               "DCQCN: the rate grows each such time", congestion_us<&C::dcqcn_increase_period>(1, kSecond), kNow},
+    Definition{"congestion.dcqcn_increase_bytes", "BRDMA_DCQCN_INCREASE_BYTES", "DCQCN: and each time so much was sent",
+               congestion<&C::dcqcn_increase_bytes>(4096, 1u << 30), kNow},
+    Definition{"congestion.dcqcn_fast_recovery", "BRDMA_DCQCN_FAST_RECOVERY",
+               "DCQCN: steps halfway back before the target moves", congestion<&C::dcqcn_fast_recovery>(1, 1000), kNow},
+    Definition{"congestion.dcqcn_additive_mbps", "BRDMA_DCQCN_ADDITIVE_MBPS", "DCQCN: a step of the target",
+               congestion<&C::dcqcn_additive_mbps>(1, 100'000), kNow},
+    Definition{"congestion.dcqcn_hyper_mbps", "BRDMA_DCQCN_HYPER_MBPS",
+               "DCQCN: a step of the target where both counters are beyond fast recovery",
+               congestion<&C::dcqcn_hyper_mbps>(1, 100'000), kNow},
+    Definition{"congestion.cnp_interval_us", "BRDMA_CNP_INTERVAL_US",
+               "time between two notifications of marked packets to one peer; 0: none",
+               congestion_us<&C::cnp_interval>(0, kSecond), kNow},
     Definition{"transfer.threshold_bytes", "BRDMA_TRANSFER_THRESHOLD",
                "size from which a WRITE or SEND is a large transfer, whose turn comes after others; 0: none is",
                transfer<&T::threshold_bytes>(0, 1u << 30), kNow},

@@ -10,7 +10,7 @@
 namespace brdma::control {
 namespace {
 
-constexpr std::string_view kRecoveryTable = "recovery.", kTransferTable = "transfer.";
+constexpr std::string_view kRecoveryTable = "recovery.", kTransferTable = "transfer.", kCongestionTable = "congestion.";
 
 std::string_view state_name(QpState state) {
   constexpr std::array<std::string_view, 7> kNames{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
@@ -33,6 +33,11 @@ std::string_view type_name(QpType type) {
 std::string_view mode_in_use(const QueuePairReport& report) {
   if (report.recovery.mode == RecoveryMode::kGoBackN) return "gobackn";
   return report.bitmap_agreed ? "bitmap" : "standard";
+}
+
+std::string_view control_name(CongestionControl control) {
+  constexpr std::array<std::string_view, 4> kNames{"window", "timely", "dcqcn", "none"};
+  return kNames[static_cast<std::size_t>(control)];
 }
 
 double microseconds(Duration duration) { return static_cast<double>(duration.ns()) / 1000; }
@@ -96,7 +101,9 @@ Json table_json(std::string_view table, const Settings& settings) {
 Json recovery_json(const RecoveryConfig& config) {
   Settings settings;
   settings.recovery = config;
-  return table_json(kRecoveryTable, settings);
+  Json object = table_json(kRecoveryTable, settings);
+  object.update(table_json(kCongestionTable, settings));
+  return object;
 }
 
 Json transfer_json(const TransferConfig& config) {
@@ -125,7 +132,9 @@ Json queue_pair_json(const QueuePairReport& report) {
           {"retransmit_pending", report.pending},
           {"flight_pkts", report.flight_packets},
           {"flight_bytes", report.flight_bytes},
+          {"congestion", control_name(report.recovery.congestion.control)},
           {"congestion_bytes", report.congestion_bytes},
+          {"rate_mbps", report.rate ? Json(static_cast<double>(report.rate->bps()) / 1e6) : Json(nullptr)},
           {"work_requests", report.work_requests},
           {"srtt_us", microseconds(report.srtt)},
           {"base_rtt_us", microseconds(report.base_rtt)},
@@ -168,8 +177,9 @@ std::string check_changes(const Json& changes, bool of_one) {
     const Definition* const definition = find_definition(key);
     if (definition == nullptr) return "there is no setting " + key;
     const bool of_transfers = definition->key.starts_with(kTransferTable);
-    if (definition->applies == Applies::kNewPrograms ||
-        (!of_transfers && !definition->key.starts_with(kRecoveryTable))) {
+    const bool of_queue_pairs =
+        definition->key.starts_with(kRecoveryTable) || definition->key.starts_with(kCongestionTable);
+    if (definition->applies == Applies::kNewPrograms || (!of_transfers && !of_queue_pairs)) {
       return std::string(definition->key) + " cannot be changed at run time: set it in a file or variable";
     }
     if (of_transfers && of_one) {

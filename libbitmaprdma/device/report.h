@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/config.h"
@@ -39,6 +40,7 @@ struct QueuePairReport {
   Psn send_base, send_next;
   std::uint32_t unacked = 0, pending = 0, flight_packets = 0;
   std::uint64_t flight_bytes = 0, congestion_bytes = 0, work_requests = 0;
+  std::optional<Bandwidth> rate;  // where the congestion control keeps one; congestion_bytes is 0 then: unbounded
   Duration srtt, base_rtt;
   bool waits_for_receiver = false;
   // As receiver.

@@ -122,7 +122,8 @@ Json Management::recovery(const Json& request) {
   if (!report) return no_such_queue_pair(*qpn);
   const Json all = control::queue_pair_json(*report);
   Json in_force = Json::object();
-  for (const char* key : {"mode", "depth_limit", "age_limit_us", "stall_limit_us", "receive_bitmap"})
+  for (const char* key : {"mode", "depth_limit", "age_limit_us", "stall_limit_us", "receive_bitmap", "congestion",
+                          "congestion_bytes", "rate_mbps"})
     in_force[key] = all[key];
   return {{"lqpn", *qpn},
           {"own_settings", report->own_recovery},

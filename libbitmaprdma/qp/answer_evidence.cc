@@ -10,6 +10,7 @@ using bitmap::GapRecord;
 using bitmap::GapState;
 
 void Requester::recovery_changed() {
+  impl_->choose_control();
   if (impl_->answer_ways) impl_->answer_ways->configure(*impl_->id.recovery);
 }
 

@@ -140,6 +140,7 @@ Outcome Requester::Impl::handle_aeth(const wire::Packet& packet, Instant now) {
   const bool measures = !refusal && entry.transmissions == 1;
   const Duration trip = now - window.sent_at(packet.bth.psn, now);
   if (measures) sample_rtt(trip, now);
+  if (measures) feel(trip, rtt.minimum(), now);
   patience.activity = now;
   patience.heard = true;
   const std::uint64_t bytes_before = flight.bytes;
@@ -211,6 +212,7 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t s
     if (rtt > Duration{} && rtt < kRttMax) {
       const Duration felt = me.paths ? me.note_echo(ack, source_port, echo, rtt, now) : rtt;
       me.congestion.on_acknowledgement(bytes_before - me.flight.bytes, felt, me.congestion_limited, now);
+      me.feel(felt, me.congestion.base_rtt(), now);
       me.congestion_limited = false;
       me.bridged = 0;
       me.note_evidence(echo, now);

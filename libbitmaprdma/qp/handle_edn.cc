@@ -32,9 +32,15 @@ Outcome Requester::handle_edn(const wire::Edn& edn, Instant now) {
   if (start < 0) me.env.count(Counter::kEdnPacketsAcked, static_cast<std::uint64_t>(-start));
   me.patience.activity = now;
   bool any = false;
+  std::uint64_t dropped = 0;
   for (std::int64_t offset = std::max<std::int64_t>(start, 0); offset < end; ++offset) {
-    any = me.resend_dropped(me.base + static_cast<Sequence>(offset), edn, now) || any;
+    const Sequence sequence = me.base + static_cast<Sequence>(offset);
+    if (!me.resend_dropped(sequence, edn, now)) continue;
+    any = true;
+    dropped += me.message_of(sequence).payload_at(sequence, me.id.mtu());
   }
+  if (edn.drain > Duration{}) me.slow_down(dropped, now);  // else it was no queue
+  if (any) me.signals_made().edn_heard = now;
   if (any) me.pause_for(edn.drain, now);
   return me.outcome(now);
 }
@@ -67,6 +73,14 @@ bool Requester::Impl::resend_dropped(Sequence sequence, const wire::Edn& edn, In
   }
   env.count(Counter::kEdnPacketsAcked);
   return false;
+}
+
+// What found no room is what was too much, and is not to be sent into the same queue at once.
+void Requester::Impl::slow_down(std::uint64_t dropped, Instant now) {
+  if (dropped == 0 || !id.recovery->congestion.edn) return;
+  env.count(Counter::kEdnReductions);
+  congestion.on_drops(dropped);
+  if (signals && signals->rate) signals->rate->on_drops(dropped, rtt.smoothed(), now);
 }
 
 // The queue that was full is given the time to drain: what were sent into it at once would be dropped once more.

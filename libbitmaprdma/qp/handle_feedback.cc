@@ -6,6 +6,12 @@
 
 namespace brdma::qp {
 
+namespace {
+
+constexpr std::int64_t kQuietTimes = 4;
+
+}  // namespace
+
 using recovery::FeedbackOrder;
 using recovery::RequestVerdict;
 
@@ -26,10 +32,10 @@ Outcome Requester::handle_ffm(const wire::Ffm& ffm, Instant now) {
   }
   // It has taken what it was not ready for; its acknowledgement was lost.
   if (me.trial && distance(ffm.base, me.psn_of(me.trial->end)) >= 0) me.trial.reset();
-  const bool overtaken = kind == FeedbackOrder::Kind::kOvertaken;
+  const Impl::Feedback feedback{kind == FeedbackOrder::Kind::kOvertaken, me.newest_known(ffm.highest, now)};
   const bool nothing_pending = me.window.pending() == 0;
   for (std::size_t i = 0; i < ffm.gap_count; ++i) {
-    if (!me.repair(ffm.gap(i), overtaken, now)) me.env.count(Counter::kFfmSuppressed);
+    if (!me.repair(ffm.gap(i), feedback, now)) me.env.count(Counter::kFfmSuppressed);
   }
   const Duration delay = me.id.recovery->aggregate_delay;
   if (nothing_pending && me.window.pending() > 0 && delay > Duration{}) {
@@ -40,7 +46,7 @@ Outcome Requester::handle_ffm(const wire::Ffm& ffm, Instant now) {
 }
 
 // True: something of the gap is to be sent again.
-bool Requester::Impl::repair(const wire::FfmGap& gap, bool overtaken, Instant now) {
+bool Requester::Impl::repair(const wire::FfmGap& gap, const Feedback& feedback, Instant now) {
   const std::int64_t start = distance(gap.start, window.base());
   const std::int64_t last = start + gap.length, end = std::min<std::int64_t>(last, window.in_window());
   if (start < 0)
@@ -49,7 +55,7 @@ bool Requester::Impl::repair(const wire::FfmGap& gap, bool overtaken, Instant no
   bool any = false;
   for (std::int64_t offset = std::max<std::int64_t>(start, 0); offset < end; ++offset) {
     const Sequence sequence = base + static_cast<Sequence>(offset);
-    if (!heeds(sequence, overtaken, now)) continue;
+    if (!heeds(sequence, feedback, now)) continue;
     const Message& message = message_of(sequence);
     if (!message.answered()) {
       any = request_resend(sequence, message, Counter::kRetransmittedFfm, now) || any;
@@ -60,13 +66,31 @@ bool Requester::Impl::repair(const wire::FfmGap& gap, bool overtaken, Instant no
   return any;
 }
 
-bool Requester::Impl::heeds(Sequence sequence, bool overtaken, Instant now) {
+// A switch that tells of drops has them sent again long before the receiver misses them, so that its feedback comes
+// after a retransmission of which it knows nothing. `highest` says so, if it left before that.
+std::optional<Instant> Requester::Impl::newest_known(Psn highest, Instant now) const {
+  constexpr std::int64_t kHeardRtts = 16;
+  if (!signals || !signals->edn_heard) return std::nullopt;
+  if (now - *signals->edn_heard > std::max(id.recovery->resend_interval_min, rtt.smoothed()) * kHeardRtts)
+    return std::nullopt;
+  const std::int32_t offset = distance(highest, window.base());
+  if (offset < 0 || offset >= static_cast<std::int32_t>(window.in_window())) return std::nullopt;
+  if (window.entry(highest).transmissions > 1) return std::nullopt;  // which of them has it seen?
+  return window.sent_at(highest, now);
+}
+
+bool Requester::Impl::heeds(Sequence sequence, const Feedback& feedback, Instant now) {
   const Psn psn = psn_of(sequence);
   const bitmap::SendEntry& entry = window.entry(psn);
   const Duration quiet = std::max(id.recovery->resend_interval_min, round_trip_expected());
-  switch (recovery::judge_request({entry.state, entry.transmissions > 1, now - window.sent_at(psn, now)}, quiet,
-                                  overtaken)) {
+  const Instant sent = window.sent_at(psn, now);
+  switch (recovery::judge_request({entry.state, entry.transmissions > 1, now - sent}, quiet, feedback.overtaken)) {
     case RequestVerdict::kResend:
+      // For so long only: with nothing new to send the highest stays what it is.
+      if (feedback.highest && entry.transmissions > 1 && *feedback.highest < sent && now - sent < quiet * kQuietTimes) {
+        env.count(Counter::kFfmPacketsEdn);
+        return false;
+      }
       return true;
     case RequestVerdict::kAcknowledged:
       env.count(Counter::kFfmPacketsAcked);

@@ -4,11 +4,15 @@
 #include <bit>
 #include <cerrno>
 
+#include "qp/pace.h"
+
 namespace brdma {
 
 using qp::Outcome;
 
 namespace {
+
+constexpr std::uint8_t kEcnCongested = 3;  // of the traffic class (RFC 3168)
 
 qp::Identity with_recovery(qp::Identity identity, const qp::Environment& environment) {
   if (identity.recovery == nullptr) identity.recovery = &environment.config.recovery;
@@ -59,7 +63,11 @@ void QueuePair::handle_packet(const wire::Packet& packet, const Datagram& datagr
   const std::uint64_t dropped = environment_.dropped;
   if (unreliable_) [[unlikely]] {
     carry_out(unreliable_->receiver.handle(packet, datagram, now), now);
+  } else if (packet.bth.opcode == wire::kCnpOpcode) [[unlikely]] {
+    handle_cnp(now);
   } else {
+    if ((datagram.traffic_class & kEcnCongested) == kEcnCongested) [[unlikely]]
+      note_marked(packet, now);
     handle_reliable(packet, now);
   }
   if (environment_.dropped == dropped) {
@@ -163,6 +171,7 @@ void QueuePair::handle_timeout(Instant now) {
     negotiation_.ask_again.reset();
     negotiation_.ask_due = true;
   }
+  requester_.end_pace_wait(now);
   carry_out(responder_.handle_timeout(now), now);
   if (identity_.can_send()) carry_out(requester_.handle_timeout(now), now);
 }
@@ -170,7 +179,7 @@ void QueuePair::handle_timeout(Instant now) {
 std::optional<Instant> QueuePair::next_timeout() const {
   if (!identity_.can_receive() || unreliable_) return std::nullopt;
   std::optional<Instant> first = responder_.next_timeout();
-  for (const auto& other : {requester_.next_timeout(), negotiation_.ask_again}) {
+  for (const auto& other : {requester_.next_timeout(), requester_.paced_until(), negotiation_.ask_again}) {
     if (other && (!first || *other < *first)) first = other;
   }
   return first;
@@ -204,6 +213,8 @@ bool QueuePair::poll_transmit(qp::TransmitBatch& batch, Instant now) {
   added = poll_control(batch, now) || added || data;
   // With room left in the batch, whatever is left waits for something else.
   control_first_ = data && (negotiation_.ask_due || negotiation_.answer_due || responder_.has_output(now));
+  if (requester_.rate() != nullptr) [[unlikely]]
+    requester_.note_paced(requester_.has_unpaced_output(now) || responder_.has_answers(), now);
   carry_out(requester_.take_outcome(now), now);
   return added;
 }
@@ -212,7 +223,7 @@ void QueuePair::begin_batch(qp::TransmitBatch& batch, Instant now) {
   qp::TransmitBatch::Destination to{.source = identity_.attributes.local_address,
                                     .destination = identity_.attributes.peer_address,
                                     .path = 0,
-                                    .traffic_class = identity_.attributes.traffic_class,
+                                    .traffic_class = traffic_class(),
                                     .hop_limit = identity_.attributes.hop_limit};
   if (identity_.sending_paths == 1) [[likely]] {
     to.path = negotiation_path();
@@ -250,10 +261,10 @@ std::uint8_t QueuePair::take_turn(Instant now) {
 
 bool QueuePair::poll_data(qp::TransmitBatch& batch, Instant now) {
   if (turn_ == Turn::kRequests) return requester_.poll_requests(batch, now);
-  if (turn_ == Turn::kAnswers) return responder_.poll_responses(batch, now, /*naks=*/false);
+  if (turn_ == Turn::kAnswers) return poll_answers(batch, /*naks=*/false, now);
   bool responses = false, requests = false;
   if (requests_first_) requests = requester_.poll_requests(batch, now);
-  responses = responder_.poll_responses(batch, now);
+  responses = poll_answers(batch, /*naks=*/true, now);
   if (!requests) {
     const bool turn_taken = requests_first_;
     requests = !turn_taken && requester_.poll_requests(batch, now);
@@ -262,8 +273,16 @@ bool QueuePair::poll_data(qp::TransmitBatch& batch, Instant now) {
   return responses || requests;
 }
 
+// A responder has no rate of its own: marks on its answers lower the one that both halves have.
+bool QueuePair::poll_answers(qp::TransmitBatch& batch, bool naks, Instant now) {
+  congestion::RateControl* const rate = requester_.rate();
+  return qp::paced(rate != nullptr && rate->paces_answers() ? rate : nullptr, batch, now,
+                   [&] { return responder_.poll_responses(batch, now, naks); });
+}
+
 bool QueuePair::poll_control(qp::TransmitBatch& batch, Instant now) {
   bool added = poll_caps(batch, now);
+  added = requester_.poll_cnp(batch) || added;
   if (turn_ == Turn::kOrdered) added = responder_.poll_feedback(batch, now) || added;
   return responder_.poll_acknowledgement(batch, now) || added;
 }
@@ -290,13 +309,13 @@ bool QueuePair::has_output(Instant now) const {
   if (unreliable_) [[unlikely]]
     return unreliable_->sender.has_output();
   if (identity_.state == QpState::kErr) return responder_.has_output(now);
-  return identity_.can_receive() &&
-         (negotiation_.ask_due || negotiation_.answer_due || responder_.has_output(now) || requester_.has_output(now));
+  return identity_.can_receive() && (negotiation_.ask_due || negotiation_.answer_due || requester_.cnp_due() ||
+                                     responder_.has_output(now) || requester_.has_output(now));
 }
 
 bool QueuePair::only_deferrable(Instant now) const {
-  return !unreliable_ && !negotiation_.ask_due && !negotiation_.answer_due && responder_.only_deferrable(now) &&
-         !requester_.has_output(now);
+  return !unreliable_ && !negotiation_.ask_due && !negotiation_.answer_due && !requester_.cnp_due() &&
+         responder_.only_deferrable(now) && !requester_.has_output(now);
 }
 
 int QueuePair::take_async_event() {

@@ -106,9 +106,15 @@ class QueuePair {
   bool poll_data(qp::TransmitBatch& batch, Instant now);
   void begin_batch(qp::TransmitBatch& batch, Instant now);
   [[nodiscard]] std::uint8_t take_turn(Instant now);
+  bool poll_answers(qp::TransmitBatch& batch, bool naks, Instant now);
   void handle_reliable(const wire::Packet& packet, Instant now);
   void fail_sends(Instant now);
   void fail_receives(Instant now);
+
+  // --- pace.cc ---
+  void handle_cnp(Instant now);
+  void note_marked(const wire::Packet& packet, Instant now);
+  [[nodiscard]] std::uint8_t traffic_class() const;  // of what leaves
 
   // --- negotiate.cc ---
   void begin_negotiation();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "qp/pace.h"
 #include "qp/requester_impl.h"
 
 namespace brdma::qp {
@@ -28,7 +29,11 @@ void Requester::flush(Instant now) {
 }
 
 bool Requester::poll_requests(TransmitBatch& batch, Instant now) {
-  Impl& me = *impl_;
+  return paced(rate(), batch, now, [&] { return impl_->poll_requests(batch, now); });
+}
+
+bool Requester::Impl::poll_requests(TransmitBatch& batch, Instant now) {
+  Impl& me = *this;
   if (!me.id.can_send() || me.rnr_until || me.paused(now)) return false;
   if (me.paths && me.paths->is_probe(batch.path()) && me.poll_path_probe(batch, now)) [[unlikely]]
     return true;
@@ -45,7 +50,12 @@ bool Requester::poll_requests(TransmitBatch& batch, Instant now) {
 }
 
 bool Requester::has_output(Instant now) const {
-  Impl& me = *impl_;
+  congestion::RateControl* const own = rate();
+  return impl_->has_output(now) && (own == nullptr || own->allowance(now) > 0);
+}
+
+bool Requester::Impl::has_output(Instant now) {
+  Impl& me = *this;
   if (!me.id.can_send() || me.rnr_until || me.paused(now)) return false;
   if (me.window.pending() > 0) {
     if (me.holds_back(now) || me.resend_window_full()) return false;
@@ -78,7 +88,8 @@ Requester::Snapshot Requester::snapshot() const {
                   .flight_bytes = me.flight.bytes,
                   .pipe_bytes = me.flight.pipe,
                   .answers_bytes = me.answers.bytes,
-                  .congestion_bytes = me.congestion.bytes(),
+                  .congestion_bytes = me.congestion.bounded() ? me.congestion.bytes() : 0,
+                  .rate = rate() != nullptr ? std::optional{rate()->rate()} : std::nullopt,
                   .srtt = me.rtt.smoothed(),
                   .base_rtt = me.congestion.base_rtt(),
                   .waits_for_receiver = me.rnr_until.has_value(),
@@ -121,6 +132,8 @@ void Requester::Impl::begin_from(Psn first) {
   rtt = recovery::RttEstimator{};
   congestion = {};
   answer_congestion = {};
+  signals.reset();
+  choose_control();
   if (patience.stalled) env.count(Counter::kStallsEnded);
   patience = Patience{};
   feedback_order = recovery::FeedbackOrder{};

@@ -13,6 +13,7 @@
 #include <span>
 
 #include "bitmaprdma/types.h"
+#include "congestion/rate_control.h"
 #include "qp/environment.h"
 #include "qp/identity.h"
 #include "qp/memory_use.h"
@@ -51,6 +52,18 @@ class Requester {
   // Retransmissions first, then new packets, within window, credit and congestion window. True: at least one was added.
   bool poll_requests(TransmitBatch& batch, Instant now);
   [[nodiscard]] bool has_output(Instant now) const;
+  // --- pace.cc ---
+  [[nodiscard]] congestion::RateControl* rate() const;  // null: none is kept
+  // After output, where there is a rate: `more` there is, if the rate allowed it.
+  void note_paced(bool more, Instant now);
+  [[nodiscard]] std::optional<Instant> paced_until() const;  // something waits for its rate until then
+  void end_pace_wait(Instant now);                           // a timer fired
+  [[nodiscard]] bool has_unpaced_output(Instant now) const;  // has_output(), whatever the rate
+  void handle_cnp(Instant now);                              // the peer has received marked packets of ours
+  void note_marked(Instant now);                             // we have, of the peer's
+  [[nodiscard]] bool cnp_due() const;
+  bool poll_cnp(TransmitBatch& batch);
+
   [[nodiscard]] bool next_is_large() const;  // what would leave next is of a large command (large_transfer.cc)
   // Where there are several paths (Identity::sending_paths): which one the next batch of requests takes; the one for
   // what is to arrive in order, another once `unheard` counts on; and what a batch there has in common with the last.
@@ -71,6 +84,7 @@ class Requester {
     std::uint64_t work_requests = 0;         // posted, not complete
     std::uint32_t flight_packets = 0, answers_messages = 0, answers_packets = 0;
     std::uint64_t flight_bytes = 0, pipe_bytes = 0, answers_bytes = 0, congestion_bytes = 0;
+    std::optional<Bandwidth> rate;    // where a rate is kept
     Duration srtt, base_rtt;          // smoothed; the smallest of late
     bool waits_for_receiver = false;  // RNR
     std::uint32_t window = 0;         // longest that the send window may get

@@ -12,6 +12,7 @@
 
 #include "bitmap/send_window.h"
 #include "congestion/delay_window.h"
+#include "qp/congestion_state.h"
 #include "qp/disorder.h"
 #include "qp/message_table.h"
 #include "qp/paths_receive.h"
@@ -107,19 +108,20 @@ struct Requester::Impl {
   recovery::FeedbackOrder feedback_order;
   std::uint32_t resent_under_way = 0;  // entries in kRetransmittedUnacked: sent again, not acknowledged yet
   std::unique_ptr<Selective> selective;
+  std::unique_ptr<CongestionState> signals;  // a rate, marks of ECN (pace.cc)
   std::uint32_t packets_since_ack_request = 0;
   std::uint16_t answered_from = 0;  // the UDP port of the peer that the answer came from
   std::uint8_t copies = 0;          // of so many of the next READ requests: one was lost of late (copy_request.cc)
   bool credit_stalled = false;
-  bool congestion_limited = false;         // since the last acknowledgement
-  std::optional<Instant> credit_probe_at;  // nothing in flight and no credit: ask by a packet
-  bool credit_override = false;
+  bool congestion_limited = false;  // since the last acknowledgement
+  bool credit_override = false;     // see credit_probe_at
+  bool completions_lost = false;    // a completion queue was full
+  CompletionStatus broken_status = CompletionStatus::kLocalProtectionError;
+  std::optional<Instant> credit_probe_at;   // nothing in flight and no credit: ask by a packet
   std::uint64_t bridged = 0;                // beyond the congestion window, while no acknowledgement comes
   Instant bridge_from;                      // no more of that before
   Instant base_moved;                       // stall of the window, for the judgement of answer gaps
   std::optional<std::uint64_t> broken_wqe;  // local fault: fails when all before it are complete
-  CompletionStatus broken_status = CompletionStatus::kLocalProtectionError;
-  bool completions_lost = false;  // a completion queue was full
 
   std::unique_ptr<SendPaths> paths;           // only where there are several (spray.cc)
   std::unique_ptr<ReceivePaths> answer_ways;  // only where answers come by several (answer_evidence.cc)
@@ -166,6 +168,13 @@ struct Requester::Impl {
   [[nodiscard]] bool wants_ack(const Message& message, bool last);
   [[nodiscard]] std::uint32_t ack_request_interval() const;
   void left(Instant now);  // something new was sent
+
+  // --- pace.cc ---
+  [[nodiscard]] CongestionState& signals_made();
+  void choose_control();
+  void feel(Duration round_trip, Duration base, Instant now);  // `base`: the path's own, without queues
+  [[nodiscard]] bool has_output(Instant now);                  // whatever its rate allows
+  bool poll_requests(TransmitBatch& batch, Instant now);
 
   // --- copy_request.cc ---
   bool copy_last_request(const wire::Packet& next, TransmitBatch& batch, Instant now);
@@ -267,13 +276,20 @@ struct Requester::Impl {
   void sample_rtt(Duration measured, Instant now);
 
   // --- handle_feedback.cc ---
-  bool repair(const wire::FfmGap& gap, bool overtaken, Instant now);
+  struct Feedback {
+    bool overtaken = false;  // a newer FFM came before it
+    std::optional<Instant>
+        highest;  // when the newest packet left that its receiver had, where an EDN was heard of late
+  };
+  bool repair(const wire::FfmGap& gap, const Feedback& feedback, Instant now);
+  [[nodiscard]] std::optional<Instant> newest_known(Psn highest, Instant now) const;
   // Is that packet, named by an FFM, to be sent again? Counts why not.
-  [[nodiscard]] bool heeds(Sequence sequence, bool overtaken, Instant now);
+  [[nodiscard]] bool heeds(Sequence sequence, const Feedback& feedback, Instant now);
 
   // --- handle_edn.cc ---
   bool resend_dropped(Sequence sequence, const wire::Edn& edn, Instant now);
   void pause_for(Duration drain, Instant now);
+  void slow_down(std::uint64_t dropped, Instant now);  // bytes
   [[nodiscard]] bool paused(Instant now) const;
   [[nodiscard]] std::optional<Instant> paused_until() const {
     return repairs == nullptr ? std::nullopt : repairs->paused_until;

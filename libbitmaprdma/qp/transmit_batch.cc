@@ -41,6 +41,8 @@ bool TransmitBatch::fits(std::size_t packet_bytes, std::size_t payload_slices, b
   if (header_used_ + kTrailerMax + copied > buffer_.headers.size()) return false;
   if (slices_ + payload_slices + 2 > kSlicesMax) return false;
   if (segments_ == 0) return true;
+  if (wire_bytes_max_ != kUnlimited && wire_bytes() >= wire_bytes_max_) [[unlikely]]
+    return false;
   if (closed_ || packet_bytes > segment_bytes_) return false;
   if (segments_ + kept_segments_ >= segments_max_ || bytes_ + packet_bytes > config_.batch_bytes_max) return false;
   return bitmap || !v4_ || config_.ip_id_counts_in_batch;

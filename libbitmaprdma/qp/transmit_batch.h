@@ -37,6 +37,12 @@ class TransmitBatch {
   // While set, fits() keeps the last segment back for a control packet that is to follow the data.
   void keep_last_segment(bool keep) { kept_segments_ = keep && segments_max_ >= kKeepFrom ? 1 : 0; }
 
+  // From here on packets of at most so many bytes more, as wire_bytes() counts them; but one in any case.
+  void limit(std::uint64_t wire_bytes) { wire_bytes_max_ = this->wire_bytes() + wire_bytes; }
+  void lift_limit() { wire_bytes_max_ = kUnlimited; }
+  // On the wire, with Ethernet, IP and UDP headers.
+  [[nodiscard]] std::size_t wire_bytes() const { return bytes_ + segments_ * frame_overhead(); }
+
   // Can a packet of this UDP-payload size (BTH .. ICRC), with so many payload slices, follow what is here? False once a
   // shorter packet has been added (it must be the last), when it is longer than the first, when standard and bitmap
   // packets would mix in a way that the IP identification forbids, or when the buffer, the segments or the bytes run
@@ -57,6 +63,11 @@ class TransmitBatch {
   bool finish(Transmit& out);
 
  private:
+  static constexpr std::size_t kUnlimited = ~std::size_t{0};
+  static constexpr std::size_t kEthernetSize = 14;
+  [[nodiscard]] std::size_t frame_overhead() const {
+    return kEthernetSize + (v4_ ? wire::kIpv4Size : wire::kIpv6Size) + wire::kUdpSize;
+  }
   static constexpr std::size_t kKeepFrom = 4;  // shorter batches would lose too much by a segment kept back
   void close_header_slice();
   void append_slice(const void* data, std::size_t size);
@@ -74,6 +85,7 @@ class TransmitBatch {
   bool standard_ = false;
   bool closed_ = false;  // a shorter last segment is in
   std::size_t segments_max_, kept_segments_ = 0;
+  std::size_t wire_bytes_max_ = kUnlimited;
   std::size_t segments_ = 0, segment_bytes_ = 0, bytes_ = 0, slices_ = 0;
   std::size_t header_used_ = 0, header_slice_start_ = 0;
   // The open packet: where its headers lie, its payload's slices, and what its ICRC and trailer need.

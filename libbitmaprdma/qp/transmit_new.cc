@@ -11,6 +11,8 @@ namespace {
 // batch costs a receiver a third of its time.
 constexpr std::uint32_t kPacketsPerAckRequest = 16, kPacketsPerAckRequestBitmap = 64;
 constexpr std::uint32_t kAckRequestsPerWindow = 4;  // at least: a small window must not wait for its acknowledgement
+// Where a rate takes the window's place: TIMELY's segment, of which each makes a sample (its section 5).
+constexpr std::uint64_t kBytesPerSample = 64 * 1024;
 // Each request is one more packet whose loss stops all that are behind it, for a responder answers in order.
 constexpr std::uint32_t kReadsInParallel = 3;
 
@@ -269,7 +271,7 @@ bool Requester::Impl::wants_ack(const Message& message, bool last) {
 }
 
 std::uint32_t Requester::Impl::ack_request_interval() const {
-  const std::uint64_t window = congestion.bytes();
+  const std::uint64_t window = congestion.bounded() ? congestion.bytes() : kAckRequestsPerWindow * kBytesPerSample;
   const auto share = [this](std::uint64_t bytes, std::uint32_t packets, std::uint32_t most) {
     const std::uint64_t wanted = std::min<std::uint64_t>(bytes / id.mtu(), packets) / kAckRequestsPerWindow;
     return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(wanted, 1, most));

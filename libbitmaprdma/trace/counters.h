@@ -71,6 +71,7 @@ namespace brdma {
   X(kFfmPacketsRecent, ffm_pkts_recent)     /* likewise: they had been sent again just before */                    \
   X(kFfmPacketsOutdated, ffm_pkts_outdated) /* likewise: sent again after an overtaken FFM left */                  \
   X(kFfmPacketsUnsent, ffm_pkts_unsent)     /* likewise: they were never sent */                                    \
+  X(kFfmPacketsEdn, ffm_pkts_edn)           /* likewise: sent again for an EDN, of which the FFM cannot know */     \
   X(kEdnReceived, edn_received)             /* explicit drop notifications from the network */                      \
   X(kEdnStale, edn_stale)                   /* of these: name nothing that is outstanding */                        \
   X(kEdnOff, edn_off)                       /* of these: not heeded, recovery.edn is off */                         \
@@ -80,6 +81,7 @@ namespace brdma {
   X(kEdnPacketsRecent, edn_pkts_recent)     /* likewise: they had been sent again since, or just before */          \
   X(kEdnPacketsUnsent, edn_pkts_unsent)     /* likewise: they were never sent */                                    \
   X(kEdnPauses, edn_pauses)                 /* times that sending waited for a full queue to drain */               \
+  X(kEdnReductions, edn_reductions)         /* times that drops told by a switch lowered window or rate */          \
   X(kRetransmittedEdn, retransmitted_by_edn)                                                                        \
   X(kRetransmittedFfm, retransmitted_by_ffm)                                                                        \
   X(kRetransmittedNak, retransmitted_by_nak)                                                                        \
@@ -110,11 +112,16 @@ namespace brdma {
   X(kEscapeExpired, escape_expired)      /* of those, dropped because it did not come in time: sent again */        \
   X(kWriteEvents, write_events)          /* arrival events of WRITEs, told to who asked for them */                 \
   X(kWriteEventsLost, write_events_lost) /* not told: too many that nobody asked for */                             \
-  X(kCreditStalls, credit_stalls)        /* times a queue pair waited for the receiver's credit */                  \
-  X(kSocketOverflow, socket_overflow)    /* datagrams that found the socket's buffer full */                        \
-  X(kStrayPackets, stray_pkts)           /* packets of another slot's queue pairs */                                \
-  X(kSendBlocked, send_blocked)          /* batches that the system could not take at once */                       \
-  X(kPeerUnreachable, peer_unreachable)  /* ICMP errors of earlier packets, told when sending; nothing is lost */   \
+  X(kMarkedPackets, np_ecn_marked_roce_packets) /* received with the congestion mark of ECN */                      \
+  X(kCnpSent, np_cnp_sent)                      /* congestion notification packets */                               \
+  X(kCnpHandled, rp_cnp_handled)                /* received, and the rate was reduced */                            \
+  X(kCnpIgnored, rp_cnp_ignored)                /* received where DCQCN is not the control */                       \
+  X(kPaceWaits, pace_waits)                     /* times that sending waited for its rate */                        \
+  X(kCreditStalls, credit_stalls)               /* times a queue pair waited for the receiver's credit */           \
+  X(kSocketOverflow, socket_overflow)           /* datagrams that found the socket's buffer full */                 \
+  X(kStrayPackets, stray_pkts)                  /* packets of another slot's queue pairs */                         \
+  X(kSendBlocked, send_blocked)                 /* batches that the system could not take at once */                \
+  X(kPeerUnreachable, peer_unreachable) /* ICMP errors of earlier packets, told when sending; nothing is lost */    \
   X(kQpsCreated, qps_created)                                                                                       \
   X(kQpsDestroyed, qps_destroyed)                                                                                   \
   X(kQpsRefused, qps_refused)               /* queue pairs beyond recovery.qps_max or device_state_bytes_max */     \

@@ -44,6 +44,8 @@ enum class Control : std::uint8_t { kCaps = 0xE0, kBitmapAck = 0xE1, kFfm = 0xE2
 
 inline constexpr std::uint8_t kTransportMask = 0xE0, kTransportRc = 0x00, kTransportUc = 0x20, kTransportUd = 0x60,
                               kTransportBitmap = 0xC0, kTransportControl = 0xE0;
+// Congestion notification packet (IBTA annex A17, A17.9.3): BTH with BECN, then 16 reserved bytes.
+inline constexpr std::uint8_t kCnpOpcode = 0x81;
 
 [[nodiscard]] constexpr std::uint8_t opcode_of(RcOp op, bool bitmap) {
   return static_cast<std::uint8_t>(static_cast<unsigned>(op) | (bitmap ? kTransportBitmap : kTransportRc));
@@ -53,7 +55,7 @@ inline constexpr std::uint8_t kTransportMask = 0xE0, kTransportRc = 0x00, kTrans
 struct OpcodeShape {
   static constexpr std::uint16_t kKnown = 1, kBxth = 2, kDeth = 4, kFeth = 8, kReth = 16, kAtomicEth = 32, kAeth = 64,
                                  kAtomicAck = 128, kImmediate = 256, kInvalidate = 512, kPayload = 1024,
-                                 kControl = 2048;
+                                 kControl = 2048, kCnp = 4096;
   std::uint16_t parts = 0;
   std::uint8_t headers_size = 0;  // BTH included
 
@@ -145,13 +147,15 @@ namespace internal {
       if (opcode <= static_cast<std::uint8_t>(Control::kEdn)) parts = S::kKnown | S::kControl;
       break;
     default:
-      break;  // RD, XRC, CNP (0x81)
+      if (opcode == kCnpOpcode) parts = S::kKnown | S::kCnp;
+      break;  // RD, XRC
   }
   const auto size = [parts](std::uint16_t part, std::size_t bytes) { return (parts & part) != 0 ? bytes : 0; };
-  const std::size_t headers =
-      kBthSize + size(S::kBxth, kBxthSize) + size(S::kDeth, kDethSize) + size(S::kFeth, kFethSize) +
-      size(S::kReth, kRethSize) + size(S::kAtomicEth, kAtomicEthSize) + size(S::kAeth, kAethSize) +
-      size(S::kAtomicAck, kAtomicAckSize) + size(S::kImmediate, kImmediateSize) + size(S::kInvalidate, kInvalidateSize);
+  const std::size_t headers = kBthSize + size(S::kBxth, kBxthSize) + size(S::kDeth, kDethSize) +
+                              size(S::kFeth, kFethSize) + size(S::kReth, kRethSize) +
+                              size(S::kAtomicEth, kAtomicEthSize) + size(S::kAeth, kAethSize) +
+                              size(S::kAtomicAck, kAtomicAckSize) + size(S::kImmediate, kImmediateSize) +
+                              size(S::kInvalidate, kInvalidateSize) + size(S::kCnp, kCnpReservedSize);
   return OpcodeShape{parts, static_cast<std::uint8_t>(headers)};
 }
 

@@ -76,7 +76,7 @@ std::optional<DropReason> parse_packet_into(ConstBytes udp_payload, Packet& pack
   if (padded % 4 != 0 || pad > padded) return DropReason::kBadLength;
   if (!shape.has(Shape::kPayload | Shape::kControl) && padded != 0) return DropReason::kBadLength;
   if (packet.control && pad != 0) return DropReason::kBadLength;
-  packet.payload = ConstBytes{reader.here(), padded - pad};
+  packet.payload = udp_payload.subspan(headers_size, padded - pad);
   return std::nullopt;
 }
 
@@ -130,6 +130,10 @@ std::size_t emit_headers(const Packet& packet, std::byte* out) {
   if (shape.has(Shape::kInvalidate)) {
     store_be32(at, packet.invalidate_rkey);
     at += kInvalidateSize;
+  }
+  if (shape.has(Shape::kCnp)) {
+    std::memset(at, 0, kCnpReservedSize);
+    at += kCnpReservedSize;
   }
   return static_cast<std::size_t>(at - out);
 }

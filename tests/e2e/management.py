@@ -298,6 +298,27 @@ def drops_are_told_by_the_switch(lab):
     assert counters()["retransmitted_by_ffm"] > 0, counters()
 
 
+def a_rate_is_chosen_while_it_runs(lab):
+    """DCQCN over real sockets: the switch marks, the receiver notifies, the sender's rate falls below what it began with."""
+    lab.traffic()
+    sender = lambda: only(lab.ask_json("h2", "resource", "show", "qp"))
+    before = sender()
+    assert (before["congestion"], before["rate_mbps"]) == ("window", None) and before["congestion_bytes"] > 0, before
+    answer = lab.ask_json("h2", "congestion", "set", "dev", "brdma_eth0", "control", "dcqcn", "rate_first_mbps", "2000")
+    assert only([r for r in answer if r["scope"] == "process"])["applies"]["congestion.control"] == "now", answer
+    lab.wait_for("notifications", "h2", "statistic", "show", until=lambda rows: only(rows)["rp_cnp_handled"] > 20)
+    receiver = only(lab.ask_json("h1", "statistic", "show"))
+    assert receiver["np_cnp_sent"] > 20 and receiver["np_ecn_marked_roce_packets"] >= receiver["np_cnp_sent"], receiver
+    lab.wait_for("a lower rate", "h2", "resource", "show", "qp", until=lambda rows: 10 <= only(rows)["rate_mbps"] < 2000)
+    assert only(lab.ask_json("h2", "statistic", "show"))["pace_waits"] > 0
+    # One queue pair goes back to its window.
+    qpn = str(sender()["lqpn"])
+    lab.ask("h2", "congestion", "set", "qp", qpn, "control", "window")
+    shown = only(lab.ask_json("h2", "congestion", "show", "qp", qpn))
+    assert shown["own_settings"] and shown["settings"]["congestion.control"] == "window", shown
+    assert all(key.startswith("congestion.") for key in shown["settings"]) and shown["in_force"]["rate_mbps"] is None, shown
+
+
 def round_trips_are_never_told_too_short(lab):
     """Hosts and network share too few cores. Whoever loses his may think a packet late, never a round trip shorter than the path."""
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in os.sched_getaffinity(0)]
@@ -323,6 +344,7 @@ CASES = {
     round_trips_are_never_told_too_short: ["--rate", "200mbit", "--delay", "2ms", "--seed", "27"],
     drops_are_told_by_the_switch: ["--loss", "1%", "--edn", "roce", "--seed", "26"],
     drops_are_told_by_icmp: ["--loss", "1%", "--delay", "1ms", "--edn", "icmp", "--seed", "27"],
+    a_rate_is_chosen_while_it_runs: ["--rate", "200mbit", "--ecn", "20kb,80kb,20%", "--seed", "28"],
     settings_reach_running_programs: ["--loss", "1%", "--seed", "21"],
     mistakes_are_told: [],
     capabilities_are_told: [],

@@ -21,6 +21,8 @@ void clear_reserved(std::byte* headers, const wire::Packet& packet) {
   headers[4] &= std::byte{0xC0};
   headers[8] &= std::byte{0x80};
   if (wire::opcode_shape(packet.bth.opcode).has(wire::OpcodeShape::kDeth)) headers[wire::kBthSize + 4] = std::byte{0};
+  if (wire::opcode_shape(packet.bth.opcode).has(wire::OpcodeShape::kCnp))
+    std::fill_n(headers + wire::kBthSize, wire::kCnpReservedSize, std::byte{0});
   if (!packet.bitmap) return;
   std::byte* bxth = headers + wire::kBthSize;
   if (packet.bxth.before.distance == 0) bxth[16] = bxth[17] = std::byte{0};  // then its run means nothing

@@ -20,6 +20,7 @@ struct Flow {
   std::unique_ptr<Arena> arenas[2];
   std::unique_ptr<Endpoint> ends[2];
   std::uint64_t posted = 0, completed = 0;
+  Duration starts{};  // after the agreement
 };
 
 class Streams {
@@ -33,6 +34,7 @@ class Streams {
       host.engine.recovery.adaptive = config.adaptive;
       host.engine.recovery.edn = config.heeds_edn;
       host.engine.recovery.edn_pause_max = config.edn_pause_max;
+      host.engine.recovery.congestion = config.congestion;
       host.engine.seed = config.seed + side;
       host.engine.recovery.spraying = config.spraying;
       host.engine.recovery.path_bitmaps = config.path_bitmaps;
@@ -71,6 +73,7 @@ class Streams {
   }
 
   StreamResult run() {
+    began_ = world_.now();
     run_for(config_.warm_up);
     std::vector<std::uint64_t> before;
     for (const auto& flow : flows_) before.push_back(flow->completed);
@@ -115,6 +118,11 @@ class Streams {
     const qp::Requester& requester = flows_[0]->ends[0]->qp()->requester();
     for (std::size_t i = 0; i < requester.path_count(); ++i) result.paths.push_back(requester.path_status(i));
     const auto& link = world_.link_counters(*hosts_[config_.reads ? 1 : 0], *hosts_[config_.reads ? 0 : 1]);
+    result.cnps = rx.get(Counter::kCnpSent);
+    result.pace_waits = tx.get(Counter::kPaceWaits);
+    for (const auto& flow : flows_) {
+      if (const auto rate = flow->ends[0]->qp()->requester().snapshot().rate) result.rates.push_back(*rate);
+    }
     result.lost = link.lost;
     result.queue_dropped = link.queue_dropped;
     result.marked = link.marked;
@@ -147,6 +155,7 @@ class Streams {
     }
     flow.ends[0]->connect(*flow.ends[1]);
     flow.ends[1]->connect(*flow.ends[0]);
+    flow.starts = config_.stagger * number;
   }
 
   [[nodiscard]] bool agreed() const {
@@ -156,6 +165,10 @@ class Streams {
   }
 
   void run_for(Duration how_long) {
+    // Nothing else would wake the world for a flow that begins later.
+    for (const auto& flow : flows_) {
+      if (began_ + flow->starts > world_.now()) world_.at(began_ + flow->starts, [] {});
+    }
     world_.run_until(
         [this] {
           for (auto& flow : flows_) progress(*flow);
@@ -173,6 +186,7 @@ class Streams {
     if (&flow == flows_[0].get()) {
       most_in_flight_ = std::max(most_in_flight_, engine.packets_in_flight(flow.ends[0]->qp()));
     }
+    if (world_.now() < began_ + flow.starts) return;
     for (; flow.posted - flow.completed < config_.requests_posted; ++flow.posted) {
       const Sge sge{flow.arenas[0]->iova() + Arena::kGuard, config_.request_bytes, flow.ends[0]->key()};
       SendRequest request;
@@ -192,6 +206,7 @@ class Streams {
   sim::Host* hosts_[2] = {};
   std::vector<std::unique_ptr<Flow>> flows_;
   std::uint32_t most_in_flight_ = 0;
+  Instant began_;
   std::optional<FlightLog> log_;
   std::optional<LossHistory> history_;
 };

@@ -42,7 +42,9 @@ struct StreamConfig {
   std::uint32_t path_bitmaps = kPathsMax;  // recovery.path_bitmaps
   Spraying spraying = Spraying::kRoundRobin;
   sim::Stalls sender_stalls{}, receiver_stalls{};
+  CongestionConfig congestion{};
   std::uint32_t flows = 1;
+  Duration stagger{};  // each flow begins so long after the one before it
   bool reads = false;  // else WRITEs
   PathMtu mtu = PathMtu::k4096;
   std::uint32_t window = 4096;                                      // recovery.window
@@ -65,6 +67,8 @@ struct StreamResult {
   std::uint64_t answer_paths_silent = 0, answer_paths_returned = 0;                       // of the responder's
   std::vector<qp::PathStatus> paths;                                                      // of the first flow's sender
   std::uint64_t lost = 0, queue_dropped = 0;                                              // on the way of the data
+  std::uint64_t cnps = 0, pace_waits = 0;
+  std::vector<Bandwidth> rates;             // of the flows that keep one, at the end
   std::uint64_t marked = 0, rewritten = 0;  // packets that found a long queue; acknowledgements that say so
   Duration srtt{};                          // of the first flow, at the end
   std::uint64_t spurious = 0;               // copies of what had been placed

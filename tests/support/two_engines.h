@@ -50,6 +50,7 @@ struct PairOptions {
   std::uint8_t max_rd_atomic = 4;
   bool ip_id_known = true;
   bool v6 = false;
+  std::uint8_t traffic_class = 0;  // as the applications set it
   RecoveryConfig recovery{};
   TransferConfig transfer[2];
   std::uint32_t receive_packets = 256;
@@ -65,13 +66,17 @@ struct Sent {
   std::vector<std::byte> bytes;
   std::uint16_t source_port = 0;
   std::uint16_t ip_id = 0;
+  std::uint8_t traffic_class = 0;
   unsigned copy = 1;      // which transmission of this opcode kind and PSN by this side
   std::size_t batch = 0;  // number of the Transmit that carried it
   bool dropped = false;
   [[nodiscard]] wire::Bth bth() const { return wire::parse_bth(ConstBytes{bytes}.first<wire::kBthSize>()); }
   [[nodiscard]] std::uint32_t psn() const { return bth().psn.value(); }
   [[nodiscard]] wire::Packet packet() const { return wire::parse_packet(bytes).value(); }
-  [[nodiscard]] bool data() const { return bth().opcode < wire::kTransportControl && wire::is_request(packet().op); }
+  [[nodiscard]] bool data() const {
+    const std::uint8_t opcode = bth().opcode;
+    return opcode < wire::kTransportControl && opcode != wire::kCnpOpcode && wire::is_request(packet().op);
+  }
   [[nodiscard]] bool control(wire::Control which) const { return bth().opcode == static_cast<std::uint8_t>(which); }
 };
 
@@ -137,6 +142,7 @@ class TwoEngines {
     a.max_rd_atomic = options.max_rd_atomic;
     a.max_dest_rd_atomic = options.max_rd_atomic;
     a.qkey = kQkey;
+    a.traffic_class = options.traffic_class;
     return a;
   }
   static constexpr std::uint32_t kToInit = kQpAttrState | kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccess;
@@ -312,6 +318,7 @@ class TwoEngines {
   std::function<Duration(const Sent&)> extra_delay;  // reordering
   std::function<unsigned(const Sent&)> duplicates;   // further copies
   std::vector<Sent> wire;
+  std::uint8_t traffic_class = 0;   // that packets arrive with: 3 is ECN's mark
   bool paused[2] = {false, false};  // a side that neither receives nor sends nor looks at the clock
 
  private:
@@ -409,6 +416,7 @@ class TwoEngines {
                         all.begin() + static_cast<std::ptrdiff_t>(start + size));
       sent.source_port = side[from].config.source_ports[out.path];
       sent.ip_id = out.standard ? i : std::uint16_t{0};
+      sent.traffic_class = out.traffic_class;
       sent.batch = batches_;
       const bool request = sent.data();
       sent.copy = ++copies_[{from, request, sent.psn()}];
@@ -429,6 +437,7 @@ class TwoEngines {
     datagram.source = side[packet.from].address;
     datagram.destination = to.address;
     datagram.source_port = packet.source_port;
+    datagram.traffic_class = traffic_class;
     datagram.ip_id_known = options.ip_id_known;
     datagram.ip_id = packet.ip_id;
     datagram.bytes = packet.bytes;

@@ -48,7 +48,6 @@ constexpr Capture kCaptures[] = {
 const std::map<Frame, DropReason> kUnacceptable = {
     {{"probe_errors", 20}, DropReason::kBadVersion},     // transport header version 1
     {{"probe_errors", 22}, DropReason::kBadPkey},        // P_Key 0x1234
-    {{"probe_errors", 47}, DropReason::kUnknownOpcode},  // CNP
     {{"probe_errors", 87}, DropReason::kUnknownOpcode},  // 0x1f, reserved
 };
 const Frame kWrongIcrc{"probe_errors", 19};        // on purpose

@@ -52,7 +52,7 @@ TEST_F(Receive, ParserReasonsAreCountedToo) {
   pkey[2] = std::byte{0x12};
   dropped(pkey, DropReason::kBadPkey);
   auto opcode = bytes(write());
-  opcode[0] = std::byte{0x81};
+  opcode[0] = std::byte{0x82};
   dropped(opcode, DropReason::kUnknownOpcode);
 }
 

@@ -80,6 +80,54 @@ TEST_F(DropNotice, FeedbackAboutTheSamePacketsComesLateAndIsSuppressed) {
   EXPECT_EQ(count(Counter::kFfmPacketsRecent), 1u);
 }
 
+// The receiver misses 1003 only after it has been sent again: what it had by then, 1012, left before that.
+TEST_F(DropNotice, FeedbackThatKnowsNothingOfTheRetransmissionIsSuppressedForAWhile) {
+  send(16);
+  sent();
+  pair.run_for(1_us);
+  edn(1003, 1003, pair.now - 1_us);
+  EXPECT_THAT(sent(), ElementsAre(1003));
+  pair.run_for(60_us);
+  ffm(0, 1003, 1012, {{1003, 1}});
+  EXPECT_THAT(sent(), IsEmpty());
+  EXPECT_EQ(count(Counter::kFfmPacketsEdn), 1u);
+  // The retransmission may be lost too, with nothing behind it that could show it.
+  pair.run_for(150_us);
+  ffm(1, 1003, 1012, {{1003, 1}});
+  EXPECT_THAT(sent(), ElementsAre(1003));
+}
+
+TEST_F(DropNotice, FeedbackThatKnowsOfTheRetransmissionIsHeeded) {
+  send(16);
+  sent();
+  pair.run_for(1_us);
+  edn(1003, 1003, pair.now - 1_us);
+  EXPECT_THAT(sent(), ElementsAre(1003));
+  pair.run_for(1_us);
+  send(4);  // 1016 to 1019 leave after it
+  sent();
+  pair.run_for(60_us);
+  ffm(0, 1003, 1018, {{1003, 1}});
+  EXPECT_THAT(sent(), ElementsAre(1003));
+}
+
+// A full queue says what the path takes; a fault says nothing of it.
+TEST_F(DropNotice, OfAFullQueueLowersTheWindow) {
+  const auto window = [this] { return pair.side[0].qp->requester().snapshot().congestion_bytes; };
+  send(40);
+  const Instant sent_at = pair.now;
+  pair.run_for(30_us);
+  const std::uint64_t before = window();
+  edn(1003, 1004, sent_at);
+  EXPECT_EQ(window(), before);
+  EXPECT_EQ(count(Counter::kEdnReductions), 0u);
+  edn(1010, 1013, sent_at, 50_us);
+  EXPECT_EQ(window(), before - 4 * 1024);
+  EXPECT_EQ(count(Counter::kEdnReductions), 1u);
+  edn(1010, 1013, sent_at, 50_us);  // said again
+  EXPECT_EQ(count(Counter::kEdnReductions), 1u);
+}
+
 TEST_F(DropNotice, WhereFeedbackCameFirstItIsOutdated) {
   send(16);
   const Instant first_sent = pair.now;

@@ -254,6 +254,21 @@ TEST(WireDocument, RangeOfAnAcknowledgement) {
   EXPECT_EQ(range, documented("00 012345 00011170"));
 }
 
+TEST(WireDocument, Cnp) {
+  const Bytes bytes =
+      documented("81 00 ffff 40 002203 00 000000") + documented("00000000000000000000000000000000") + hex("11223344");
+  const auto parsed = parse_packet(bytes);
+  ASSERT_TRUE(parsed.ok());
+  Packet packet;
+  packet.bth.opcode = kCnpOpcode;
+  packet.bth.becn = true;
+  packet.bth.dest_qpn = 0x2203;
+  Bytes out(kPacketHeadersMax);
+  out.resize(emit_headers(packet, out.data()));
+  EXPECT_EQ(test::to_hex(out), test::to_hex(ConstBytes{bytes}.first(out.size())));
+  EXPECT_EQ(out.size() + kIcrcSize, bytes.size());
+}
+
 TEST(WireDocument, FfmOfTheWorkedExample) {
   Bytes gap = documented("01 0003eb 00000001");
   Ffm ffm;

@@ -39,11 +39,11 @@ Json device_capabilities() {
           {"message_bytes_max", qp::kMessageBytesMax}};
 }
 
-std::vector<Json> recovery_capabilities() {
+std::vector<Json> setting_capabilities(std::string_view prefix) {
   std::vector<Json> rows;
   const control::Settings defaults;
   for (const control::Definition& definition : control::definitions()) {
-    if (!definition.key.starts_with("recovery.")) continue;
+    if (!definition.key.starts_with(prefix)) continue;
     Json row = {{"key", definition.key}};
     if (const auto* number = std::get_if<control::NumberSetting>(&definition.kind)) {
       row.update({{"default", number->get(defaults)},

@@ -31,6 +31,8 @@ constexpr std::array kObjects{
            "counters; -d: of each process too; statistic show qp: of each queue pair; show cm: of RDMA-CM"},
     Object{"recovery", recovery_object,
            "how losses are found and repaired: recovery show, recovery set [dev DEV] [qp N] KEY VALUE"},
+    Object{"congestion", congestion_object,
+           "what bounds sending: congestion show, congestion set [dev DEV] [qp N] KEY VALUE"},
     Object{"event", event_object, "what happened: event [-f] [dev DEV] [qp N] [since 10s] [TYPE...]; -f: and goes on"},
     Object{"alarm", alarm_object, "thresholds and what exceeds them: alarm show, alarm set KEY VALUE"},
     Object{"run", run_object, "run a program with the devices in sight: run -- PROGRAM ARGS"},

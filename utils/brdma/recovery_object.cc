@@ -1,5 +1,6 @@
-// `brdma recovery`: how losses are found and repaired. Without a target: what a program that starts now would get, and
-// where each value comes from. With one: what running programs have, and changes to it.
+// `brdma recovery`: how losses are found and repaired; `brdma congestion`: what bounds sending. Without a target: what
+// a program that starts now would get, and where each value comes from. With one: what running programs have, and
+// changes to it.
 
 #include <array>
 #include <cstdio>
@@ -17,20 +18,45 @@
 namespace brdma {
 namespace {
 
-constexpr const char* kUsage =
-    "expected: brdma recovery [show [dev DEV] [qp QPN]], show capabilities, or brdma recovery set [dev DEV] [qp QPN] "
-    "KEY VALUE ...";
+// The two objects differ in the settings that they speak of.
+struct Subject {
+  std::string_view object;
+  bool congestion = false;
+
+  [[nodiscard]] bool speaks_of(std::string_view key) const {
+    if (key.starts_with("congestion.")) return congestion;
+    return !congestion && (key.starts_with("recovery.") || key.starts_with("transfer."));
+  }
+  [[nodiscard]] std::string prefix() const { return std::string(object) + "."; }
+  [[nodiscard]] std::string usage() const {
+    const std::string brdma = "brdma " + std::string(object);
+    return "expected: " + brdma + " [show [dev DEV] [qp QPN]], show capabilities, or " + brdma +
+           " set [dev DEV] [qp QPN] KEY VALUE ...";
+  }
+};
 
 // In text the settings stand in the line, in JSON in an object of their own.
-void put_settings(Record& record, const char* name, const Json& settings, const OutputStyle& style) {
+void put_settings(Record& record, const Subject& subject, const Json& settings, const OutputStyle& style) {
+  Json own = Json::object();
+  for (const auto& [key, value] : settings.items()) {
+    if (subject.speaks_of(key)) own[key] = value;
+  }
   if (style.json) {
-    record.fields[name] = settings;
+    record.fields["settings"] = own;
   } else {
-    record.fields.update(settings);
+    record.fields.update(own);
   }
 }
 
-int show_running(const Target& target, const OutputStyle& style) {
+void put_in_force(Record& record, const Json& in_force, const OutputStyle& style) {
+  if (style.json) {
+    record.fields["in_force"] = in_force;
+  } else {
+    record.fields.update(in_force);
+  }
+}
+
+int show_running(const Subject& subject, const Target& target, const OutputStyle& style) {
   std::vector<Record> records;
   int failed = 0;
   if (const auto reply = ask_processes({{"query", "recovery"}}, target)) {
@@ -38,16 +64,16 @@ int show_running(const Target& target, const OutputStyle& style) {
       if (target.qp) break;
       Record record{"dev " + device.at("device").get<std::string>() + " set", {}};
       if (style.json) record.fields = {{"ifname", device.at("device")}, {"scope", "device"}};
-      put_settings(record, "settings", device.at("settings"), style);
+      put_settings(record, subject, device.at("settings"), style);
       records.push_back(std::move(record));
     }
     for (auto& [record, answer] : process_answers(*reply, style, failed)) {
       if (style.json) record.fields["scope"] = target.qp ? "qp" : "process";
       if (target.qp) {
         record.fields.update({{"lqpn", answer.at("lqpn")}, {"own_settings", answer.at("own_settings")}});
-        put_settings(record, "in_force", answer.at("in_force"), style);
+        put_in_force(record, answer.at("in_force"), style);
       }
-      put_settings(record, "settings", answer.at("settings"), style);
+      put_settings(record, subject, answer.at("settings"), style);
       records.push_back(std::move(record));
     }
   }
@@ -59,16 +85,17 @@ int show_running(const Target& target, const OutputStyle& style) {
 }
 
 // KEY VALUE ..., checked here so that a slip is misuse, and says so before anything is changed.
-Json take_changes(Words& words, OutputStyle& style) {
+Json take_changes(const Subject& subject, Words& words, OutputStyle& style) {
   Json changes = Json::object();
   control::Settings scratch;
   while (!words.empty()) {
     if (take_style_option(words, style)) continue;
     const std::string key = words.take();
-    const control::Definition* const definition = control::find_definition(key);
-    if (definition == nullptr ||
-        (!definition->key.starts_with("recovery.") && !definition->key.starts_with("transfer."))) {
-      throw UsageError("there is no setting '" + key + "': 'brdma recovery show' lists them");
+    const control::Definition* definition = control::find_definition(subject.prefix() + key);  // `edn` is one of both
+    if (definition == nullptr) definition = control::find_definition(key);
+    if (definition == nullptr || !subject.speaks_of(definition->key)) {
+      throw UsageError("there is no setting '" + key + "': 'brdma " + std::string(subject.object) +
+                       " show' lists them");
     }
     const std::string value = words.take_value(key);
     if (!control::assign(*definition, value, scratch)) {
@@ -76,16 +103,16 @@ Json take_changes(Words& words, OutputStyle& style) {
     }
     changes[std::string(definition->key)] = value;
   }
-  if (changes.empty()) throw UsageError(kUsage);
+  if (changes.empty()) throw UsageError(subject.usage());
   return changes;
 }
 
-int set(Invocation& invocation) {
+int set(const Subject& subject, Invocation& invocation) {
   Words& words = invocation.words;
   Target target;
   while (!words.empty() && (take_style_option(words, invocation.style) || take_target(words, target))) {
   }
-  const Json changes = take_changes(words, invocation.style);
+  const Json changes = take_changes(subject, words, invocation.style);
   std::vector<std::string> devices{target.device};
   if (target.device.empty() && !target.qp) {
     devices.clear();
@@ -102,7 +129,7 @@ int set(Invocation& invocation) {
       if (target.qp) break;
       Record record{"dev " + device + " set", {}};
       if (invocation.style.json) record.fields = {{"ifname", device}, {"scope", "device"}};
-      put_settings(record, "settings", kept.at("settings"), invocation.style);
+      put_settings(record, subject, kept.at("settings"), invocation.style);
       records.push_back(std::move(record));
     }
     for (auto& [record, answer] : process_answers(*reply, invocation.style, failed)) {
@@ -126,9 +153,7 @@ int set(Invocation& invocation) {
   return failed == 0 ? 0 : 1;
 }
 
-}  // namespace
-
-int recovery_object(Invocation& invocation) {
+int settings_object(const Subject& subject, Invocation& invocation) {
   Words& words = invocation.words;
   while (!words.empty() && take_style_option(words, invocation.style)) {
   }
@@ -136,7 +161,7 @@ int recovery_object(Invocation& invocation) {
   const int command = words.empty() ? 0 : find_word(words.peek(), kCommands);
   if (command == 2) {
     words.take();
-    return set(invocation);
+    return set(subject, invocation);
   }
   if (command >= 0 && !words.empty()) words.take();
   Target target;
@@ -145,18 +170,23 @@ int recovery_object(Invocation& invocation) {
     words.take();
     while (!words.empty() && take_style_option(words, invocation.style)) {
     }
-    if (!words.empty()) throw UsageError(kUsage);
+    if (!words.empty()) throw UsageError(subject.usage());
     std::vector<Record> records;
-    for (const Json& row : recovery_capabilities()) records.push_back({"", row});
+    for (const Json& row : setting_capabilities(subject.prefix())) records.push_back({"", row});
     print_records(records, invocation.style);
     return 0;
   }
   while (!words.empty()) {
     if (take_style_option(words, invocation.style)) continue;
-    if (!take_target(words, target)) throw UsageError(kUsage);
+    if (!take_target(words, target)) throw UsageError(subject.usage());
     running = true;
   }
-  return running ? show_running(target, invocation.style) : print_settings("recovery.", invocation.style);
+  return running ? show_running(subject, target, invocation.style) : print_settings(subject.prefix(), invocation.style);
 }
+
+}  // namespace
+
+int recovery_object(Invocation& invocation) { return settings_object({"recovery"}, invocation); }
+int congestion_object(Invocation& invocation) { return settings_object({"congestion", true}, invocation); }
 
 }  // namespace brdma

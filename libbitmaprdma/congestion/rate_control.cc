@@ -1,0 +1,124 @@
+#include "congestion/rate_control.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace brdma::congestion {
+namespace {
+
+constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
+
+Bandwidth mbps(std::uint32_t value) { return Bandwidth::from_bps(std::uint64_t{value} * 1'000'000); }
+std::int64_t fraction(std::uint32_t permille) { return kOne * permille / 1000; }
+
+// Settings are judged one by one: where two of them contradict each other, the lower limit holds.
+Bandwidth rate_max(const CongestionConfig& config) {
+  return mbps(std::max(config.rate_max_mbps, config.rate_min_mbps));
+}
+
+// The path's round trip takes the place of `min_rtt` later, where that is not set.
+TimelyConfig timely_config(const CongestionConfig& config, Duration base_rtt) {
+  TimelyConfig own;
+  own.alpha = fraction(config.timely_alpha_permille);
+  own.beta = fraction(config.timely_beta_permille);
+  own.low = config.timely_low;
+  own.high = std::max(config.timely_high, config.timely_low);
+  own.add = mbps(config.timely_add_mbps);
+  own.hyperactive_after = config.timely_hyper_after;
+  own.hyperactive_factor = config.timely_hyper_factor;
+  own.rate_min = mbps(config.rate_min_mbps);
+  own.rate_max = rate_max(config);
+  if (config.timely_min_rtt > Duration{}) {
+    own.min_rtt = config.timely_min_rtt;
+    return own;
+  }
+  return base_rtt > Duration{} ? own.with_base(base_rtt) : own;
+}
+
+DcqcnConfig dcqcn_config(const CongestionConfig& config) {
+  return {.g_shift = config.dcqcn_g_shift,
+          .alpha_period = config.dcqcn_alpha_period,
+          .increase_period = config.dcqcn_increase_period,
+          .increase_bytes = config.dcqcn_increase_bytes,
+          .fast_recovery = config.dcqcn_fast_recovery,
+          .additive = mbps(config.dcqcn_additive_mbps),
+          .hyper = mbps(config.dcqcn_hyper_mbps),
+          .rate_min = mbps(config.rate_min_mbps),
+          .rate_max = rate_max(config)};
+}
+
+// Most of many queue pairs are idle: no share is smaller than this part.
+constexpr std::uint32_t kShareMin = 16;
+
+Bandwidth first_rate(const CongestionConfig& config, std::uint32_t flows) {
+  Bandwidth first = mbps(config.rate_first_mbps);
+  if (config.control == CongestionControl::kTimely)
+    first = Bandwidth::from_bps(first.bps() / std::min(flows + 1, kShareMin));
+  return std::clamp(first, mbps(config.rate_min_mbps), rate_max(config));
+}
+
+std::variant<Timely, Dcqcn> algorithm_of(const CongestionConfig& config, std::uint32_t flows) {
+  BRDMA_CHECK(is_rate_control(config.control));
+  if (config.control == CongestionControl::kDcqcn)
+    return Dcqcn(dcqcn_config(config), first_rate(config, flows), Instant{});
+  return Timely(timely_config(config, {}), first_rate(config, flows));
+}
+
+}  // namespace
+
+RateControl::RateControl(const CongestionConfig& config, std::uint32_t flows)
+    : config_(config),
+      pacer_({.burst_bytes = config.burst_bytes, .interval = config.pace_interval}, first_rate(config, flows)),
+      algorithm_(algorithm_of(config, flows)) {}
+
+void RateControl::on_round_trip(Duration rtt, Duration base_rtt, Instant now) {
+  Timely* const timely = std::get_if<Timely>(&algorithm_);
+  if (timely == nullptr) return;
+  if (base_rtt != base_rtt_) {
+    base_rtt_ = base_rtt;
+    timely->configure(timely_config(config_, base_rtt));
+  }
+  timely->on_rtt(rtt);
+  pacer_.set_rate(timely->rate(), now);
+}
+
+bool RateControl::on_cnp(Instant now) {
+  Dcqcn* const dcqcn = std::get_if<Dcqcn>(&algorithm_);
+  if (dcqcn == nullptr) return false;
+  dcqcn->on_cnp(now);
+  pacer_.set_rate(dcqcn->rate(now), now);
+  return true;
+}
+
+void RateControl::on_drops(std::uint64_t bytes, Duration rtt, Instant now) {
+  const Bandwidth before = wanted(now);
+  rtt = std::max(rtt, kTick);
+  if (now - drops_from_ >= rtt) {
+    drops_from_ = now;
+    drops_floor_ = Bandwidth::from_bps(before.bps() / 2);
+  }
+  const auto lost = static_cast<unsigned __int128>(bytes) * 8 * kNsPerSecond / static_cast<std::uint64_t>(rtt.ns());
+  const auto less = static_cast<std::uint64_t>(std::min<unsigned __int128>(lost, before.bps()));
+  const Bandwidth after = std::max(Bandwidth::from_bps(before.bps() - less), drops_floor_);
+  if (after >= before) return;
+  std::visit([&](auto& algorithm) { algorithm.limit(after, now); }, algorithm_);
+  pacer_.set_rate(wanted(now), now);
+}
+
+void RateControl::on_sent(std::uint64_t bytes, Instant now) {
+  pacer_.spend(bytes);
+  if (Dcqcn* const dcqcn = std::get_if<Dcqcn>(&algorithm_)) dcqcn->on_sent(bytes, now);
+}
+
+Bandwidth RateControl::wanted(Instant now) {
+  if (Dcqcn* const dcqcn = std::get_if<Dcqcn>(&algorithm_)) return dcqcn->rate(now);
+  return std::get<Timely>(algorithm_).rate();
+}
+
+std::uint64_t RateControl::allowance(Instant now) {
+  if (const Bandwidth rate = wanted(now); rate != pacer_.rate()) pacer_.set_rate(rate, now);
+  return pacer_.allowance(now);
+}
+
+}  // namespace brdma::congestion

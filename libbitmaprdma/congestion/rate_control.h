@@ -1,0 +1,58 @@
+// congestion/rate_control.h - the sending rate of one queue pair: TIMELY or DCQCN decides it, a pacer keeps it.
+// For those queue pairs whose CongestionConfig asks for a rate; the others have none of this.
+//
+// The owner tells what it hears (round trips, notifications, bytes that left) and asks allowance() before it sends.
+// Pure: told `now`.
+#pragma once
+
+#include <cstdint>
+#include <variant>
+
+#include "base/config.h"
+#include "congestion/dcqcn.h"
+#include "congestion/pacer.h"
+#include "congestion/timely.h"
+
+namespace brdma::congestion {
+
+[[nodiscard]] constexpr bool is_rate_control(CongestionControl control) {
+  return control == CongestionControl::kTimely || control == CongestionControl::kDcqcn;
+}
+
+class RateControl {
+ public:
+  // `flows`: of this host, this one included. With TIMELY each begins at its share, or its first round trip would be of
+  // the queue that they fill together (the paper's section 4.3: C / (N + 1)); DCQCN begins at the line's rate.
+  // Precondition: is_rate_control(config.control).
+  explicit RateControl(const CongestionConfig& config, std::uint32_t flows = 0);
+
+  // `base_rtt`: the path's own, without queues.
+  void on_round_trip(Duration rtt, Duration base_rtt, Instant now);
+  // False: the control does not hear of these.
+  bool on_cnp(Instant now);
+  // A switch says that it had no room for `bytes` of what was sent within `rtt`: the rest is what the path carries. Not
+  // below half of the rate in that time, whatever is said.
+  void on_drops(std::uint64_t bytes, Duration rtt, Instant now);
+  void on_sent(std::uint64_t bytes, Instant now);
+
+  // Bytes that may leave now; 0: not before ready_at().
+  [[nodiscard]] std::uint64_t allowance(Instant now);
+  [[nodiscard]] Instant ready_at() const { return pacer_.ready_at(); }
+  [[nodiscard]] const CongestionConfig& config() const { return config_; }
+  [[nodiscard]] Bandwidth rate() const { return pacer_.rate(); }
+  // A responder hears nothing of its answers' round trips, but of marks on them.
+  [[nodiscard]] bool paces_answers() const { return std::holds_alternative<Dcqcn>(algorithm_); }
+
+ private:
+  [[nodiscard]] Bandwidth wanted(Instant now);
+
+  CongestionConfig config_;
+  Pacer pacer_;
+  Duration base_rtt_{};
+  std::variant<Timely, Dcqcn> algorithm_;
+  // Drops: since when they lower the rate, and how far at most.
+  Instant drops_from_;
+  Bandwidth drops_floor_;
+};
+
+}  // namespace brdma::congestion

@@ -1,0 +1,122 @@
+// Congestion beside the window: which control a queue pair has, waiting for its rate, marks of ECN and the notification
+// packets that speak of them (CNP, IBTA annex A17).
+#include "qp/queue_pair.h"
+#include "qp/requester_impl.h"
+
+namespace brdma {
+namespace {
+
+constexpr std::uint8_t kEcnMask = 3, kEct0 = 2, kEct1 = 1;  // of the traffic class (RFC 3168)
+
+}  // namespace
+
+namespace qp {
+
+CongestionState& Requester::Impl::signals_made() {
+  if (!signals) signals = std::make_unique<CongestionState>();
+  return *signals;
+}
+
+// What is set may be another control, or the same with other numbers: either begins anew. `congestion` goes on
+// measuring the path whatever bounds the sending.
+void Requester::Impl::choose_control() {
+  const CongestionConfig& config = id.recovery->congestion;
+  congestion.set_bounded(config.control == CongestionControl::kWindow);
+  if (signals && signals->rate && signals->rate->config() == config) return;
+  if (congestion::is_rate_control(config.control)) {
+    signals_made().rate.emplace(config, env.active_qps);
+  } else if (signals) {
+    signals->rate.reset();
+  }
+}
+
+void Requester::Impl::feel(Duration round_trip, Duration base, Instant now) {
+  if (signals && signals->rate) signals->rate->on_round_trip(round_trip, base, now);
+}
+
+congestion::RateControl* Requester::rate() const {
+  return impl_ != nullptr && impl_->signals && impl_->signals->rate ? &*impl_->signals->rate : nullptr;
+}
+
+// Asked after output: is there some that waits for its rate?
+void Requester::note_paced(bool more, Instant now) {
+  CongestionState& signals = *impl_->signals;
+  const bool waits = more && signals.rate->allowance(now) == 0;
+  if (waits && !signals.waits) impl_->env.count(Counter::kPaceWaits);
+  signals.waits = waits;
+}
+
+// What waited is asked again, whenever that will be.
+void Requester::end_pace_wait(Instant now) {
+  if (const auto until = paced_until(); until && now >= *until) impl_->signals->waits = false;
+}
+
+std::optional<Instant> Requester::paced_until() const {
+  if (!impl_->signals || !impl_->signals->waits || !impl_->signals->rate) return std::nullopt;
+  return impl_->signals->rate->ready_at();
+}
+
+bool Requester::has_unpaced_output(Instant now) const { return impl_->has_output(now); }
+
+void Requester::handle_cnp(Instant now) {
+  congestion::RateControl* const own = rate();
+  impl_->env.count(own != nullptr && own->on_cnp(now) ? Counter::kCnpHandled : Counter::kCnpIgnored);
+}
+
+void Requester::note_marked(Instant now) {
+  impl_->env.count(Counter::kMarkedPackets);
+  const Duration interval = impl_->id.recovery->congestion.cnp_interval;
+  if (interval == Duration{}) return;
+  CongestionState& signals = impl_->signals_made();
+  signals.cnp_due = signals.cnps.on_marked(now, interval) || signals.cnp_due;
+}
+
+bool Requester::cnp_due() const { return impl_->signals && impl_->signals->cnp_due; }
+
+// A packet of its own, and a standard one whoever the peer is: routers and NICs know it.
+bool Requester::poll_cnp(TransmitBatch& batch) {
+  if (!cnp_due()) [[likely]]
+    return false;
+  wire::Packet packet;
+  packet.bth.opcode = wire::kCnpOpcode;
+  packet.bth.becn = true;
+  packet.bth.dest_qpn = impl_->id.attributes.destination_qpn;
+  if (!batch.fits(TransmitBatch::packet_bytes(packet, 0), 0, /*bitmap=*/false)) return false;
+  batch.add(packet, {}, 0);
+  impl_->signals->cnp_due = false;
+  impl_->env.count(Counter::kCnpSent);
+  return true;
+}
+
+}  // namespace qp
+
+void QueuePair::handle_cnp(Instant now) {
+  if (!identity_.can_send()) return environment_.drop(DropReason::kQpState);
+  requester_.handle_cnp(now);
+}
+
+// Of packets that carry or ask for data.
+void QueuePair::note_marked(const wire::Packet& packet, Instant now) {
+  if (packet.control || packet.op == wire::RcOp::kAcknowledge) return;
+  requester_.note_marked(now);
+}
+
+std::uint8_t QueuePair::traffic_class() const {
+  const CongestionConfig& config = identity_.recovery->congestion;
+  const auto with = [this](std::uint8_t ecn) {
+    return static_cast<std::uint8_t>((identity_.attributes.traffic_class & ~kEcnMask) | ecn);
+  };
+  switch (config.ecn) {
+    case EcnField::kAuto:
+      break;
+    case EcnField::kOff:
+      return with(0);
+    case EcnField::kEct0:
+      return with(kEct0);
+    case EcnField::kEct1:
+      return with(kEct1);
+  }
+  return config.control == CongestionControl::kDcqcn ? with(kEct0) : identity_.attributes.traffic_class;
+}
+
+}  // namespace brdma

@@ -1,0 +1,101 @@
+// Rate controls over whole engines: full rate alone, a fair share for who comes later, marks and drops heard.
+#include <gtest/gtest.h>
+
+#include "stream.h"
+
+namespace brdma::test {
+namespace {
+
+StreamConfig with(CongestionControl control) {
+  StreamConfig config;
+  config.congestion.control = control;
+  config.congestion.rate_max_mbps = 10'000;  // the port's
+  config.delay = 10_us;
+  config.requests_posted = 64;
+  config.warm_up = 60_ms;
+  config.measured = 100_ms;
+  return config;
+}
+
+// Kmin, Kmax, Pmax as for 10 Gbit/s: 100 KB and 400 KB are those of 25.
+StreamConfig marked(StreamConfig config) {
+  config.marking = fabric::MarkingConfig{40 * 1024, 160 * 1024, 200'000};
+  return config;
+}
+
+double jain(const StreamResult& result) {
+  double sum = 0, squares = 0;
+  for (const double share : result.shares) sum += share, squares += share * share;
+  return sum * sum / (squares * static_cast<double>(result.shares.size()));
+}
+
+TEST(Rate, AloneItIsTheLinks) {
+  for (const CongestionControl control : {CongestionControl::kTimely, CongestionControl::kDcqcn}) {
+    const StreamResult result = run_stream(with(control));
+    EXPECT_GT(result.share, 0.95);
+    EXPECT_EQ(result.retransmitted, 0u);
+    EXPECT_GT(result.pace_waits, 1'000u);
+    EXPECT_LT(result.pace_waits * 2, result.packets) << "no timer a packet";
+  }
+}
+
+TEST(Rate, WhoComesLaterGetsAFairShare) {
+  for (const CongestionControl control : {CongestionControl::kTimely, CongestionControl::kDcqcn}) {
+    StreamConfig config = marked(with(control));
+    config.flows = 2;
+    config.stagger = 20_ms;
+    config.measured = 300_ms;
+    const StreamResult result = run_stream(config);
+    EXPECT_GT(result.share, 0.85);
+    EXPECT_GT(jain(result), 0.95);
+  }
+}
+
+TEST(Rate, DcqcnHearsOfMarks) {
+  StreamConfig config = marked(with(CongestionControl::kDcqcn));
+  config.flows = 4;
+  const StreamResult result = run_stream(config);
+  EXPECT_GT(result.marked, 100u);
+  EXPECT_GT(result.cnps, 100u);
+  EXPECT_LE(result.cnps, result.marked);
+  EXPECT_GT(result.share, 0.9);
+  config.congestion.ecn = EcnField::kOff;  // nobody can mark: the queue overflows
+  const StreamResult deaf = run_stream(config);
+  EXPECT_EQ(deaf.cnps, 0u);
+  EXPECT_GT(deaf.queue_dropped, 10 * result.queue_dropped);
+}
+
+TEST(Rate, TimelyHearsATranslatedRoundTrip) {
+  StreamConfig config = with(CongestionControl::kTimely);
+  config.marking = fabric::MarkingConfig{8 * 1024, 32 * 1024, 200'000};
+  config.flows = 4;
+  const StreamResult alone = run_stream(config);
+  config.translation = fabric::RttTranslator::Config{.increment = {.longest = 100_us}};
+  const StreamResult told = run_stream(config);
+  EXPECT_GT(told.rewritten, 50u);
+  EXPECT_LT(told.marked * 2, alone.marked) << "a shorter queue";
+  EXPECT_GT(told.share, 0.75);
+}
+
+// What is dropped sets the pace: no storm of retransmissions into a queue that is full.
+TEST(Rate, DropsThatASwitchTellsLowerIt) {
+  for (const CongestionControl control :
+       {CongestionControl::kWindow, CongestionControl::kTimely, CongestionControl::kDcqcn}) {
+    StreamConfig config = with(control);
+    config.congestion.rate_max_mbps = 100'000;
+    config.delay = 50_us;
+    config.requests_posted = 128;
+    config.flows = 8;
+    config.edn = fabric::EdnForm::kIcmp;
+    config.warm_up = 20_ms;
+    config.measured = 50_ms;
+    const StreamResult told = run_stream(config);
+    EXPECT_GT(told.share, 0.95);
+    EXPECT_LT(told.queue_dropped * 5, told.packets);
+    config.congestion.edn = false;
+    EXPECT_GT(run_stream(config).queue_dropped, 5 * told.queue_dropped);
+  }
+}
+
+}  // namespace
+}  // namespace brdma::test

@@ -1,0 +1,77 @@
+// Which control decides the rate, and what drops that a switch tells make of it.
+#include <gtest/gtest.h>
+
+#include "congestion/rate_control.h"
+
+namespace brdma::congestion {
+namespace {
+
+Instant at(Duration time) { return Instant{} + time; }
+
+CongestionConfig with(CongestionControl control) {
+  CongestionConfig config;
+  config.control = control;
+  return config;
+}
+
+TEST(RateControl, TimelyHearsRoundTripsOnly) {
+  RateControl control(with(CongestionControl::kTimely));
+  EXPECT_EQ(control.rate().bps(), 10'000'000'000u);
+  EXPECT_FALSE(control.on_cnp(at(1_ms)));
+  control.on_round_trip(25_us, 20_us, at(1_ms));
+  EXPECT_EQ(control.rate().bps(), 10'010'000'000u);
+  control.on_round_trip(1_ms, 20_us, at(2_ms));  // beyond high: 10.01 * (1 - 0.8 * (1 - 500/1000))
+  EXPECT_NEAR(static_cast<double>(control.rate().bps()), 6.006e9, 1e6);
+  EXPECT_FALSE(control.paces_answers());
+}
+
+// The limits are meant for a path of 20 us: on a longer one they lie as far above its own round trip.
+TEST(RateControl, TimelyMeasuresThePath) {
+  RateControl control(with(CongestionControl::kTimely));
+  control.on_round_trip(1'020_us, 1'000_us, at(1_ms));
+  EXPECT_EQ(control.rate().bps(), 10'010'000'000u);
+  CongestionConfig fixed = with(CongestionControl::kTimely);
+  fixed.timely_min_rtt = 20_us;
+  RateControl published(fixed);
+  published.on_round_trip(1'020_us, 1'000_us, at(1_ms));
+  EXPECT_LT(published.rate().bps(), 6'000'000'000u);
+}
+
+TEST(RateControl, DcqcnHearsNotificationsOnly) {
+  RateControl control(with(CongestionControl::kDcqcn));
+  control.on_round_trip(10_ms, 20_us, at(1_ms));
+  EXPECT_EQ(control.rate().bps(), 10'000'000'000u);
+  EXPECT_TRUE(control.on_cnp(at(1_ms)));
+  EXPECT_EQ(control.rate().bps(), 5'000'000'000u);
+  EXPECT_TRUE(control.paces_answers());
+  // Fast recovery by the timer: it shows when the next bytes are asked for.
+  EXPECT_GT(control.allowance(at(1_ms + 60_us)), 0u);
+  EXPECT_EQ(control.rate().bps(), 7'500'000'000u);
+}
+
+// 125 KB of what was sent in a round trip of 1 ms found no room: 1 Gbit/s too much.
+TEST(RateControl, DropsSayWhatThePathCarries) {
+  for (const CongestionControl which : {CongestionControl::kTimely, CongestionControl::kDcqcn}) {
+    RateControl control(with(which));
+    control.on_drops(125'000, 1_ms, at(10_ms));
+    EXPECT_EQ(control.rate().bps(), 9'000'000'000u);
+    control.on_drops(10'000'000, 1_ms, at(10_ms + 500_us));
+    EXPECT_EQ(control.rate().bps(), 5'000'000'000u) << "no less than half in a round trip, whatever is said";
+    control.on_drops(10'000'000, 1_ms, at(11_ms));
+    EXPECT_NEAR(static_cast<double>(control.rate().bps()), 2.5e9, 1e8);  // DCQCN has grown meanwhile
+  }
+}
+
+TEST(RateControl, LimitsThatContradictEachOtherAreNoTrap) {
+  CongestionConfig config = with(CongestionControl::kTimely);
+  config.rate_min_mbps = 1'000;
+  config.rate_max_mbps = 10;
+  config.timely_low = 600_us;
+  RateControl control(config);
+  EXPECT_EQ(control.rate().bps(), 1'000'000'000u);
+  control.on_round_trip(5_ms, 20_us, at(1_ms));
+  EXPECT_EQ(control.rate().bps(), 1'000'000'000u);
+}
+
+}  // namespace
+}  // namespace brdma::congestion

@@ -51,6 +51,7 @@ struct Engine::Impl {
   void note_changes(QueuePair* qp);        // deadline and events only
   void refresh_timers();
   void hand_over();
+  void end_turn(QueuePair* qp, std::uint32_t bytes, bool large, bool more);
   void handle_multicast(const Datagram& datagram, const wire::Packet& packet);  // multicast.cc
   void collect_notices();
   [[nodiscard]] bool icrc_holds(const Datagram& datagram, const wire::Packet& packet, wire::IcrcFlow& flow);

@@ -1,10 +1,28 @@
 // The way out: queue pairs in turn, one a batch (a GSO message has one destination, and a receiving socket is chosen by
 // its first segment). Those in the midst of a large command come after the others (registry/command_queues.h).
+//
+// Deficit round robin: a turn is as many bytes as the largest batch has, however many batches make them, so that queue
+// pairs of small messages get as many bytes as those of large ones. Who sends more (by less than a batch) has less the
+// next time; who runs out of output gives the rest of its turn up.
+#include <algorithm>
 #include <utility>
 
 #include "device/engine_impl.h"
 
 namespace brdma {
+namespace {
+
+// In words of 4 bytes, of which every RoCE packet is a number (IBTA 9.2.1: pad): 16 bits hold two turns.
+constexpr std::int32_t kWord = 4;
+constexpr std::uint32_t kTurnBytesMax = 65536, kPacketBytesMax = 4204;
+
+// As long as the largest batch, so that one of large messages is a turn by itself; without GSO a packet.
+std::int16_t turn_words(const EngineConfig& config) {
+  const std::uint32_t batch = std::min<std::uint32_t>(config.segments_max, kSegmentsMax) * kPacketBytesMax;
+  return static_cast<std::int16_t>(std::clamp(batch, kPacketBytesMax, kTurnBytesMax) / kWord);
+}
+
+}  // namespace
 
 bool Engine::poll_transmit(TransmitBuffer& buffer, Transmit& out, Instant now) {
   Impl& me = *impl_;
@@ -15,12 +33,15 @@ bool Engine::poll_transmit(TransmitBuffer& buffer, Transmit& out, Instant now) {
     qp::TransmitBatch batch(buffer, me.config);
     const bool large = qp->ready_queue == registry::ReadyQueue::kLarge;
     me.ready.remove(qp);
+    if (qp->turn_left <= 0) qp->turn_left = static_cast<std::int16_t>(qp->turn_left + turn_words(me.config));
     const bool added = qp->poll_transmit(batch, now);
-    if (added) me.ready.turn_taken(large);
     // One that sent comes again while it has more; one that did not waits for the next event.
-    if (added && qp->has_output(now)) me.ready.push_back(qp, qp->next_is_large());
+    if (added) me.ready.turn_taken(large);
+    const bool more = added && qp->has_output(now);
     me.note_changes(qp);
-    if (!batch.finish(out)) continue;
+    const bool any = batch.finish(out);
+    me.end_turn(qp, any ? out.bytes : 0, large, more);
+    if (!any) continue;
     if (qp->unreliable() != nullptr) [[unlikely]]
       me.given_out = qp;
     me.environment.count(Counter::kSentPackets, out.segments);
@@ -28,6 +49,15 @@ bool Engine::poll_transmit(TransmitBuffer& buffer, Transmit& out, Instant now) {
     return true;
   }
   return false;
+}
+
+// `qp` sent so many bytes, and has more to send or not.
+void Engine::Impl::end_turn(QueuePair* qp, std::uint32_t bytes, bool large, bool more) {
+  const std::int32_t left = qp->turn_left - static_cast<std::int32_t>(bytes) / kWord;
+  qp->turn_left = static_cast<std::int16_t>(more ? left : 0);
+  const bool next_is_large = more && qp->next_is_large();
+  if (more && left > 0 && next_is_large == large) return ready.push_front(qp, large);
+  if (more) ready.push_back(qp, next_is_large);
 }
 
 // Who asks for the next batch has sent the last one, and does not read its memory any more.

@@ -75,6 +75,7 @@ class QueuePair {
   QueuePair* ready_previous = nullptr;
   registry::ReadyQueue ready_queue = registry::ReadyQueue::kNone;
   bool timer_is_stale = false;  // listed among those whose deadline is to be asked again
+  std::int16_t turn_left = 0;   // words of 4 bytes that its turn still has; below 0: of the next (device/transmit.cc)
   std::uint32_t timer_slot = static_cast<std::uint32_t>(-1);
   wire::IcrcFlow received_flow;  // of the packets that came last
 

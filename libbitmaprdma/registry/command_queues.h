@@ -29,6 +29,16 @@ class CommandQueues {
     (list.last != nullptr ? list.last->ready_next : list.first) = member;
     list.last = member;
   }
+  // Its turn is not over: it is next again, if its class is the same. Not listed.
+  void push_front(Member* member, bool large) {
+    const ReadyQueue wanted = large ? ReadyQueue::kLarge : ReadyQueue::kRegular;
+    member->ready_queue = wanted;
+    List& list = of(wanted);
+    member->ready_previous = nullptr;
+    member->ready_next = list.first;
+    (list.first != nullptr ? list.first->ready_previous : list.last) = member;
+    list.first = member;
+  }
   void remove(Member* member) {
     if (member->ready_queue == ReadyQueue::kNone) return;
     List& list = of(member->ready_queue);

@@ -253,14 +253,16 @@ TEST(Objects, QueuePairsSendInTurn) {
       a.state = state;
       ASSERT_TRUE(engine.modify_qp(qp, a, mask, now).ok());
     }
-    const Sge sge{at, 16 * 1024, engine.info(region).lkey};
+    const Sge sge{at, 64 * 1024, engine.info(region).lkey};
     ASSERT_TRUE(engine.post_send(qp, SendRequest{.sges = {&sge, 1}, .opcode = WorkOpcode::kSend}, now).ok());
   }
   auto buffer = std::make_unique<TransmitBuffer>();
   Transmit out;
   while (engine.poll_transmit(*buffer, out, now)) {
-    order.push_back(load_be24(static_cast<const std::byte*>(out.slices[0].data) + 5));
+    const std::uint32_t to = load_be24(static_cast<const std::byte*>(out.slices[0].data) + 5);
+    if (order.empty() || order.back() != to) order.push_back(to);
   }
+  // A turn is the largest batch there could be, of packets four times as long: 16 packets and what a batch is longer.
   EXPECT_THAT(order, testing::ElementsAre(1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3));
 }
 

@@ -32,7 +32,7 @@ class Pair:
             attributes.dest_qp_num, attributes.path_mtu = other.qp_num, e.IBV_MTU_1024
             attributes.rq_psn = attributes.sq_psn = 1000
             attributes.max_rd_atomic = attributes.max_dest_rd_atomic = 1
-            attributes.min_rnr_timer, attributes.timeout, attributes.retry_cnt, attributes.rnr_retry = 12, 14, 7, 7
+            attributes.min_rnr_timer, attributes.timeout, attributes.retry_cnt, attributes.rnr_retry = 12, 18, 7, 7  # 1 s: emulation may stand still
             attributes.ah_attr = AHAttr(port_num=1, is_global=1, gr=GlobalRoute(dgid=gid, sgid_index=index))
             own.to_rts(attributes)
 

@@ -48,7 +48,7 @@ class Side:
         attributes.dest_qp_num, attributes.path_mtu = peer["qpn"], e.IBV_MTU_1024
         attributes.rq_psn = attributes.sq_psn = 1000
         attributes.max_rd_atomic = attributes.max_dest_rd_atomic = 4
-        attributes.min_rnr_timer, attributes.timeout, attributes.retry_cnt, attributes.rnr_retry = 12, 14, 7, 7
+        attributes.min_rnr_timer, attributes.timeout, attributes.retry_cnt, attributes.rnr_retry = 12, 18, 7, 7  # 1 s: emulation may stand still
         attributes.ah_attr = AHAttr(port_num=1, is_global=1, gr=GlobalRoute(dgid=GID(peer["gid"]), sgid_index=self.index))
         self.qp.to_rts(attributes)
         self.qp.post_recv(RecvWR(num_sge=1, sg=[SGE(self.mr.buf, 16, self.mr.lkey)]))

@@ -40,6 +40,9 @@ bool MessageGroup::is_write(std::size_t sender, std::uint32_t message) const {
 std::uint32_t MessageGroup::length_of(std::size_t sender, std::uint32_t message) const {
   return static_cast<std::uint32_t>((message * 2654435761u + sender * 40503u) % (settings_.bytes_max + 1));
 }
+bool MessageGroup::is_astray(std::size_t sender, std::uint32_t message) const {
+  return settings_.windows && message + 1 == settings_.messages && length_of(sender, message) > 0;
+}
 std::byte MessageGroup::byte_of(std::size_t sender, std::uint32_t message, std::size_t at) const {
   return static_cast<std::byte>(message * 131 + sender * 29 + at * 7 + (at >> 8) * 3 + 1);
 }
@@ -204,8 +207,8 @@ void MessageGroup::post(std::size_t number) {
     request.opcode = WorkOpcode::kRdmaWriteWithImm;
     request.remote_address = settings_.iova + target_at(number, message);
     request.rkey = settings_.windows ? sender.window_key : key_;
-    const bool astray = settings_.windows && message + 1 == settings_.messages;
-    if (astray) request.remote_address = settings_.iova + target_at(number, settings_.messages) - length / 2;
+    if (is_astray(number, message))
+      request.remote_address = settings_.iova + target_at(number, settings_.messages) - length / 2;
   }
   if (settings_.type == QpType::kUd) {
     request.address = &sender.address;
@@ -224,7 +227,7 @@ void MessageGroup::take_sends(std::size_t number) {
     const std::uint32_t message = sender.completed++;
     if (done[i].wr_id != message) find("send " + std::to_string(done[i].wr_id) + " completes out of its turn");
     if (done[i].status == CompletionStatus::kSuccess) continue;
-    const bool astray = settings_.windows && message + 1 == settings_.messages;
+    const bool astray = is_astray(number, message);
     const bool refused = astray && done[i].status == CompletionStatus::kRemoteAccessError;
     // The refusal may be lost: then the peer looks dead, to what is not acknowledged and to what follows that.
     const bool all_posted = settings_.windows && sender.posted == settings_.messages;
@@ -301,8 +304,8 @@ void MessageGroup::check_guards() {
     intact = intact && untouched(buffer_at(i + 1) - kGuard, kGuard);
   for (std::size_t number = 0; number < senders_.size(); ++number) {
     for (std::uint32_t message = 0; message < settings_.messages; ++message) {
-      const bool astray = settings_.windows && message + 1 == settings_.messages;
-      const std::size_t used = is_write(number, message) && !astray ? length_of(number, message) : 0;
+      const std::size_t used =
+          is_write(number, message) && !is_astray(number, message) ? length_of(number, message) : 0;
       const std::size_t from = target_at(number, message);
       intact = intact && untouched(from + used, target_at(number, message + 1) - from - used);
     }
@@ -313,10 +316,10 @@ void MessageGroup::check_guards() {
 
 void MessageGroup::check_end(bool all_arrive) {
   check_guards();
-  const std::uint32_t refused = settings_.windows ? 1 : 0;
   for (std::size_t number = 0; number < senders_.size(); ++number) {
     const Sender& sender = senders_[number];
-    if (settings_.windows && !sender.failed) find("a WRITE beyond its window was not refused");
+    const std::uint32_t refused = is_astray(number, settings_.messages - 1) ? 1 : 0;
+    if (refused != 0 && !sender.failed) find("a WRITE beyond its window was not refused");
     for (std::uint32_t message = 0; (reliable() || all_arrive) && message + refused < settings_.messages; ++message) {
       if (sender.received[message] == 0) find("message " + std::to_string(message) + " never came");
     }

@@ -52,6 +52,8 @@ class MessageGroup {
   [[nodiscard]] bool reliable() const { return settings_.type == QpType::kRc; }
   [[nodiscard]] bool is_write(std::size_t sender, std::uint32_t message) const;
   [[nodiscard]] std::uint32_t length_of(std::size_t sender, std::uint32_t message) const;
+  // The last WRITE goes beyond its window; one of no bytes goes nowhere, and its key is not looked at.
+  [[nodiscard]] bool is_astray(std::size_t sender, std::uint32_t message) const;
   [[nodiscard]] std::byte byte_of(std::size_t sender, std::uint32_t message, std::size_t at) const;
   // In the receiver's memory: buffers of receives, then a place for each message's WRITE.
   [[nodiscard]] std::size_t place_bytes() const { return settings_.bytes_max + kGrh + kGuard; }

@@ -215,8 +215,13 @@ class RandomWorld {
     constexpr std::uint64_t kAllowed = 1;
     if (!settings_.all_in(RecoveryMode::kBitmap) || !settings_.faultless() || !settings_.near()) return;
     const WorldResult counted = count();
-    std::uint64_t refused = 0;
-    for (const sim::Host* host : hosts_) refused += host->statistics().get(Counter::kSentRnr);
+    std::uint64_t refused = 0;  // by a receiver without a receive, or without room for what comes early
+    for (const sim::Host* host : hosts_) {
+      refused += host->statistics().get(Counter::kSentRnr);
+      for (const DropReason full : {DropReason::kStateFull, DropReason::kHoldFull, DropReason::kEscapeFull}) {
+        refused += host->statistics().get(full);
+      }
+    }
     if (counted.lost != 0 || refused != 0) return;
     if (counted.retransmitted > kAllowed * connections_.size()) {
       findings_.push_back("nothing was lost, but " + std::to_string(counted.retransmitted) +

@@ -1,18 +1,11 @@
 #include "control/alarms.h"
 
+#include "trace/retransmissions.h"
+
 namespace brdma::control {
 namespace {
 
 constexpr std::uint64_t kPacketsMin = 100;  // fewer make no ratio
-
-std::uint64_t sent_again(const Statistics& statistics) {
-  std::uint64_t sum = 0;
-  for (const Counter cause : {Counter::kRetransmittedFfm, Counter::kRetransmittedNak, Counter::kRetransmittedTimeout,
-                              Counter::kRetransmittedProbe, Counter::kRetransmittedAck}) {
-    sum += statistics.get(cause);
-  }
-  return sum;
-}
 
 std::uint64_t percent(std::uint64_t part, std::uint64_t whole) { return whole == 0 ? 0 : part * 100 / whole; }
 
@@ -34,7 +27,7 @@ std::uint64_t AlarmBook::measure(Alarm alarm, const AlarmFacts& facts, Instant n
     case Alarm::kRetransmissions: {
       const std::uint64_t sent =
           facts.statistics.get(Counter::kSentDataPackets) - before_.get(Counter::kSentDataPackets);
-      return sent < kPacketsMin ? 0 : percent(sent_again(facts.statistics) - sent_again(before_), sent);
+      return sent < kPacketsMin ? 0 : percent(retransmitted(facts.statistics) - retransmitted(before_), sent);
     }
     case Alarm::kQueuePairs:
       return percent(facts.queue_pairs, facts.queue_pairs_max);

@@ -1,23 +1,12 @@
 #include "fabric/network.h"
 
 #include <array>
-#include <limits>
 #include <utility>
+
+#include "fabric/quantity.h"
 
 namespace brdma::fabric {
 namespace {
-
-struct Unit {
-  std::string_view name;
-  std::uint64_t factor;
-};
-constexpr std::array kTimeUnits{Unit{"ns", 1}, Unit{"us", 1'000}, Unit{"ms", 1'000'000}, Unit{"s", 1'000'000'000}};
-constexpr std::array kChanceUnits{Unit{"ppm", 1}, Unit{"%", 10'000}};
-constexpr std::array kRateUnits{Unit{"bit", 1}, Unit{"kbit", 1'000}, Unit{"mbit", 1'000'000},
-                                Unit{"gbit", 1'000'000'000}};
-constexpr std::array kSizeUnits{Unit{"", 1}, Unit{"b", 1}, Unit{"kb", 1024}, Unit{"mb", 1024 * 1024}};
-
-constexpr std::array kRatioUnits{Unit{"", 1'000}};
 
 constexpr std::uint64_t kAlphaMax = 64'000;
 constexpr std::uint64_t kJitterNsMax = 1'000'000'000;
@@ -27,57 +16,7 @@ constexpr std::uint64_t kRateBpsMax = 400'000'000'000;
 constexpr std::uint64_t kQueueBytesMin = 1'500;
 constexpr std::uint64_t kQueueBytesMax = 1u << 30;
 
-constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-// A decimal number without a sign, digits before and after the point apart, then the rest (the unit).
-struct Decimal {
-  std::uint64_t whole = 0;
-  std::uint64_t fraction = 0;  // of `scale`
-  std::uint64_t scale = 1;
-  std::string_view rest;
-};
-std::optional<Decimal> parse_decimal(std::string_view text) {
-  constexpr std::uint64_t kLimit = 1'000'000'000'000;
-  Decimal number;
-  std::size_t i = 0, digits = 0;
-  for (; i < text.size() && is_digit(text[i]); ++i, ++digits) {
-    number.whole = number.whole * 10 + static_cast<std::uint64_t>(text[i] - '0');
-    if (number.whole > kLimit) return std::nullopt;
-  }
-  if (i < text.size() && text[i] == '.') {
-    for (++i; i < text.size() && is_digit(text[i]); ++i, ++digits) {
-      if (number.scale >= 1'000'000'000) return std::nullopt;
-      number.fraction = number.fraction * 10 + static_cast<std::uint64_t>(text[i] - '0');
-      number.scale *= 10;
-    }
-  }
-  if (digits == 0) return std::nullopt;
-  number.rest = text.substr(i);
-  return number;
-}
-
-// In the smallest unit; nothing if it is no number, has no or an unknown unit, or is no whole count of smallest units.
-std::optional<std::uint64_t> parse_quantity(std::string_view text, std::span<const Unit> units) {
-  const auto number = parse_decimal(text);
-  if (!number) return std::nullopt;
-  if (number->whole == 0 && number->fraction == 0 && number->rest.empty()) return 0;
-  for (const Unit& unit : units) {
-    if (unit.name != number->rest) continue;
-    if (number->whole > std::numeric_limits<std::uint64_t>::max() / 2 / unit.factor) return std::nullopt;
-    if (number->fraction * unit.factor % number->scale != 0) return std::nullopt;
-    return number->whole * unit.factor + number->fraction * unit.factor / number->scale;
-  }
-  return std::nullopt;
-}
-
-// The largest unit that shows the quantity without a fraction; per cent with one, as people write it.
-std::string print_quantity(std::uint64_t quantity, std::span<const Unit> units) {
-  if (quantity == 0) return "0";
-  for (auto unit = units.rbegin(); unit != units.rend(); ++unit) {
-    if (quantity % unit->factor == 0) return std::to_string(quantity / unit->factor).append(unit->name);
-  }
-  return std::to_string(quantity).append(units.front().name);
-}
+// Per cent with a fraction, as people write it.
 std::string print_chance(std::uint32_t ppm) {
   if (ppm % 10'000 == 0 || ppm < 10) return print_quantity(ppm, kChanceUnits);
   std::string fraction = std::to_string(10'000 + ppm % 10'000).substr(1);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "support/engine_pair.h"
+#include "trace/retransmissions.h"
 #include "wire/opcode.h"
 
 namespace brdma::test {
@@ -14,8 +15,7 @@ constexpr auto kBitmapAck = static_cast<std::uint8_t>(wire::Control::kBitmapAck)
 
 std::uint64_t retransmitted(EnginePair& pair) {
   std::uint64_t total = 0;
-  for (const Counter c : {Counter::kRetransmittedFfm, Counter::kRetransmittedNak, Counter::kRetransmittedTimeout,
-                          Counter::kRetransmittedProbe, Counter::kRetransmittedAck, Counter::kRetransmittedPath}) {
+  for (const Counter c : kRetransmissions) {
     total += pair.count(pair.tx(), c);
   }
   return total;

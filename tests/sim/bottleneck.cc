@@ -1,13 +1,11 @@
 #include "bottleneck.h"
 
 #include <algorithm>
-#include <array>
 #include <memory>
-#include <string>
 
 #include "sim/world.h"
-#include "support/arena.h"
-#include "support/endpoint.h"
+#include "stream_pair.h"
+#include "trace/retransmissions.h"
 
 namespace brdma::test {
 namespace {
@@ -15,10 +13,7 @@ namespace {
 constexpr std::uint64_t kLong = 64 * 1024;  // a queue that is congestion
 
 struct Flow {
-  sim::Host* host = nullptr;
-  std::unique_ptr<Arena> arenas[2];
-  std::unique_ptr<Endpoint> ends[2];
-  std::uint64_t posted = 0, completed = 0;
+  StreamPair pair;
   bool runs = false;
 };
 
@@ -37,10 +32,9 @@ class Bottleneck {
     network_.join(*receiver_, router, {.delay = config.beyond, .rate = access.rate, .queue_bytes = access.queue_bytes},
                   narrow);
     for (std::uint32_t i = 0; i < config.flows; ++i) {
-      Flow& flow = *flows_.emplace_back(std::make_unique<Flow>());
-      flow.host = &add_host(i + 1);
-      network_.join(*flow.host, router, access, access);
-      connect(flow, i);
+      sim::Host& host = add_host(i + 1);
+      network_.join(host, router, access, access);
+      connect(host, i);
     }
     if (config.translation) network_.translate_marks(*config.translation);
     if (config.edn != fabric::EdnForm::kOff) network_.notify_drops({.form = config.edn});
@@ -53,7 +47,7 @@ class Bottleneck {
     watch_ = true;
     run_for(config_.together / 2);
     std::vector<std::uint64_t> before;
-    for (const auto& flow : flows_) before.push_back(flow->completed);
+    for (const auto& flow : flows_) before.push_back(flow->pair.completed());
     measured_from_ = queue_.size();
     const Duration measured = config_.together / 2;
     run_for(measured);
@@ -74,23 +68,12 @@ class Bottleneck {
     return world_.add_host(host);
   }
 
-  void connect(Flow& flow, std::uint32_t number) {
+  void connect(sim::Host& host, std::uint32_t number) {
     EndpointConfig endpoint;
     endpoint.mtu = PathMtu::k4096;
     endpoint.timeout = 15;
     endpoint.send_wr_max = config_.requests_posted;
-    sim::Host* const hosts[2] = {flow.host, receiver_};
-    for (std::size_t side = 0; side < 2; ++side) {
-      const std::string name = "arena " + std::to_string(number * 2 + side);
-      flow.arenas[side] = std::make_unique<Arena>((std::uint64_t{number} * 2 + side + 1) << 40, Random{1, name});
-      flow.arenas[side]->allocate(config_.request_bytes);
-      flow.arenas[side]->freeze();
-      endpoint.first_psn = Psn{1000 * (number + 1)};
-      flow.ends[side] = std::make_unique<Endpoint>(world_, *hosts[side], endpoint, *flow.arenas[side]);
-      flow.ends[side]->start();
-    }
-    flow.ends[0]->connect(*flow.ends[1]);
-    flow.ends[1]->connect(*flow.ends[0]);
+    flows_.push_back(std::make_unique<Flow>(Flow{{world_, host, *receiver_, endpoint, number, config_.request_bytes}}));
   }
 
   void run_for(Duration how_long) {
@@ -108,22 +91,8 @@ class Bottleneck {
 
   void progress(Flow& flow) {
     if (!flow.runs) return;
-    std::array<Completion, 64> taken;
-    Engine& engine = flow.host->engine();
-    const std::size_t count = engine.poll_cq(flow.ends[0]->cq(), taken);
-    for (std::size_t i = 0; i < count; ++i) BRDMA_CHECK(taken[i].status == CompletionStatus::kSuccess);
-    flow.completed += count;
-    for (; flow.posted - flow.completed < config_.requests_posted; ++flow.posted) {
-      const Sge sge{flow.arenas[0]->iova() + Arena::kGuard, config_.request_bytes, flow.ends[0]->key()};
-      SendRequest request;
-      request.sges = {&sge, 1};
-      request.opcode = WorkOpcode::kRdmaWrite;
-      request.flags = kSendSignaled;
-      request.remote_address = flow.arenas[1]->iova() + Arena::kGuard;
-      request.rkey = flow.ends[1]->key();
-      BRDMA_CHECK(engine.post_send(flow.ends[0]->qp(), request, world_.now()).ok());
-      flow.host->touch();
-    }
+    flow.pair.take();
+    flow.pair.post(WorkOpcode::kRdmaWrite, config_.requests_posted);
   }
 
   void look() {
@@ -145,17 +114,14 @@ class Bottleneck {
     const double possible = static_cast<double>(config_.rate_bps) * static_cast<double>(measured.ns()) / 8e9;
     double sum = 0, squares = 0;
     for (std::size_t i = 0; i < flows_.size(); ++i) {
-      const double share = static_cast<double>((flows_[i]->completed - before[i]) * config_.request_bytes) / possible;
+      const double share =
+          static_cast<double>((flows_[i]->pair.completed() - before[i]) * config_.request_bytes) / possible;
       result.shares.push_back(share);
       sum += share;
       squares += share * share;
-      const Statistics& counted = flows_[i]->host->statistics();
+      const Statistics& counted = flows_[i]->pair.host().statistics();
       result.packets += counted.get(Counter::kSentDataPackets);
-      for (const Counter each :
-           {Counter::kRetransmittedFfm, Counter::kRetransmittedAck, Counter::kRetransmittedEdn,
-            Counter::kRetransmittedProbe, Counter::kRetransmittedTimeout, Counter::kRetransmittedNak}) {
-        result.retransmitted += counted.get(each);
-      }
+      result.retransmitted += retransmitted(counted);
     }
     result.share = sum;
     result.jain = squares == 0 ? 0 : sum * sum / (static_cast<double>(flows_.size()) * squares);

@@ -11,6 +11,7 @@
 #include "sim/world.h"
 #include "support/arena.h"
 #include "support/endpoint.h"
+#include "trace/retransmissions.h"
 
 namespace brdma::test {
 namespace {
@@ -213,11 +214,7 @@ class Flows {
       const Statistics& tx = sender.host->statistics();
       sum.packets += tx.get(Counter::kSentDataPackets);
       sum.timeouts += tx.get(Counter::kLocalAckTimeout);
-      for (const Counter counter : {Counter::kRetransmittedFfm, Counter::kRetransmittedNak, Counter::kRetransmittedAck,
-                                    Counter::kRetransmittedPath, Counter::kRetransmittedEdn,
-                                    Counter::kRetransmittedProbe, Counter::kRetransmittedTimeout}) {
-        sum.retransmitted += tx.get(counter);
-      }
+      sum.retransmitted += retransmitted(tx);
     }
     return sum;
   }

@@ -1,25 +1,22 @@
 #include "stream.h"
 
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "flight_log.h"
 #include "qp/queue_pair.h"
 #include "sim/world.h"
-#include "support/arena.h"
-#include "support/endpoint.h"
+#include "stream_pair.h"
+#include "trace/retransmissions.h"
 
 namespace brdma::test {
 namespace {
 
 // One queue pair on each host, and how far its stream has got.
+// One stream, and when it begins.
 struct Flow {
-  std::unique_ptr<Arena> arenas[2];
-  std::unique_ptr<Endpoint> ends[2];
-  std::uint64_t posted = 0, completed = 0;
+  StreamPair pair;
   Duration starts{};  // after the agreement
 };
 
@@ -76,7 +73,7 @@ class Streams {
     began_ = world_.now();
     run_for(config_.warm_up);
     std::vector<std::uint64_t> before;
-    for (const auto& flow : flows_) before.push_back(flow->completed);
+    for (const auto& flow : flows_) before.push_back(flow->pair.completed());
     if (config_.path_loss_ends > Duration{}) {
       run_for(config_.path_loss_ends);
       link_.path_loss_ppm = {};
@@ -86,7 +83,7 @@ class Streams {
     StreamResult result;
     const double possible = static_cast<double>(config_.rate_bps) * static_cast<double>(config_.measured.ns()) / 8e9;
     for (std::size_t i = 0; i < flows_.size(); ++i) {
-      const auto bytes = static_cast<double>((flows_[i]->completed - before[i]) * config_.request_bytes);
+      const auto bytes = static_cast<double>((flows_[i]->pair.completed() - before[i]) * config_.request_bytes);
       result.shares.push_back(bytes / possible);
       result.share += result.shares.back();
     }
@@ -96,9 +93,7 @@ class Streams {
     result.by_probe = tx.get(Counter::kRetransmittedProbe);
     result.by_timeout = tx.get(Counter::kRetransmittedTimeout);
     result.timeouts = tx.get(Counter::kLocalAckTimeout);
-    result.retransmitted = result.by_probe + result.by_timeout + tx.get(Counter::kRetransmittedFfm) +
-                           tx.get(Counter::kRetransmittedNak) + tx.get(Counter::kRetransmittedAck) +
-                           tx.get(Counter::kRetransmittedPath) + tx.get(Counter::kRetransmittedEdn);
+    result.retransmitted = retransmitted(tx);
     result.by_edn = tx.get(Counter::kRetransmittedEdn);
     if (const auto* notifier = world_.drop_notifier(*hosts_[0], *hosts_[1])) {
       result.notices = notifier->counters().sent;
@@ -115,13 +110,13 @@ class Streams {
     result.paths_returned = tx.get(Counter::kPathReturned);
     result.answer_paths_silent = rx.get(Counter::kPathSilent);
     result.answer_paths_returned = rx.get(Counter::kPathReturned);
-    const qp::Requester& requester = flows_[0]->ends[0]->qp()->requester();
+    const qp::Requester& requester = flows_[0]->pair.qp()->requester();
     for (std::size_t i = 0; i < requester.path_count(); ++i) result.paths.push_back(requester.path_status(i));
     const auto& link = world_.link_counters(*hosts_[config_.reads ? 1 : 0], *hosts_[config_.reads ? 0 : 1]);
     result.cnps = rx.get(Counter::kCnpSent);
     result.pace_waits = tx.get(Counter::kPaceWaits);
     for (const auto& flow : flows_) {
-      if (const auto rate = flow->ends[0]->qp()->requester().snapshot().rate) result.rates.push_back(*rate);
+      if (const auto rate = flow->pair.qp()->requester().snapshot().rate) result.rates.push_back(*rate);
     }
     result.lost = link.lost;
     result.queue_dropped = link.queue_dropped;
@@ -139,23 +134,12 @@ class Streams {
 
  private:
   void add_flow(std::uint32_t number) {
-    Flow& flow = *flows_.emplace_back(std::make_unique<Flow>());
     EndpointConfig endpoint;
     endpoint.mtu = config_.mtu;
     endpoint.send_wr_max = config_.requests_posted;
     endpoint.rd_atomic_max = 16;
-    for (std::size_t side = 0; side < 2; ++side) {
-      const std::string name = "arena " + std::to_string(number * 2 + side);
-      flow.arenas[side] = std::make_unique<Arena>((std::uint64_t{number} * 2 + side + 1) << 40, Random{1, name});
-      flow.arenas[side]->allocate(config_.request_bytes);
-      flow.arenas[side]->freeze();
-      endpoint.first_psn = Psn{1000 * (number + 1)};
-      flow.ends[side] = std::make_unique<Endpoint>(world_, *hosts_[side], endpoint, *flow.arenas[side]);
-      flow.ends[side]->start();
-    }
-    flow.ends[0]->connect(*flow.ends[1]);
-    flow.ends[1]->connect(*flow.ends[0]);
-    flow.starts = config_.stagger * number;
+    flows_.push_back(std::make_unique<Flow>(
+        Flow{{world_, *hosts_[0], *hosts_[1], endpoint, number, config_.request_bytes}, config_.stagger * number}));
   }
 
   [[nodiscard]] bool agreed() const {
@@ -178,26 +162,12 @@ class Streams {
   }
 
   void progress(Flow& flow) {
-    std::array<Completion, 64> taken;
-    Engine& engine = hosts_[0]->engine();
-    const std::size_t count = engine.poll_cq(flow.ends[0]->cq(), taken);
-    for (std::size_t i = 0; i < count; ++i) BRDMA_CHECK(taken[i].status == CompletionStatus::kSuccess);
-    flow.completed += count;
+    flow.pair.take();
     if (&flow == flows_[0].get()) {
-      most_in_flight_ = std::max(most_in_flight_, engine.packets_in_flight(flow.ends[0]->qp()));
+      most_in_flight_ = std::max(most_in_flight_, hosts_[0]->engine().packets_in_flight(flow.pair.qp()));
     }
     if (world_.now() < began_ + flow.starts) return;
-    for (; flow.posted - flow.completed < config_.requests_posted; ++flow.posted) {
-      const Sge sge{flow.arenas[0]->iova() + Arena::kGuard, config_.request_bytes, flow.ends[0]->key()};
-      SendRequest request;
-      request.sges = {&sge, 1};
-      request.opcode = config_.reads ? WorkOpcode::kRdmaRead : WorkOpcode::kRdmaWrite;
-      request.flags = kSendSignaled;
-      request.remote_address = flow.arenas[1]->iova() + Arena::kGuard;
-      request.rkey = flow.ends[1]->key();
-      BRDMA_CHECK(engine.post_send(flow.ends[0]->qp(), request, world_.now()).ok());
-      hosts_[0]->touch();
-    }
+    flow.pair.post(config_.reads ? WorkOpcode::kRdmaRead : WorkOpcode::kRdmaWrite, config_.requests_posted);
   }
 
   StreamConfig config_;

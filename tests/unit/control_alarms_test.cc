@@ -46,6 +46,16 @@ TEST_F(Alarms, RetransmissionsOfAnIntervalRaiseAboveAndClearWellBelow) {
   EXPECT_FALSE(cleared[0].raised);
 }
 
+TEST_F(Alarms, WhateverHadThemSentAgainCounts) {
+  for (const Counter cause : {Counter::kRetransmittedEdn, Counter::kRetransmittedPath, Counter::kRetransmittedProbe}) {
+    book = {};
+    facts = {};
+    facts.statistics.add(Counter::kSentDataPackets, 1000);
+    facts.statistics.add(cause, 110);
+    EXPECT_EQ(look().size(), 1u) << static_cast<int>(cause);
+  }
+}
+
 TEST_F(Alarms, FewPacketsMakeNoRatio) {
   send(99, 99);
   EXPECT_TRUE(look().empty());

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "io/clock.h"
+#include "trace/retransmissions.h"
 
 namespace brdma::bench {
 namespace {
@@ -56,10 +57,7 @@ void take_times(Exchange& exchange, std::vector<std::int64_t>& times) {
 void take_statistics(Exchange& exchange, const Endpoint& endpoint) {
   exchange.result[4] = static_cast<double>(endpoint.statistics->get(Counter::kSentPackets));
   exchange.result[5] = static_cast<double>(endpoint.statistics->get(Counter::kAcksReceived));
-  exchange.result[6] = static_cast<double>(
-      endpoint.statistics->get(Counter::kRetransmittedFfm) + endpoint.statistics->get(Counter::kRetransmittedTimeout) +
-      endpoint.statistics->get(Counter::kRetransmittedProbe) + endpoint.statistics->get(Counter::kRetransmittedAck) +
-      endpoint.statistics->get(Counter::kRetransmittedNak));
+  exchange.result[6] = static_cast<double>(retransmitted(*endpoint.statistics));
   exchange.result[7] = static_cast<double>(endpoint.statistics->get(Counter::kCreditStalls));
 }
 

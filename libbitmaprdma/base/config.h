@@ -12,14 +12,24 @@ namespace brdma {
 
 // How losses are found and repaired, per context (per queue pair later).
 enum class RecoveryMode : std::uint8_t {
-  kBitmap,     // negotiate bitmap mode by CAPS; standard packets until, or where, the peer does not answer
-  kStandard,   // never negotiate; hold early packets as responder (tolerance), go back N as the peer demands
-  kGoBackN,    // never negotiate, hold nothing: what plain RoCE does. A yardstick.
-  kSelective,  // bitmap mode's packets, but the sender alone judges, as TCP does by SACK and RACK. A yardstick.
+  kBitmap,       // negotiate bitmap mode by CAPS; standard packets until, or where, the peer does not answer
+  kStandard,     // never negotiate; hold early packets as responder (tolerance), go back N as the peer demands
+  kGoBackN,      // never negotiate, hold nothing: what plain RoCE does. A yardstick.
+  kSelective,    // bitmap mode's packets, but the sender alone judges, as TCP does by SACK and RACK. A yardstick.
+  kWan,          // bitmap mode's packets; the sender alone judges, by how long acknowledgements take (spec 3)
+  kWanFeedback,  // the same beside the receiver's tolerance and feedback
 };
+// What the sender judges by how long acknowledgements take.
+[[nodiscard]] constexpr bool waits_for_delays(RecoveryMode mode) {
+  return mode == RecoveryMode::kWan || mode == RecoveryMode::kWanFeedback;
+}
+// Does the receiver judge what is missing, and say so? Else it acknowledges.
+[[nodiscard]] constexpr bool gives_feedback(RecoveryMode mode) {
+  return mode != RecoveryMode::kSelective && mode != RecoveryMode::kWan;
+}
 // Does a queue pair of this mode send CAPS?
 [[nodiscard]] constexpr bool negotiates(RecoveryMode mode) {
-  return mode == RecoveryMode::kBitmap || mode == RecoveryMode::kSelective;
+  return mode != RecoveryMode::kStandard && mode != RecoveryMode::kGoBackN;
 }
 
 // Which of several paths the next batch takes (recovery/path_spray.h).
@@ -76,6 +86,26 @@ struct CongestionConfig {
   friend bool operator==(const CongestionConfig&, const CongestionConfig&) = default;
 };
 
+// Wide-area paths (spec 3; docs/engine.md#wide-area-paths). Shares are in percent.
+struct WanConfig {
+  std::uint32_t delay_samples = 100;      // N: T and delta are of the last so many send delays
+  Duration walk_interval = 100_us;        // k: the send window is walked once in this time, when something is overdue
+  std::uint32_t inquiry_timeouts = 16;    // x: packets that have timed out before links are inquired; 0: never
+  Duration inquiry_interval = 100_ms;     // of a queue pair, at least
+  std::uint32_t hop_limit = 16;           // hops that may answer an inquiry
+  std::uint32_t link_queue_percent = 50;  // a link is congested that has so much of its queue in use ...
+  std::uint32_t link_speed_percent = 50;  // ... or forwards at no more than this of its rate
+  std::uint32_t congested_links = 1;      // more than so many: the destination is managed; else the controller is told
+  Duration visit_interval = 100_ms;       // m: the managed list is visited
+  std::uint32_t managed_rate_percent = 50;    // of what was delivered of late, for a destination that gets on the list
+  std::uint32_t managed_weight_percent = 50;  // of a turn among queue pairs
+  std::uint32_t managed_rate_min_mbps = 10;   // nobody on it gets less
+  std::uint32_t managed_raise_percent = 25;   // a visit adds so much of what was taken
+  std::uint32_t managed_wait_percent = 150;   // where the acknowledgement wait is at most this of the shortest one
+
+  friend bool operator==(const WanConfig&, const WanConfig&) = default;
+};
+
 struct RecoveryConfig {
   RecoveryMode mode = RecoveryMode::kBitmap;
   std::uint32_t window_packets = 4096;  // send and receive window L; a power of two, at most 2^20
@@ -116,6 +146,7 @@ struct RecoveryConfig {
   std::uint32_t path_bitmaps = kPathsMax;  // paths of a peer that are told apart, a queue pair; 1: none
   Spraying spraying = Spraying::kRoundRobin;
   CongestionConfig congestion{};
+  WanConfig wan{};
 
   friend bool operator==(const RecoveryConfig&, const RecoveryConfig&) = default;
 };

@@ -8,8 +8,8 @@
 namespace brdma::control {
 namespace {
 
-constexpr std::array<std::string_view, 4> kModes{"bitmap", "standard", "gobackn",
-                                                 "selective"};                                 // order of RecoveryMode
+constexpr std::array<std::string_view, 6> kModes{"bitmap",    "standard", "gobackn",
+                                                 "selective", "wan",      "wan_ffm"};          // order of RecoveryMode
 constexpr std::array<std::string_view, 3> kSprayings{"round_robin", "least_rtt", "weighted"};  // order of Spraying
 constexpr std::array<std::string_view, 4> kControls{"window", "timely", "dcqcn", "none"};      // of CongestionControl
 constexpr std::array<std::string_view, 4> kEcnFields{"auto", "off", "ect0", "ect1"};           // of EcnField
@@ -42,6 +42,21 @@ constexpr NumberSetting congestion_us(std::uint64_t min, std::uint64_t max) {
           [](const Settings& s) { return static_cast<std::uint64_t>((s.recovery.congestion.*Member).ns() / 1000); },
           [](Settings& s, std::uint64_t value) {
             s.recovery.congestion.*Member = Duration::from_ns(static_cast<std::int64_t>(value) * 1000);
+          }};
+}
+
+template <std::uint32_t WanConfig::*Member>
+constexpr NumberSetting wan(std::uint64_t min, std::uint64_t max) {
+  return {min, max, false, [](const Settings& s) -> std::uint64_t { return s.recovery.wan.*Member; },
+          [](Settings& s, std::uint64_t value) { s.recovery.wan.*Member = static_cast<std::uint32_t>(value); }};
+}
+
+template <Duration WanConfig::*Member>
+constexpr NumberSetting wan_us(std::uint64_t min, std::uint64_t max) {
+  return {min, max, false,
+          [](const Settings& s) { return static_cast<std::uint64_t>((s.recovery.wan.*Member).ns() / 1000); },
+          [](Settings& s, std::uint64_t value) {
+            s.recovery.wan.*Member = Duration::from_ns(static_cast<std::int64_t>(value) * 1000);
           }};
 }
 
@@ -133,6 +148,7 @@ constexpr Applies kNow = Applies::kNow, kNewPrograms = Applies::kNewPrograms;
 using R = RecoveryConfig;
 using T = TransferConfig;
 using C = CongestionConfig;
+using W = WanConfig;
 constexpr std::uint64_t kSecond = 1'000'000;  // in microseconds
 
 // The last member says what a change at run time reaches; without it, queue pairs made from then on.
@@ -267,6 +283,40 @@ const std::array kDefinitions{
     Definition{"congestion.cnp_interval_us", "BRDMA_CNP_INTERVAL_US",
                "time between two notifications of marked packets to one peer; 0: none",
                congestion_us<&C::cnp_interval>(0, kSecond), kNow},
+    Definition{"wan.delay_samples", "BRDMA_WAN_DELAY_SAMPLES",
+               "N: mean and deviation are of the last so many send delays", wan<&W::delay_samples>(1, 65536)},
+    Definition{"wan.walk_interval_us", "BRDMA_WAN_WALK_INTERVAL_US",
+               "k: what is overdue is looked for once in this time", wan_us<&W::walk_interval>(1, kSecond), kNow},
+    Definition{"wan.inquiry_timeouts", "BRDMA_WAN_INQUIRY_TIMEOUTS",
+               "x: packets that time out before links are inquired; 0: never", wan<&W::inquiry_timeouts>(0, 1u << 20),
+               kNow},
+    Definition{"wan.inquiry_interval_us", "BRDMA_WAN_INQUIRY_INTERVAL_US",
+               "time between two inquiries of a queue pair, at least", wan_us<&W::inquiry_interval>(1000, 60 * kSecond),
+               kNow},
+    Definition{"wan.hop_limit", "BRDMA_WAN_HOP_LIMIT", "hops that may answer an inquiry", wan<&W::hop_limit>(1, 64),
+               kNow},
+    Definition{"wan.link_queue_percent", "BRDMA_WAN_LINK_QUEUE_PERCENT",
+               "a link with so much of its queue in use is congested", wan<&W::link_queue_percent>(1, 100), kNow},
+    Definition{"wan.link_speed_percent", "BRDMA_WAN_LINK_SPEED_PERCENT",
+               "a link that forwards at no more than this of its rate is congested",
+               wan<&W::link_speed_percent>(0, 100), kNow},
+    Definition{"wan.congested_links", "BRDMA_WAN_CONGESTED_LINKS",
+               "more congested links than this: the destination is managed, else the controller is told",
+               wan<&W::congested_links>(0, 64), kNow},
+    Definition{"wan.visit_interval_us", "BRDMA_WAN_VISIT_INTERVAL_US", "m: time between visits of the managed list",
+               wan_us<&W::visit_interval>(1000, 60 * kSecond), kNow},
+    Definition{"wan.managed_rate_percent", "BRDMA_WAN_MANAGED_RATE_PERCENT",
+               "rate of a managed destination, of what was delivered of late", wan<&W::managed_rate_percent>(1, 100),
+               kNow},
+    Definition{"wan.managed_weight_percent", "BRDMA_WAN_MANAGED_WEIGHT_PERCENT",
+               "turn of a managed destination's queue pairs among all", wan<&W::managed_weight_percent>(1, 100), kNow},
+    Definition{"wan.managed_rate_min_mbps", "BRDMA_WAN_MANAGED_RATE_MIN_MBPS", "no managed destination gets less",
+               wan<&W::managed_rate_min_mbps>(1, 1'000'000), kNow},
+    Definition{"wan.managed_raise_percent", "BRDMA_WAN_MANAGED_RAISE_PERCENT",
+               "a visit gives back so much of what was taken", wan<&W::managed_raise_percent>(1, 100), kNow},
+    Definition{"wan.managed_wait_percent", "BRDMA_WAN_MANAGED_WAIT_PERCENT",
+               "where the acknowledgement wait is at most this, of the shortest one",
+               wan<&W::managed_wait_percent>(100, 10'000), kNow},
     Definition{"transfer.threshold_bytes", "BRDMA_TRANSFER_THRESHOLD",
                "size from which a WRITE or SEND is a large transfer, whose turn comes after others; 0: none is",
                transfer<&T::threshold_bytes>(0, 1u << 30), kNow},

@@ -10,7 +10,8 @@
 namespace brdma::control {
 namespace {
 
-constexpr std::string_view kRecoveryTable = "recovery.", kTransferTable = "transfer.", kCongestionTable = "congestion.";
+constexpr std::string_view kRecoveryTable = "recovery.", kTransferTable = "transfer.", kCongestionTable = "congestion.",
+                           kWanTable = "wan.";
 
 std::string_view state_name(QpState state) {
   constexpr std::array<std::string_view, 7> kNames{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
@@ -103,6 +104,7 @@ Json recovery_json(const RecoveryConfig& config) {
   settings.recovery = config;
   Json object = table_json(kRecoveryTable, settings);
   object.update(table_json(kCongestionTable, settings));
+  object.update(table_json(kWanTable, settings));
   return object;
 }
 
@@ -177,8 +179,8 @@ std::string check_changes(const Json& changes, bool of_one) {
     const Definition* const definition = find_definition(key);
     if (definition == nullptr) return "there is no setting " + key;
     const bool of_transfers = definition->key.starts_with(kTransferTable);
-    const bool of_queue_pairs =
-        definition->key.starts_with(kRecoveryTable) || definition->key.starts_with(kCongestionTable);
+    const bool of_queue_pairs = definition->key.starts_with(kRecoveryTable) ||
+                                definition->key.starts_with(kCongestionTable) || definition->key.starts_with(kWanTable);
     if (definition->applies == Applies::kNewPrograms || (!of_transfers && !of_queue_pairs)) {
       return std::string(definition->key) + " cannot be changed at run time: set it in a file or variable";
     }

@@ -53,6 +53,7 @@ struct Identity {
   bool peer_reads_operations = false;  // large transfers may travel as operations: the peer's CAPS say so
   bool peer_reads_ranges = false;      // likewise: ranges behind the bits of an acknowledgement
   bool peer_knows_copies = false;      // likewise: copies of READ requests
+  bool peer_knows_link_state = false;  // likewise: link-state inquiries
   std::uint32_t peer_window = 0;
   std::uint32_t sending_paths = 1;    // that we may spray over: our source ports, as many as the peer tells apart
   std::uint32_t receiving_paths = 1;  // that the peer sends on and we tell apart; 1: its path ids say nothing

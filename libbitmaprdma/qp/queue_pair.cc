@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "qp/pace.h"
+#include "wire/link_state.h"
 
 namespace brdma {
 
@@ -153,6 +154,19 @@ Outcome QueuePair::route_control(const wire::Packet& packet, Instant now) {
       const auto edn = wire::parse_edn(packet.payload, packet.bth.psn);
       if (!edn || edn->destination_qpn != peer_qpn || !identity_.can_send()) return bad();
       return requester_.handle_edn(*edn, now);
+    }
+    case wire::Control::kLinkStateInquiry: {  // for the hops on its way; it has come to their end
+      const auto inquiry = wire::parse_link_state_inquiry(packet.payload);
+      if (!inquiry || inquiry->source_qpn != peer_qpn) return bad();
+      environment_.count(Counter::kLinkStateInquiriesReceived);
+      return {};
+    }
+    case wire::Control::kLinkStateFeedback: {
+      const auto feedback = wire::parse_link_state_feedback(packet.payload);
+      if (!feedback || feedback->destination_qpn != peer_qpn || !identity_.can_send()) return bad();
+      environment_.count(Counter::kLinkStateFeedback);
+      environment_.count(Counter::kLinkStateUnasked);
+      return {};
     }
   }
   return bad();

@@ -85,7 +85,9 @@ namespace brdma {
   X(kRetransmittedEdn, retransmitted_by_edn)                                                                        \
   X(kRetransmittedFfm, retransmitted_by_ffm)                                                                        \
   X(kRetransmittedNak, retransmitted_by_nak)                                                                        \
-  X(kRetransmittedPath, retransmitted_by_path) /* sent on a path that fell silent */                                \
+  X(kRetransmittedPath, retransmitted_by_path)      /* sent on a path that fell silent */                           \
+  X(kRetransmittedExpected, retransmitted_expected) /* missing at an acknowledgement's base */                      \
+  X(kRetransmittedWait, retransmitted_by_wait)      /* no acknowledgement after T + delta */                        \
   X(kRetransmittedTimeout, retransmitted_by_timeout)                                                                \
   X(kRetransmittedProbe, retransmitted_by_probe)                                                                    \
   X(kRetransmittedAck, retransmitted_by_ack)      /* holes that an acknowledgement showed */                        \
@@ -122,6 +124,20 @@ namespace brdma {
   X(kStrayPackets, stray_pkts)                  /* packets of another slot's queue pairs */                         \
   X(kSendBlocked, send_blocked)                 /* batches that the system could not take at once */                \
   X(kPeerUnreachable, peer_unreachable) /* ICMP errors of earlier packets, told when sending; nothing is lost */    \
+  X(kLinkStateInquiriesSent, link_state_inquiries_sent)                                                             \
+  X(kLinkStateInquiriesLimited, link_state_inquiries_limited)   /* too soon after the last */                       \
+  X(kLinkStateInquiriesReceived, link_state_inquiries_received) /* came all the way */                              \
+  X(kLinkStateFeedback, link_state_feedback_received)                                                               \
+  X(kLinkStateUnasked, link_state_feedback_unasked)   /* of these: answers no open inquiry */                       \
+  X(kLinkStateRepeated, link_state_feedback_repeated) /* of these: the hop had answered */                          \
+  X(kLinksCongested, links_congested)                 /* links that feedback showed congested */                    \
+  X(kLinkStateReports, link_state_reports)            /* answers handed to the controller */                        \
+  X(kLinkStateReportsLost, link_state_reports_lost)   /* likewise, but nobody took them */                          \
+  X(kControlPackets, controller_requests)             /* of the controller: to manage a destination */              \
+  X(kManagedAdded, managed_added)                     /* destinations put on the managed list */                    \
+  X(kManagedRaised, managed_raised)                   /* times that such a destination got more again */            \
+  X(kManagedReleased, managed_released)               /* times that one got all again and left the list */          \
+  X(kManagedFull, managed_full)                       /* not put there: too many */                                 \
   X(kQpsCreated, qps_created)                                                                                       \
   X(kQpsDestroyed, qps_destroyed)                                                                                   \
   X(kQpsRefused, qps_refused)               /* queue pairs beyond recovery.qps_max or device_state_bytes_max */     \

@@ -65,6 +65,9 @@ inline constexpr std::size_t kQpCounterCount = sizeof(kQpCounterNames) / sizeof(
     case Counter::kRetransmittedProbe:
     case Counter::kRetransmittedAck:
     case Counter::kRetransmittedPath:
+    case Counter::kRetransmittedEdn:
+    case Counter::kRetransmittedExpected:
+    case Counter::kRetransmittedWait:
       return QpCounter::kRetransmitted;
     case Counter::kLocalAckTimeout:
       return QpCounter::kTimeouts;

@@ -8,10 +8,10 @@
 
 namespace brdma {
 
-inline constexpr std::array kRetransmissions{Counter::kRetransmittedFfm,     Counter::kRetransmittedNak,
-                                             Counter::kRetransmittedTimeout, Counter::kRetransmittedProbe,
-                                             Counter::kRetransmittedAck,     Counter::kRetransmittedPath,
-                                             Counter::kRetransmittedEdn};
+inline constexpr std::array kRetransmissions{
+    Counter::kRetransmittedFfm,   Counter::kRetransmittedNak,      Counter::kRetransmittedTimeout,
+    Counter::kRetransmittedProbe, Counter::kRetransmittedAck,      Counter::kRetransmittedPath,
+    Counter::kRetransmittedEdn,   Counter::kRetransmittedExpected, Counter::kRetransmittedWait};
 
 [[nodiscard]] inline std::uint64_t retransmitted(const Statistics& statistics) {
   std::uint64_t sum = 0;

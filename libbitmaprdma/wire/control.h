@@ -18,7 +18,7 @@ struct Caps {
   bool reply = false;
   std::uint32_t source_qpn = 0;
   std::uint32_t capabilities = 0;  // bit 0: bitmap mode, 1: reads piggybacked acknowledgements, 2: operations,
-                                   // 3: ranges in BitmapAcks, 4: copies of READ requests
+                                   // 3: ranges in BitmapAcks, 4: copies of READ requests, 5: inquiries
   std::uint8_t version_min = 1, version_max = 1;
   std::uint8_t path_mtu_code = 3;    // enum ibv_mtu; differing sides stay in standard mode
   std::uint8_t paths = 1;            // that it tells apart when it receives
@@ -27,7 +27,7 @@ struct Caps {
   std::uint8_t sending_paths = 0;  // that it sends on; 0: not said
 };
 inline constexpr std::uint32_t kCapabilityBitmap = 1, kCapabilityPiggyback = 2, kCapabilityOperations = 4,
-                               kCapabilityRanges = 8, kCapabilityReadCopies = 16;
+                               kCapabilityRanges = 8, kCapabilityReadCopies = 16, kCapabilityLinkState = 32;
 inline constexpr std::size_t kCapsSize = 32;
 
 // PSNs that have arrived beyond the bits of a BitmapAck.

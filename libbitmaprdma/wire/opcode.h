@@ -40,7 +40,14 @@ enum class RcOp : std::uint8_t {
   kAtomicWrite = 0x1D,  // likewise
 };
 
-enum class Control : std::uint8_t { kCaps = 0xE0, kBitmapAck = 0xE1, kFfm = 0xE2, kEdn = 0xE3 };
+enum class Control : std::uint8_t {
+  kCaps = 0xE0,
+  kBitmapAck = 0xE1,
+  kFfm = 0xE2,
+  kEdn = 0xE3,
+  kLinkStateInquiry = 0xE4,
+  kLinkStateFeedback = 0xE5,
+};
 
 inline constexpr std::uint8_t kTransportMask = 0xE0, kTransportRc = 0x00, kTransportUc = 0x20, kTransportUd = 0x60,
                               kTransportBitmap = 0xC0, kTransportControl = 0xE0;
@@ -144,7 +151,7 @@ namespace internal {
       parts = bitmap_parts(op);
       break;
     case kTransportControl:
-      if (opcode <= static_cast<std::uint8_t>(Control::kEdn)) parts = S::kKnown | S::kControl;
+      if (opcode <= static_cast<std::uint8_t>(Control::kLinkStateFeedback)) parts = S::kKnown | S::kControl;
       break;
     default:
       if (opcode == kCnpOpcode) parts = S::kKnown | S::kCnp;

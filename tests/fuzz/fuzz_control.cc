@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "wire/control.h"
+#include "wire/link_state.h"
 
 namespace {
 
@@ -80,6 +81,28 @@ void check_ffm(ConstBytes body, Psn psn) {
   BRDMA_CHECK(again && emit(*again) == once);
 }
 
+void check_inquiry(ConstBytes body) {
+  const auto inquiry = wire::parse_link_state_inquiry(body);
+  if (!inquiry) return;
+  BRDMA_CHECK(body.size() >= wire::kLinkStateInquirySize && inquiry->hop <= inquiry->hop_limit);
+  const auto once = emitted(wire::kLinkStateInquirySize,
+                            [&](std::byte* out) { return wire::emit_link_state_inquiry(*inquiry, out); });
+  BRDMA_CHECK(std::equal(once.begin() + 4, once.begin() + 6, body.begin() + 4));
+  BRDMA_CHECK(std::equal(once.begin() + 8, once.begin() + 16, body.begin() + 8));
+}
+
+void check_feedback(ConstBytes body) {
+  const auto feedback = wire::parse_link_state_feedback(body);
+  if (!feedback) return;
+  BRDMA_CHECK(body.size() >= wire::kLinkStateFeedbackSize);
+  BRDMA_CHECK(feedback->link_rate == 0 || feedback->speed <= feedback->link_rate);
+  BRDMA_CHECK(feedback->queue_limit == 0 || feedback->queue <= feedback->queue_limit);
+  const auto once = emitted(wire::kLinkStateFeedbackSize,
+                            [&](std::byte* out) { return wire::emit_link_state_feedback(*feedback, out); });
+  BRDMA_CHECK(std::equal(once.begin() + 8, once.begin() + 64, body.begin() + 8));
+  BRDMA_CHECK(wire::parse_link_state_feedback(once) == feedback);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -87,15 +110,21 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const ConstBytes input{reinterpret_cast<const std::byte*>(data), size};
   const Psn psn{load_be24(input.data() + 1)};
   const ConstBytes body = input.subspan(4);
-  switch (data[0] % 3) {
+  switch (data[0] % 5) {
     case 0:
       check_caps(body);
       break;
     case 1:
       check_ack(body, psn);
       break;
-    default:
+    case 2:
       check_ffm(body, psn);
+      break;
+    case 3:
+      check_inquiry(body);
+      break;
+    default:
+      check_feedback(body);
       break;
   }
   return 0;

@@ -10,6 +10,7 @@
 #include "wire/control.h"
 #include "wire/edn.h"
 #include "wire/icrc.h"
+#include "wire/link_state.h"
 #include "wire/packet.h"
 
 namespace {
@@ -60,6 +61,12 @@ void check_control(const wire::Packet& packet) {
       return;
     case wire::Control::kEdn:
       (void)wire::parse_edn(packet.payload, packet.bth.psn);
+      return;
+    case wire::Control::kLinkStateInquiry:
+      (void)wire::parse_link_state_inquiry(packet.payload);
+      return;
+    case wire::Control::kLinkStateFeedback:
+      (void)wire::parse_link_state_feedback(packet.payload);
       return;
   }
   BRDMA_CHECK(false);  // a control opcode that the table knows and nobody parses

@@ -13,6 +13,7 @@
 #include "support/pcap_file.h"
 #include "wire/control.h"
 #include "wire/icrc.h"
+#include "wire/link_state.h"
 #include "wire/packet.h"
 
 namespace {
@@ -99,7 +100,33 @@ Bytes ffm_body(std::uint16_t gap_count) {
   return body;
 }
 
+Bytes inquiry_body() {
+  Bytes body(wire::kLinkStateInquirySize);
+  wire::emit_link_state_inquiry({.source_qpn = 0x1102, .hop = 1, .hop_limit = 16, .nonce = 0x0123456789ABCDEF},
+                                body.data());
+  return body;
+}
+
+Bytes feedback_body() {
+  Bytes body(wire::kLinkStateFeedbackSize);
+  wire::emit_link_state_feedback({.over_limits = true,
+                                  .destination_qpn = 0x2203,
+                                  .hop = 1,
+                                  .nonce = 0x0123456789ABCDEF,
+                                  .switch_id = 7,
+                                  .port = 2,
+                                  .speed = 600'000'000,
+                                  .link_rate = 1'250'000'000,
+                                  .queue = 196'608,
+                                  .queue_limit = 262'144,
+                                  .drops = 12,
+                                  .timestamp = 1'000'000},
+                                 body.data());
+  return body;
+}
+
 // The first letter of the name tells the kind.
+constexpr std::string_view kKinds = "cafil";
 std::map<std::string, Bytes> control_bodies() {
   return {{"caps", caps_body(false)},
           {"caps-reply", caps_body(true)},
@@ -108,7 +135,9 @@ std::map<std::string, Bytes> control_bodies() {
           {"ack-full", ack_body(wire::kAckBitsMax, wire::kSyndromeAck)},
           {"ack-rnr", ack_body(32, wire::kSyndromeRnr | 12)},
           {"ffm", ffm_body(1)},
-          {"ffm-full", ffm_body(wire::kFfmGapsMax)}};
+          {"ffm-full", ffm_body(wire::kFfmGapsMax)},
+          {"inquiry", inquiry_body()},
+          {"link-state", feedback_body()}};
 }
 
 void write_captured(const std::filesystem::path& captures, const std::filesystem::path& out) {
@@ -155,8 +184,9 @@ int main(int argc, char** argv) {
     write(packets / ("made-" + hex_byte(op) + "-piggyback"), bytes_of(packet, data ? test::filled(16, 0x5A) : Bytes{}));
   }
   for (const auto& [name, body] : control_bodies()) {
-    const auto kind = static_cast<std::uint8_t>(name[0] == 'c' ? 0 : name[0] == 'a' ? 1 : 2);
-    write(packets / ("made-" + name), bytes_of(sample(static_cast<std::uint8_t>(0xE0 + kind)), body));
+    const auto kind = static_cast<std::uint8_t>(kKinds.find(name[0]));
+    const unsigned opcode = kind < 3 ? 0xE0u + kind : 0xE1u + kind;  // EDN's is between
+    write(packets / ("made-" + name), bytes_of(sample(static_cast<std::uint8_t>(opcode)), body));
     write(control / ("made-" + name),
           test::operator+(Bytes{std::byte{kind}}, test::operator+(test::hex("fffffe"), body)));
   }

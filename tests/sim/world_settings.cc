@@ -8,7 +8,7 @@ namespace brdma::test {
 namespace {
 
 const char* name_of(RecoveryMode mode) {
-  constexpr const char* kNames[] = {"bitmap", "standard", "gobackn", "selective"};
+  constexpr const char* kNames[] = {"bitmap", "standard", "gobackn", "selective", "wan", "wan_ffm"};
   return kNames[static_cast<std::size_t>(mode)];
 }
 std::string percent(std::uint32_t ppm) {

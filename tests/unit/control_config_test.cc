@@ -128,11 +128,13 @@ TEST_F(ConfigTest, BadFilesAreNamedWithTheirLine) {
   EXPECT_EQ(error(),
             places_.user_file + ":2: recovery.window = '1000' is not allowed; allowed: 16..1048576, a power of two");
   user_file("[recovery]\n\nmode = 'fast'\n");
-  EXPECT_EQ(error(), places_.user_file +
-                         ":3: recovery.mode = 'fast' is not allowed; allowed: bitmap|standard|gobackn|selective");
+  EXPECT_EQ(error(),
+            places_.user_file +
+                ":3: recovery.mode = 'fast' is not allowed; allowed: bitmap|standard|gobackn|selective|wan|wan_ffm");
   user_file("[recovery]\nmode = 5\n");
   EXPECT_EQ(error(),
-            places_.user_file + ":2: recovery.mode = '5' is not allowed; allowed: bitmap|standard|gobackn|selective");
+            places_.user_file +
+                ":2: recovery.mode = '5' is not allowed; allowed: bitmap|standard|gobackn|selective|wan|wan_ffm");
   user_file("[recovery]\nwindow = [1, 2]\n");
   EXPECT_NE(error().find(":2: recovery.window = '(not a value)' is not allowed"), std::string::npos);
   user_file("[recovery]\nwindw = 4096\n");

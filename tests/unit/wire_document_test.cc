@@ -9,6 +9,7 @@
 #include "wire/control.h"
 #include "wire/edn.h"
 #include "wire/icrc.h"
+#include "wire/link_state.h"
 #include "wire/packet.h"
 #include "wire/read_copy.h"
 
@@ -299,6 +300,42 @@ TEST(WireDocument, EdnOfThreePackets) {
   EXPECT_EQ(edn->path, 2);
   EXPECT_EQ(edn->drain, 50_us);
   EXPECT_EQ(edn->timestamp, 1'000'000u);
+}
+
+TEST(WireDocument, LinkStateInquiryAndFeedback) {
+  expect_documented("`e4 00 ffff 00 002203 00 000000`");
+  expect_documented("`e5 00 ffff 00 001102 00 000000`");
+  const Bytes asked = documented("10 001102 01 10 0000 0123456789abcdef") + filled(48, 0);
+  const auto inquiry = parse_link_state_inquiry(asked);
+  ASSERT_TRUE(inquiry);
+  EXPECT_EQ(inquiry->source_qpn, 0x1102u);
+  EXPECT_EQ(inquiry->hop, 1);
+  EXPECT_EQ(inquiry->hop_limit, 16);
+  EXPECT_EQ(inquiry->nonce, 0x0123456789ABCDEFu);
+  Bytes out(kLinkStateInquirySize);
+  EXPECT_EQ(emit_link_state_inquiry(*inquiry, out.data()), asked.size());
+  EXPECT_EQ(out, asked);
+
+  const Bytes answer = documented("11 002203 01 000000 0123456789abcdef") + documented("00000007 00000002") +
+                       documented("0000000023c34600 000000004a817c80") +
+                       documented("00030000 00040000 000000000000000c") + documented("00000000000f4240");
+  const auto feedback = parse_link_state_feedback(answer);
+  ASSERT_TRUE(feedback);
+  const LinkStateFeedback expected{.over_limits = true,
+                                   .destination_qpn = 0x2203,
+                                   .hop = 1,
+                                   .nonce = 0x0123456789ABCDEF,
+                                   .switch_id = 7,
+                                   .port = 2,
+                                   .speed = 600'000'000,
+                                   .link_rate = 1'250'000'000,
+                                   .queue = 196'608,
+                                   .queue_limit = 262'144,
+                                   .drops = 12,
+                                   .timestamp = 1'000'000};
+  EXPECT_EQ(*feedback, expected);
+  EXPECT_EQ(emit_link_state_feedback(expected, out.data()), answer.size());
+  EXPECT_EQ(out, answer);
 }
 
 TEST(WireDocument, PathMtuTable) {

@@ -25,7 +25,7 @@ struct Subject {
 
   [[nodiscard]] bool speaks_of(std::string_view key) const {
     if (key.starts_with("congestion.")) return congestion;
-    return !congestion && (key.starts_with("recovery.") || key.starts_with("transfer."));
+    return !congestion && (key.starts_with("recovery.") || key.starts_with("transfer.") || key.starts_with("wan."));
   }
   [[nodiscard]] std::string prefix() const { return std::string(object) + "."; }
   [[nodiscard]] std::string usage() const {

@@ -18,7 +18,8 @@ int run_object(Invocation& invocation) {
     if (word == "--") break;
     if (word == "-h" || word == "--help") {
       std::printf(
-          "Usage: brdma run [--namespace] [--recovery bitmap|standard|gobackn|selective] [--SETTING VALUE]\n"
+          "Usage: brdma run [--namespace] [--recovery bitmap|standard|gobackn|selective|wan|wan_ffm] [--SETTING "
+          "VALUE]\n"
           "                 [--] PROGRAM ARGS\n"
           "Runs the program with the RDMA devices in sight. Settings: 'brdma system show config'.\n"
           "  --namespace   for programs that start others with an empty environment, and for static ones: the library\n"

@@ -19,8 +19,16 @@ namespace {
 
 constexpr int kObjectsMax = 1 << 16;  // of each kind; QPNs have 16 bits of index
 constexpr std::uint8_t kPhysicalLinkUp = 5, kPhysicalDisabled = 3;
-constexpr std::uint64_t kClockKhz = 1'000'000;  // of completion timestamps: nanoseconds of CLOCK_MONOTONIC
+constexpr std::uint64_t kClockKhz = 1'000'000;        // of completion timestamps: nanoseconds of CLOCK_MONOTONIC
+constexpr std::uint64_t kQkeyViolationsMax = 0xFFFF;  // IBTA 14.2.5.6: a counter of 16 bits, that stays at its end
 constexpr std::uint32_t kPortCapabilities = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
+
+// What this context's queue pairs refused for a wrong Q_Key: of the port's other users we do not know.
+std::uint32_t qkey_violations(OpenDevice& device) {
+  Context::Session session(device.engine_context());
+  const std::uint64_t count = session.engine().statistics().get(DropReason::kBadQkey);
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(count, kQkeyViolationsMax));
+}
 
 // The limit in force now: what an operator set, which may change while the program runs.
 int queue_pairs_max(OpenDevice& device) {
@@ -114,6 +122,7 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attribute
   attributes->gid_tbl_len = static_cast<int>(device.gids.size());
   attributes->port_cap_flags = kPortCapabilities;
   attributes->max_msg_sz = qp::kMessageBytesMax;
+  attributes->qkey_viol_cntr = qkey_violations(device_of(context));
   attributes->pkey_tbl_len = 1;
   attributes->lid = lid_of(device);
   attributes->max_vl_num = 1;

@@ -192,6 +192,7 @@ class Engine {
   [[nodiscard]] std::vector<std::uint32_t> queue_pair_numbers() const;
   [[nodiscard]] std::optional<QueuePairReport> report(std::uint32_t qpn) const;
   [[nodiscard]] RecoveryStatus recovery_status() const;  // of all queue pairs
+  [[nodiscard]] const Statistics& statistics() const;    // of this engine, as long as it has been
   [[nodiscard]] std::vector<qp::OpenGap> open_gaps(std::uint32_t qpn, Instant now) const;
   [[nodiscard]] std::vector<qp::Duplicate> duplicates() const;  // the last that came, newest first
   [[nodiscard]] std::vector<CompletionQueueReport> completion_queue_reports() const;

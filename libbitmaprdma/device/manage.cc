@@ -136,6 +136,7 @@ Status Engine::change_recovery(std::optional<std::uint32_t> qpn, const RecoveryE
 }
 
 const RecoveryConfig& Engine::recovery() const { return impl_->config.recovery; }
+const Statistics& Engine::statistics() const { return impl_->environment.statistics; }
 const TransferConfig& Engine::transfer() const { return impl_->config.transfer; }
 
 std::vector<std::uint32_t> Engine::queue_pair_numbers() const {

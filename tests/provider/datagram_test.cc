@@ -121,6 +121,31 @@ TEST(Datagrams, AddressHandlesThatLeadNowhereAreRefused) {
   EXPECT_FALSE(refused([](ibv_ah_attr& path) { path.sl = 0xA; })) << "service levels mean nothing here";
 }
 
+// Dropped and told: what comes behind it arrives, and the port counts one violation.
+TEST(Datagrams, AWrongQkeyIsCounted) {
+  Side a = make_datagram_side(), b = make_datagram_side();
+  to_datagrams(a.qp.get());
+  to_datagrams(b.qp.get());
+  const auto violations = [](const Side& side) {
+    ibv_port_attr port{};
+    EXPECT_EQ(ibv_query_port(side.context.get(), 1, &port), 0);
+    return port.qkey_viol_cntr;
+  };
+  EXPECT_EQ(violations(b), 0u);
+  ibv_ah_attr path = path_to(a.context.get(), 0);
+  const OwnedAh ah{ibv_create_ah(a.pd.get(), &path)};
+  ASSERT_NE(ah, nullptr);
+  ASSERT_EQ(post_receive(b, 2, 4096, 2048), 0);
+  ibv_sge wrong = a.sge(0, 6), right = a.sge(0, 7);
+  ibv_send_wr request = datagram_to(ah.get(), b.qp->qp_num, &wrong);
+  request.wr.ud.remote_qkey = kQkey + 1;
+  ASSERT_EQ(post_send(a, request), 0);
+  ASSERT_EQ(post_send(a, datagram_to(ah.get(), b.qp->qp_num, &right)), 0);
+  EXPECT_EQ(wait_completion(b.cq.get()).byte_len, kGrh + 7);
+  EXPECT_EQ(violations(b), 1u);
+  EXPECT_EQ(violations(a), 0u);
+}
+
 TEST(Datagrams, PostingWithoutAnAddressOrWithAnotherOpcodeIsRefused) {
   Side side = make_datagram_side();
   to_datagrams(side.qp.get());

@@ -126,6 +126,8 @@ void FlightChecker::handle_control(const wire::Packet& packet) {
     }
     case wire::Control::kFfm:
     case wire::Control::kEdn:
+    case wire::Control::kLinkStateInquiry:
+    case wire::Control::kLinkStateFeedback:
       break;
   }
 }

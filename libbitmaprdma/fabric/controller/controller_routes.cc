@@ -1,0 +1,196 @@
+// Which routes change, and in which order they are installed.
+#include <algorithm>
+
+#include "base/check.h"
+#include "fabric/controller/controller.h"
+
+namespace brdma::fabric::controller {
+namespace {
+
+const NextLinks kNone;
+
+}  // namespace
+
+// Switches with a session are ours to choose for.
+Routes Controller::desired_routes(PrefixIndex prefix) const {
+  std::vector<const NextLinks*> fixed(switches_.size(), nullptr);
+  for (SwitchIndex i = 0; i < switches_.size(); ++i) {
+    if (switches_[i].connected) continue;
+    const auto installed = switches_[i].installed.find(prefix);
+    fixed[i] = installed == switches_[i].installed.end() ? &kNone : &installed->second;
+  }
+  return choose_routes({topology_, costs_, topology_.attachments(prefix), fixed, settings_.equal_permille});
+}
+
+// What it costs to send by `ways`, whatever the load; no distance where they lead nowhere.
+Routes Controller::cost_of(PrefixIndex prefix, const std::vector<const NextLinks*>& ways) const {
+  return choose_routes({topology_, idle_costs_, topology_.attachments(prefix), ways, settings_.equal_permille});
+}
+
+// `gain`: how much better, to choose among several.
+Controller::Verdict Controller::judge(PrefixIndex prefix, const Routes& desired, std::uint32_t& gain) const {
+  std::vector<const NextLinks*> installed(switches_.size(), &kNone), wanted(switches_.size());
+  for (SwitchIndex i = 0; i < switches_.size(); ++i) {
+    const auto found = switches_[i].installed.find(prefix);
+    if (found != switches_[i].installed.end()) installed[i] = &found->second;
+    wanted[i] = &desired.next[i];
+  }
+  const Routes current = cost_of(prefix, installed), after = cost_of(prefix, wanted);
+  Verdict verdict = Verdict::kStay;
+  gain = 0;
+  for (SwitchIndex i = 0; i < switches_.size(); ++i) {
+    if (!switches_[i].connected || topology_.attached(prefix, i) || !desired.distance[i]) continue;
+    if (!current.distance[i]) return Verdict::kRepair;
+    BRDMA_CHECK(after.distance[i]);
+    const Cost &now = *current.distance[i], &then = *after.distance[i];
+    const bool avoids = then.congested < now.congested;
+    const bool cheaper =
+        then.congested == now.congested && then.ns < now.ns - now.ns / 1000 * settings_.improvement_permille;
+    // More ways of the same cost: flows spread.
+    const bool wider = then == now && desired.next[i].size() > current.next[i].size();
+    if (avoids || cheaper || wider) verdict = Verdict::kImprove;
+    if (avoids) gain += now.congested - then.congested;
+  }
+  return verdict;
+}
+
+void Controller::decide(Instant now) {
+  dirty_ = false;
+  look_at_.reset();
+  costs_.assign(health_.size(), std::nullopt);
+  idle_costs_ = costs_;
+  for (LinkIndex i = 0; i < health_.size(); ++i) {
+    if (!usable(i)) continue;
+    costs_[i] = health_[i].cost(topology_.links()[i].delay);
+    idle_costs_[i] = health_[i].cost_without_load(topology_.links()[i].delay);
+  }
+  const bool few = congested_links() <= settings_.congested_links_max;
+  const auto look_at = [this](Instant at) {
+    if (!look_at_ || at < *look_at_) look_at_ = at;
+  };
+  struct Candidate {
+    PrefixIndex prefix = 0;
+    std::uint32_t gain = 0;
+    Routes routes;
+  };
+  std::optional<Candidate> best;
+  bool others = false;
+  for (PrefixIndex prefix = 0; prefix < prefixes_.size(); ++prefix) {
+    PrefixState& state = prefixes_[prefix];
+    if (state.change) continue;  // settle_change() makes us look again
+    Routes desired = desired_routes(prefix);
+    std::uint32_t gain = 0;
+    const Verdict verdict = judge(prefix, desired, gain);
+    state.better = verdict == Verdict::kImprove && (few || state.asked);
+    if (verdict == Verdict::kRepair) {
+      ++counters_.repairs;
+      begin_change(prefix, std::move(desired), now);
+    } else if (!state.better) {
+      state.asked = false;
+    } else if (const Instant free = state.damper.free_at(settings_.damping); free > now) {
+      ++counters_.improvements_held;
+      look_at(free);
+    } else if (!best || gain > best->gain) {
+      others |= best.has_value();
+      best = Candidate{prefix, gain, std::move(desired)};
+    } else {
+      others = true;
+    }
+  }
+  if (!best) return;
+  if (paced_until_ && *paced_until_ > now) {
+    ++counters_.improvements_held;
+    return look_at(*paced_until_);
+  }
+  ++counters_.improvements;
+  paced_until_ = now + settings_.pace;
+  prefixes_[best->prefix].asked = false;
+  begin_change(best->prefix, std::move(best->routes), now);
+  if (others) look_at(*paced_until_);
+}
+
+void Controller::begin_change(PrefixIndex prefix, Routes routes, Instant now) {
+  PrefixState& state = prefixes_[prefix];
+  BRDMA_CHECK(!state.change);
+  Change change;
+  change.goal = std::move(routes.next);
+  for (SwitchIndex i = 0; i < switches_.size(); ++i) {
+    if (!switches_[i].connected || change.goal[i].empty()) continue;  // no way: what it has can't do harm
+    const auto installed = switches_[i].installed.find(prefix);
+    if (installed == switches_[i].installed.end() || installed->second != change.goal[i]) change.to_update.insert(i);
+  }
+  state.damper.changed(settings_.damping, now);
+  BRDMA_CHECK(!change.to_update.empty());  // else what is installed would have been as good
+  state.change = std::move(change);
+}
+
+// From the destination outwards: of each switch, whether packets from there on meet only routes of the goal. One that
+// had the right routes before is not enough: what it sends to may not have them yet.
+std::vector<bool> Controller::complete(PrefixIndex prefix, const Change& change) const {
+  std::vector<bool> done(switches_.size());
+  for (SwitchIndex i = 0; i < done.size(); ++i) done[i] = topology_.attached(prefix, i);
+  for (bool more = true; more;) {
+    more = false;
+    for (SwitchIndex i = 0; i < done.size(); ++i) {
+      if (done[i] || change.goal[i].empty() || change.to_update.contains(i) || change.waiting.contains(i)) continue;
+      done[i] = leads_to(change.goal[i], done);
+      more |= done[i];
+    }
+  }
+  return done;
+}
+
+// Do all of these links end at one of `places`?
+bool Controller::leads_to(const NextLinks& links, const std::vector<bool>& places) const {
+  return std::ranges::all_of(links, [&](LinkIndex link) { return places[topology_.links()[link].to]; });
+}
+
+void Controller::advance(Instant now) {
+  std::map<SwitchIndex, std::vector<PrefixIndex>> batches;
+  for (PrefixIndex prefix = 0; prefix < prefixes_.size(); ++prefix) {
+    auto& change = prefixes_[prefix].change;
+    if (!change || change->abandoned) continue;
+    const std::vector<bool> done = complete(prefix, *change);
+    std::vector<SwitchIndex> now_ready;
+    for (const SwitchIndex index : change->to_update) {
+      if (leads_to(change->goal[index], done)) now_ready.push_back(index);
+    }
+    for (const SwitchIndex index : now_ready) {
+      change->to_update.erase(index);
+      change->waiting.insert(index);
+      batches[index].push_back(prefix);
+    }
+  }
+  for (auto& [index, prefixes] : batches) {
+    InstallRoutes order{topology_.switches()[index], ++epoch_, {}};
+    for (const PrefixIndex prefix : prefixes) {
+      PortRoute route{topology_.prefixes()[prefix], {}};
+      for (const LinkIndex link : prefixes_[prefix].change->goal[index]) {
+        route.ports.push_back(topology_.links()[link].port);
+      }
+      order.routes.push_back(std::move(route));
+    }
+    installs_[epoch_] = {index, std::move(prefixes), now + settings_.acknowledgement_max};
+    ++counters_.installs_sent;
+    orders_.push_back(std::move(order));
+  }
+}
+
+void Controller::abandon(PrefixIndex prefix) {
+  Change& change = *prefixes_[prefix].change;
+  if (!change.abandoned) ++counters_.changes_abandoned;
+  change.abandoned = true;
+  change.to_update.clear();
+  settle_change(prefix);
+}
+
+// Ends the change if all is done.
+void Controller::settle_change(PrefixIndex prefix) {
+  auto& change = prefixes_[prefix].change;
+  if (!change || !change->waiting.empty() || !change->to_update.empty()) return;
+  if (!change->abandoned) ++counters_.changes_done;
+  change.reset();
+  dirty_ = true;
+}
+
+}  // namespace brdma::fabric::controller

@@ -32,30 +32,37 @@ bool before(const Prefix& a, const Prefix& b) {
 
 }  // namespace
 
-std::vector<ForwardingTable::Route>::iterator ForwardingTable::place_of(const Prefix& prefix) {
-  return std::lower_bound(routes_.begin(), routes_.end(), prefix,
-                          [](const Route& route, const Prefix& wanted) { return before(route.prefix, wanted); });
+std::size_t ForwardingTable::place_of(const Prefix& prefix) const {
+  const auto place =
+      std::lower_bound(routes_.begin(), routes_.end(), prefix,
+                       [](const Route& route, const Prefix& wanted) { return before(route.prefix, wanted); });
+  return static_cast<std::size_t>(place - routes_.begin());
+}
+
+const ForwardingTable::Route* ForwardingTable::find(const Prefix& given) const {
+  const Prefix prefix = Prefix::of(given.address, given.length);
+  const std::size_t place = place_of(prefix);
+  return place < routes_.size() && routes_[place].prefix == prefix ? &routes_[place] : nullptr;
 }
 
 bool ForwardingTable::set(const Prefix& given, std::span<const std::uint32_t> ports) {
   if (ports.empty() || ports.size() > kPortsMax) return false;
   const Prefix prefix = Prefix::of(given.address, given.length);
-  auto place = place_of(prefix);
-  if (place == routes_.end() || !(place->prefix == prefix)) {
+  const std::size_t place = place_of(prefix);
+  if (place == routes_.size() || !(routes_[place].prefix == prefix)) {
     if (routes_.size() == kRoutesMax) return false;
-    place = routes_.insert(place, Route{prefix, 0, {}});
+    routes_.insert(routes_.begin() + static_cast<std::ptrdiff_t>(place), Route{prefix, 0, {}});
     index_lengths();
   }
-  place->port_count = static_cast<std::uint8_t>(ports.size());
-  std::copy(ports.begin(), ports.end(), place->ports.begin());
+  routes_[place].port_count = static_cast<std::uint8_t>(ports.size());
+  std::copy(ports.begin(), ports.end(), routes_[place].ports.begin());
   return true;
 }
 
 bool ForwardingTable::remove(const Prefix& given) {
-  const Prefix prefix = Prefix::of(given.address, given.length);
-  const auto place = place_of(prefix);
-  if (place == routes_.end() || !(place->prefix == prefix)) return false;
-  routes_.erase(place);
+  const Route* const route = find(given);
+  if (route == nullptr) return false;
+  routes_.erase(routes_.begin() + (route - routes_.data()));
   index_lengths();
   return true;
 }

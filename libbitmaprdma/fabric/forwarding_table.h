@@ -41,13 +41,17 @@ class ForwardingTable {
 
   [[nodiscard]] std::optional<std::uint32_t> port_for(const FiveTuple& flow) const;
 
- private:
   struct Route {
     Prefix prefix;
     std::uint8_t port_count = 0;
     std::array<std::uint32_t, kPortsMax> ports{};
+    [[nodiscard]] std::span<const std::uint32_t> used() const { return std::span{ports}.first(port_count); }
   };
-  [[nodiscard]] std::vector<Route>::iterator place_of(const Prefix& prefix);
+  [[nodiscard]] std::span<const Route> routes() const { return routes_; }  // longest prefixes first
+  [[nodiscard]] const Route* find(const Prefix& prefix) const;             // that very prefix; null: none
+
+ private:
+  [[nodiscard]] std::size_t place_of(const Prefix& prefix) const;  // where it is, or would be
   void index_lengths();
 
   struct Length {

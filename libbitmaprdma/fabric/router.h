@@ -12,11 +12,12 @@ namespace brdma::fabric {
 
 class Router {
  public:
-  // received = forwarded + no_route + hops_spent
+  // received = forwarded + no_route + hops_spent + not_ip
   struct Counters {
     std::uint64_t received = 0, forwarded = 0;
     std::uint64_t no_route = 0;    // dropped: no prefix covers the destination
     std::uint64_t hops_spent = 0;  // dropped: its TTL was 1 or 0 when it came
+    std::uint64_t not_ip = 0;      // dropped: ARP and the like are not for routers
   };
 
   explicit Router(std::uint64_t seed = 0) : table_(seed) {}
@@ -32,6 +33,11 @@ class Router {
     const auto port = table_.port_for(flow);
     ++(port ? counters_.forwarded : counters_.no_route);
     return port;
+  }
+  // A packet that has no flow to be routed by ends here.
+  void count_not_ip() {
+    ++counters_.received;
+    ++counters_.not_ip;
   }
   [[nodiscard]] const Counters& counters() const { return counters_; }
 

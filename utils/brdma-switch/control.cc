@@ -13,7 +13,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "control_show.h"
 #include "fabric/network.h"
 
 namespace brdma::lab {
@@ -24,23 +23,6 @@ namespace asio = boost::asio;
 using Stream = asio::local::stream_protocol;
 
 constexpr std::size_t kLineMax = 64 * 1024;
-
-Json failure(const std::string& error) { return {{"ok", false}, {"error", error}}; }
-
-Json set(DataLoop& loop, const nlohmann::json& options) {
-  if (!options.is_object()) return failure("set needs an object of options");
-  fabric::NetworkConfig config = loop.fabric().config();
-  for (const auto& [name, value] : options.items()) {
-    if (!value.is_string()) return failure(name + ": the value must be a string");
-    for (const auto& option : fabric::network_options()) {
-      if (option.name == name && !option.live) return failure(name + " cannot change while the lab is up");
-    }
-    if (const auto error = fabric::set_option(config, name, value.get<std::string>())) return failure(*error);
-  }
-  if (const auto error = fabric::check_network(config)) return failure(*error);
-  loop.configure(config);
-  return {{"ok", true}, {"network", describe_network(config)}};
-}
 
 bool peer_may_control(int fd) {
   ucred credentials{};
@@ -89,28 +71,40 @@ void accept_next(Stream::acceptor& acceptor, asio::io_context& context, DataLoop
 
 }  // namespace
 
+Json failure(const std::string& error) { return {{"ok", false}, {"error", error}}; }
+
+std::optional<std::string> take_options(const nlohmann::json& request, fabric::NetworkConfig& config) {
+  const auto options = request.find("options");
+  if (options == request.end() || !options->is_object()) return "set needs an object of options";
+  for (const auto& [name, value] : options->items()) {
+    if (!value.is_string()) return name + ": the value must be a string";
+    for (const auto& option : fabric::network_options()) {
+      if (option.name == name && !option.live) return name + " cannot change while the lab is up";
+    }
+    if (auto error = fabric::set_option(config, name, value.get<std::string>())) return error;
+  }
+  return fabric::check_network(config);
+}
+
 std::string answer_control(const std::string& line, DataLoop& loop, bool& stop) {
   const auto request = nlohmann::json::parse(line, nullptr, false);
   if (!request.is_object() || !request.contains("command") || !request["command"].is_string()) {
     return failure("expected an object with a command").dump();
   }
-  const std::string command = request["command"];
   Json reply;
-  bool known = true;
   const bool ran = loop.call([&] {
-    if (command == "show") {
-      reply = show_switch(loop);
-    } else if (command == "set") {
-      reply = set(loop, request.value("options", nlohmann::json{}));
-    } else if (command == "stop") {
+    if (request["command"] == "stop") {
       stop = true;
       reply = {{"ok", true}};
-    } else {
-      known = false;
+      return;
+    }
+    try {
+      reply = loop.core().answer(request, loop);
+    } catch (const nlohmann::json::exception& error) {  // a field of another type than it should be
+      reply = failure(error.what());
     }
   });
   if (!ran) reply = failure("the switch is ending");
-  if (!known) reply = failure("unknown command '" + command + "'");
   return reply.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

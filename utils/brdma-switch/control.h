@@ -6,9 +6,12 @@
 // Only the user who started the switch (or root) is answered. Runs on Boost.Asio in the calling thread.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 
 #include "data_loop.h"
+#include "fabric/network.h"
 
 namespace brdma::lab {
 
@@ -17,5 +20,10 @@ void serve_control(int listener, DataLoop& loop);
 
 // One request's answer; separate for tests. Sets `stop` for the stop command.
 [[nodiscard]] std::string answer_control(const std::string& line, DataLoop& loop, bool& stop);
+
+// {"ok":false,"error":...}
+[[nodiscard]] nlohmann::ordered_json failure(const std::string& error);
+// The "options" of a set request, into `config`: what is wrong with them, and then `config` is not to be used.
+[[nodiscard]] std::optional<std::string> take_options(const nlohmann::json& request, fabric::NetworkConfig& config);
 
 }  // namespace brdma::lab

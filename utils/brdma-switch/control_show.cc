@@ -1,13 +1,11 @@
 #include "control_show.h"
 
-#include <arpa/inet.h>
-
-#include <array>
 #include <string>
 #include <utility>
 
 #include "fabric/network.h"
 #include "io/clock.h"
+#include "topology/prefix_text.h"
 
 namespace brdma::lab {
 namespace {
@@ -15,6 +13,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kFlowsShown = 32;
+
+}  // namespace
 
 Json link_json(const fabric::LinkCounters& counters) {
   Json link = Json::object();
@@ -24,6 +24,8 @@ Json link_json(const fabric::LinkCounters& counters) {
   return link;
 }
 
+namespace {
+
 // Of what goes to the host behind `port`.
 Json paths_json(const fabric::Switch<SwitchPacket>& fabric, std::uint32_t port) {
   Json paths = Json::array();
@@ -32,6 +34,8 @@ Json paths_json(const fabric::Switch<SwitchPacket>& fabric, std::uint32_t port) 
   }
   return paths;
 }
+
+}  // namespace
 
 Json trouble_json(const PortTrouble& trouble) {
   return {{"overruns", trouble.overruns},
@@ -57,11 +61,10 @@ Json edn_json(const fabric::DropNotifier& notifier) {
           {"untold", sent.untold}};
 }
 
-// What waits for the host behind `port`, all in all and in each class.
-Json queue_json(const fabric::Switch<SwitchPacket>& fabric, std::uint32_t port) {
-  const auto& queue = fabric.queue(port);
+// What waits, all in all and in each class.
+Json queue_json(const fabric::OutputQueue<SwitchPacket>& queue, std::uint32_t class_count) {
   Json classes = Json::array();
-  for (std::uint32_t i = 0; i < fabric.config().link.classes.count; ++i) {
+  for (std::uint32_t i = 0; i < class_count; ++i) {
     Json counters = Json::object();
 #define BRDMA_X(member) counters[#member] = queue.counters(i).member;
     BRDMA_CLASS_COUNTERS(BRDMA_X)
@@ -90,12 +93,7 @@ Json ecn_json(const IpActions& actions) {
   return ecn;
 }
 
-std::string address_text(const IpAddress& address) {
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  const bool v4 = address.is_v4();
-  inet_ntop(v4 ? AF_INET : AF_INET6, &address.bytes[v4 ? 12 : 0], text.data(), text.size());
-  return text.data();
-}
+namespace {
 
 Json count_json(const fabric::FlowCount& count) {
   Json json = Json::object();
@@ -105,12 +103,14 @@ Json count_json(const fabric::FlowCount& count) {
   return json;
 }
 
+}  // namespace
+
 // The busiest, and the sum of those that the table has forgotten.
 Json flows_json(const fabric::FlowCounters& flows) {
   Json busiest = Json::array();
   for (const auto& entry : flows.most(kFlowsShown)) {
-    Json flow{{"source", address_text(entry.flow.source)},
-              {"destination", address_text(entry.flow.destination)},
+    Json flow{{"source", topology::print_address(entry.flow.source)},
+              {"destination", topology::print_address(entry.flow.destination)},
               {"protocol", entry.flow.protocol},
               {"source_port", entry.flow.source_port},
               {"destination_port", entry.flow.destination_port}};
@@ -120,8 +120,6 @@ Json flows_json(const fabric::FlowCounters& flows) {
   return {{"known", flows.flows()}, {"busiest", std::move(busiest)}, {"forgotten", count_json(flows.others())}};
 }
 
-}  // namespace
-
 Json describe_network(const fabric::NetworkConfig& config) {
   Json network = Json::object();
   for (const auto& option : fabric::network_options()) {
@@ -130,8 +128,8 @@ Json describe_network(const fabric::NetworkConfig& config) {
   return network;
 }
 
-Json show_switch(DataLoop& loop) {
-  auto& fabric = loop.fabric();
+Json show_switch(SwitchCore& core, DataLoop& loop) {
+  auto& fabric = core.fabric();
   Json hosts = Json::array();
   fabric::LinkCounters total;
   fabric.advance(io::monotonic_now());
@@ -142,7 +140,7 @@ Json show_switch(DataLoop& loop) {
                      {"from_host", link_json(fabric.up_counters(i))},
                      {"to_host", link_json(fabric.down_counters(i))},
                      {"paths", paths_json(fabric, i)},
-                     {"queue", queue_json(fabric, i)},
+                     {"queue", queue_json(fabric.queue(i), fabric.config().link.classes.count)},
                      {"switch_trouble", trouble_json(trouble)}});
     total += fabric.down_counters(i);
     total.queue_dropped += fabric.up_counters(i).queue_dropped;
@@ -156,9 +154,9 @@ Json show_switch(DataLoop& loop) {
           {"hosts", std::move(hosts)},
           {"total", link_json(total)},
           {"buffer", {{"used", fabric.buffer().used()}, {"most", fabric.buffer().most()}}},
-          {"ecn", ecn_json(loop.ip_actions())},
-          {"flows", flows_json(loop.ip_actions().flows())},
-          {"edn", edn_json(loop.drop_notices().notifier())},
+          {"ecn", ecn_json(core.ip_actions())},
+          {"flows", flows_json(core.ip_actions().flows())},
+          {"edn", edn_json(core.drop_notices().notifier())},
           {"switch_trouble", trouble_json(total_trouble)}};
 }
 

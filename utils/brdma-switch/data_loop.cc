@@ -40,12 +40,6 @@ Duration real_time_ahead() {
   return ahead;
 }
 
-std::vector<std::string> hosts_of(const std::vector<PortSpec>& ports) {
-  std::vector<std::string> hosts;
-  for (const PortSpec& port : ports) hosts.push_back(port.host);
-  return hosts;
-}
-
 }  // namespace
 
 struct DataLoop::Call {
@@ -54,51 +48,12 @@ struct DataLoop::Call {
   std::condition_variable finished;
 };
 
-class DataLoop::Owner {
- public:
-  Owner(fabric::PacketPool& pool, DropNotices& notices, IpActions& actions)
-      : pool_(pool), notices_(notices), actions_(actions) {}
-  std::optional<SwitchPacket> duplicate(const SwitchPacket& packet) {
-    const auto buffer = pool_.take();
-    if (!buffer) return std::nullopt;
-    std::memcpy(pool_.buffer(*buffer).data(), pool_.buffer(packet.buffer).data(), packet.size);
-    SwitchPacket copy = packet;
-    copy.buffer = *buffer;
-    return copy;
-  }
-  void corrupt(SwitchPacket& packet, std::uint64_t random) {
-    const fabric::FrameInfo info = packet.udp_info();
-    fabric::corrupt_frame(pool_.buffer(packet.buffer).first(packet.size), info, !packet.partial_checksum, random);
-    // Only RDMA checks its payload itself. Others rely on their checksum: let the receiver verify it, and refuse.
-    if (!info.is_udp) packet.partial_checksum = false;
-  }
-  void discard(const SwitchPacket& packet) { pool_.give_back(packet.buffer); }
-  [[nodiscard]] std::uint8_t dscp(const SwitchPacket& packet) { return actions_.dscp(packet); }
-  void dropped(const SwitchPacket& packet, Duration drain, Instant now) {
-    notices_.dropped(packet, drain, now);
-    actions_.dropped(packet, now);
-  }
-  void enqueued(SwitchPacket& packet, bool marked, Instant now) {
-    notices_.enqueued(packet, now);
-    actions_.enqueued(packet, marked, now);
-  }
-
- private:
-  fabric::PacketPool& pool_;
-  DropNotices& notices_;
-  IpActions& actions_;
-};
-
-DataLoop::DataLoop(const std::vector<PortSpec>& ports, const fabric::NetworkConfig& config)
+DataLoop::DataLoop(const std::vector<PortSpec>& ports, const MakeCore& make_core)
     : specs_(ports),
       passes_batches_(PacketPort::passes_datagram_batches("lo")),
       pool_(kBufferCount, kBufferSize),
-      fabric_(hosts_of(ports), config),
-      notices_(pool_),
-      actions_(pool_),
+      core_(make_core(pool_)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  notices_.configure(config.edn);
-  actions_.configure(config);
   if (!wake_.valid()) throw std::system_error(errno, std::generic_category(), "cannot make an event descriptor");
   const std::size_t ring_bytes = std::max(kRingBytesAll / ports.size(), kRingBytesMin);
   for (const PortSpec& spec : ports) {
@@ -179,8 +134,7 @@ void DataLoop::take_frame(std::uint32_t port, const ReceivedFrame& frame, Instan
   packet.partial_checksum = (frame.offload.flags & kNeedsChecksum) != 0;
   packet.checksum_start = frame.offload.checksum_start;
   packet.checksum_offset = frame.offload.checksum_offset;
-  Owner owner{pool_, notices_, actions_};
-  fabric_.handle_packet(port, packet, *info, packet.size, now, owner);
+  core_->handle_packet(port, packet, *info, now);
 }
 
 // A batch: one packet each, as the host's interface would have sent them.
@@ -191,7 +145,6 @@ void DataLoop::take_datagrams(std::uint32_t port, const ReceivedFrame& frame, co
     ++ports_[port].trouble.malformed;
     return;
   }
-  Owner owner{pool_, notices_, actions_};
   const ConstBytes headers = frame.bytes.first(info.payload_offset);
   const std::uint16_t first_id = fabric::identification(headers, info);
   ConstBytes rest = frame.bytes.subspan(info.payload_offset);
@@ -216,31 +169,16 @@ void DataLoop::take_datagrams(std::uint32_t port, const ReceivedFrame& frame, co
     packet.partial_checksum = true;
     packet.checksum_start = info.udp_offset;
     packet.checksum_offset = fabric::kUdpChecksumOffset;
-    fabric_.handle_packet(port, packet, info, packet.size, now, owner);
+    core_->handle_packet(port, packet, info, now);
   }
 }
 
-void DataLoop::configure(const fabric::NetworkConfig& config) {
-  fabric_.configure(config);
-  notices_.configure(config.edn);
-  actions_.configure(config);
-}
-
-void DataLoop::send_notices(Instant now) {
-  notices_.handle_timeout(now);
-  Owner owner{pool_, notices_, actions_};
-  fabric::FrameInfo info;
-  while (const auto packet = notices_.poll(info)) fabric_.send(*packet, info, packet->size, now, owner);
-}
-
 bool DataLoop::transmit(Instant now) {
-  Owner owner{pool_, notices_, actions_};
-  fabric_.handle_timeout(now, owner);
-  send_notices(now);
+  core_->handle_timeout(now);
   bool any = false;
   for (std::uint32_t i = 0; i < ports_.size(); ++i) {
     Port& port = ports_[i];
-    while (const auto packet = fabric_.poll(i, now, owner)) {
+    while (const auto packet = core_->poll(i, now)) {
       port.batch->add(*packet);
       any = true;
       if (port.batch->full()) port.trouble.refused += port.batch->flush(*port.socket);
@@ -252,8 +190,7 @@ bool DataLoop::transmit(Instant now) {
 
 void DataLoop::wait() {
   polled_.back().revents = 0;
-  auto next = fabric_.next_timeout();
-  if (const auto silent = notices_.next_timeout(); silent && (!next || *silent < *next)) next = silent;
+  const auto next = core_->next_timeout();
   timespec timeout{};
   if (next) {
     const Duration left = *next - io::monotonic_now();

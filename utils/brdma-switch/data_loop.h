@@ -1,4 +1,4 @@
-// brdma-switch/data_loop.h - moves frames between ports and the fabric's switch, in time. One thread runs it; others
+// brdma-switch/data_loop.h - moves frames between ports and the core (core.h), in time. One thread runs it; others
 // reach in by call(). Blocks when nothing is to be done: until a frame comes, a packet is due, or somebody calls.
 #pragma once
 
@@ -12,12 +12,9 @@
 #include <vector>
 
 #include "base/units.h"
-#include "drop_notices.h"
-#include "fabric/network.h"
+#include "core.h"
 #include "fabric/packet_pool.h"
-#include "fabric/switch.h"
 #include "io/file_descriptor.h"
-#include "ip_actions.h"
 #include "packet_port.h"
 #include "switch_packet.h"
 #include "transmit_batch.h"
@@ -39,8 +36,9 @@ struct PortTrouble {
 
 class DataLoop {
  public:
+  using MakeCore = std::function<std::unique_ptr<Core>(fabric::PacketPool&)>;
   // Opens the ports. Throws as PacketPort does.
-  DataLoop(const std::vector<PortSpec>& ports, const fabric::NetworkConfig& config);
+  DataLoop(const std::vector<PortSpec>& ports, const MakeCore& make_core);
 
   [[nodiscard]] bool passes_batches() const { return passes_batches_; }
   void run();  // until stop()
@@ -50,15 +48,11 @@ class DataLoop {
   void stop();
 
   // In the loop's thread only.
-  [[nodiscard]] fabric::Switch<SwitchPacket>& fabric() { return fabric_; }
-  [[nodiscard]] const DropNotices& drop_notices() const { return notices_; }
-  [[nodiscard]] const IpActions& ip_actions() const { return actions_; }
-  void configure(const fabric::NetworkConfig& config);
+  [[nodiscard]] Core& core() { return *core_; }
   [[nodiscard]] const std::vector<PortSpec>& specs() const { return specs_; }
   [[nodiscard]] const PortTrouble& trouble(std::size_t port);
 
  private:
-  class Owner;  // of the packets: fabric/link.h
   struct Port {
     std::unique_ptr<PacketPort> socket;
     std::unique_ptr<TransmitBatch> batch;
@@ -69,16 +63,13 @@ class DataLoop {
   void take_frame(std::uint32_t port, const ReceivedFrame& frame, Instant now);
   void take_datagrams(std::uint32_t port, const ReceivedFrame& frame, const fabric::FrameInfo& info, Instant now);
   bool transmit(Instant now);
-  void send_notices(Instant now);
   void wait();
   void serve_calls();
 
   std::vector<PortSpec> specs_;
   bool passes_batches_;
   fabric::PacketPool pool_;
-  fabric::Switch<SwitchPacket> fabric_;
-  DropNotices notices_;
-  IpActions actions_;
+  std::unique_ptr<Core> core_;
   std::vector<Port> ports_;
   std::vector<pollfd> polled_;  // the ports, then wake_
 

@@ -1,5 +1,5 @@
-// brdma-switch - an Ethernet switch in user space for the lab: one port a host, every packet judged singly by the
-// fabric's links. `brdma lab` starts it inside the lab's own network namespace; docs/lab.md describes it.
+// brdma-switch - an Ethernet switch in user space for the lab, or several routers: one port a host, every packet judged
+// singly by the fabric's links. `brdma lab` starts it inside the lab's own network namespace; docs/lab.md describes it.
 
 #include <sched.h>
 #include <sys/prctl.h>
@@ -22,6 +22,9 @@
 #include "control.h"
 #include "data_loop.h"
 #include "fabric/network.h"
+#include "routed_core.h"
+#include "switch_core.h"
+#include "topology/topology_file.h"
 
 namespace {
 
@@ -31,6 +34,7 @@ using brdma::lab::PortSpec;
 struct Arguments {
   std::vector<std::string> ports;
   std::map<std::string, std::string, std::less<>> network;
+  std::string topology;
   std::string control;
   int control_fd = -1;
   int ready_fd = -1;
@@ -100,11 +104,30 @@ void report_ready(int fd, const std::string& line) {
   close(fd);
 }
 
+// One switch, or those of a topology.
+DataLoop::MakeCore core_maker(const Arguments& arguments, const std::vector<PortSpec>& ports,
+                              const brdma::fabric::NetworkConfig& config) {
+  if (arguments.topology.empty()) {
+    return [&ports, config](brdma::fabric::PacketPool& pool) {
+      std::vector<std::string> hosts;
+      for (const PortSpec& port : ports) hosts.push_back(port.host);
+      return std::make_unique<brdma::lab::SwitchCore>(pool, hosts, config);
+    };
+  }
+  const auto topology = brdma::topology::parse_topology(arguments.topology, "--topology");
+  if (topology.hosts.size() != ports.size()) {
+    throw CLI::ValidationError("--topology", "as many hosts as --port are needed");
+  }
+  return [topology, config](brdma::fabric::PacketPool& pool) {
+    return std::make_unique<brdma::lab::RoutedCore>(pool, topology, config);
+  };
+}
+
 int run_switch(const Arguments& arguments) {
   const auto ports = parse_ports(arguments.ports);
   const auto config = parse_network(arguments);
   const int listener = arguments.control_fd >= 0 ? arguments.control_fd : listen_at(arguments.control);
-  DataLoop loop{ports, config};
+  DataLoop loop{ports, core_maker(arguments, ports, config)};
   // Signals go to the control thread (this one), so block them before the other starts.
   sigset_t all, before;
   sigfillset(&all);
@@ -125,8 +148,10 @@ int run_switch(const Arguments& arguments) {
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   Arguments arguments;
-  CLI::App app{"Ethernet switch of the lab: forwards between host interfaces and impairs what passes", "brdma-switch"};
+  CLI::App app{"Switches of the lab: forward between host interfaces and impair what passes", "brdma-switch"};
   app.add_option("--port", arguments.ports, "HOST=INTERFACE, once for each host")->required()->allow_extra_args(false);
+  app.add_option("--topology", arguments.topology,
+                 "several switches: a topology's text (TOML), one --port for each host");
   auto* control = app.add_option("--control", arguments.control, "control socket: @NAME (abstract Unix socket)");
   app.add_option("--control-fd", arguments.control_fd, "control socket: an open listening descriptor")
       ->excludes(control);

@@ -16,6 +16,8 @@ struct SwitchPacket {
   std::uint16_t checksum_offset = 0;
   bool partial_checksum = false;  // the receiving kernel need not verify it: the frame never left this machine
   bool is_ipv6 = false;
+  bool is_ip = false;   // of either version, and no neighbour discovery: a router can route it
+  bool judged = false;  // faults of links befall it
 
   [[nodiscard]] fabric::FrameInfo udp_info() const {
     fabric::FrameInfo info;

@@ -15,8 +15,10 @@
 #include "lab/options.h"
 #include "lab/pair.h"
 #include "lab/report.h"
+#include "lab/routing.h"
 #include "lab/start.h"
 #include "lab/top.h"
+#include "lab/topology_option.h"
 #include "objects.h"
 
 namespace brdma {
@@ -25,9 +27,16 @@ namespace {
 using lab::LabOptions;
 
 void print_help() {
+  std::string topologies;
+  for (const std::string& name : lab::topology_names()) topologies += (topologies.empty() ? "" : ", ") + name;
   std::printf(
       "Usage: brdma lab pair [NETWORK] [--wait SECONDS] -- PROGRAM ARGS   server on h1, client on h2, and a table\n"
       "       brdma lab up [--hosts N] [NETWORK]                          hosts h1..hN at 10.77.0.1.. and fd77::1..\n"
+      "       brdma lab up --topology NAME|FILE [NETWORK]                 several switches: %s\n"
+      "       brdma lab link LINK up|down                                 of a topology, while traffic runs\n"
+      "       brdma lab link LINK set NETWORK\n"
+      "       brdma lab route SWITCH add|replace PREFIX via PORT[,PORT...]\n"
+      "       brdma lab route SWITCH del PREFIX\n"
       "       brdma lab exec HOST [--] PROGRAM ARGS                       with the RDMA devices in sight\n"
       "       brdma lab set NETWORK                                       change the network while it runs\n"
       "       brdma lab show [-j]                                         what the network did\n"
@@ -36,7 +45,7 @@ void print_help() {
       "       brdma lab list\n"
       "Each takes --name LAB (default: lab).\n"
       "NETWORK: without any, the hosts are joined directly, as fast as the kernel goes\n%s",
-      lab::network_help().c_str());
+      topologies.c_str(), lab::network_help().c_str());
 }
 
 void require_no_command(const LabOptions& options) {
@@ -44,9 +53,9 @@ void require_no_command(const LabOptions& options) {
 }
 
 int up(Invocation& invocation) {
-  const LabOptions options = lab::parse_lab_options(invocation, 0);
+  LabOptions options = lab::parse_lab_options(invocation, 0);
   require_no_command(options);
-  lab::require_whole_network(options.plan);
+  lab::require_whole_network(options);
   const lab::RunningLab running = lab::start_lab(options.plan, lab::Lifetime::kDetached);
   if (invocation.style.json) {
     print_json(lab::describe_lab(options.plan.name), invocation.style);
@@ -102,6 +111,10 @@ int show(Invocation& invocation) {
     description.erase("ok");
     description["network"] = with_switch ? network.at("network") : Json{};
     description["links"] = with_switch ? network.at("hosts") : Json::array();
+    if (with_switch && network.contains("switches")) {
+      description["switches"] = network.at("switches");
+      description["topology_links"] = network.at("links");
+    }
     description["total"] = with_switch ? network.at("total") : Json{};
     description["buffer"] = with_switch ? network.at("buffer") : Json{};
     description["ecn"] = with_switch ? network.at("ecn") : Json{};
@@ -118,9 +131,19 @@ int show(Invocation& invocation) {
   const std::string error = description.value("switch_error", "");
   if (!error.empty()) std::printf("%s\n", error.c_str());
   if (with_switch) lab::print_network_table(network);
+  if (with_switch && network.contains("switches")) lab::print_topology(network);
   bool any = false;
   for (const auto& report : reports) any = any || !report.counters.empty();
   if (any) lab::print_recovery_table(reports);
+  return 0;
+}
+
+int change(Invocation& invocation, std::size_t operands_max, Json (*ask)(const LabOptions&)) {
+  const LabOptions options = lab::parse_lab_options(invocation, operands_max);
+  require_no_command(options);
+  Json reply = ask(options);
+  reply.erase("ok");
+  if (invocation.style.json) print_json(reply, invocation.style);
   return 0;
 }
 
@@ -161,17 +184,18 @@ int list(Invocation& invocation) {
 }
 
 int pair(Invocation& invocation) {
-  const LabOptions options = lab::parse_lab_options(invocation, 0);
+  LabOptions options = lab::parse_lab_options(invocation, 0);
   if (options.command.empty()) throw UsageError("expected: brdma lab pair [NETWORK] -- PROGRAM ARGS");
-  lab::require_whole_network(options.plan);
+  lab::require_whole_network(options);
+  if (options.plan.hosts < 2) throw UsageError("--topology: a pair needs two hosts");
   return lab::run_pair(options, invocation.style);
 }
 
 }  // namespace
 
 int lab_object(Invocation& invocation) {
-  constexpr std::array<std::string_view, 9> kCommands{"help", "pair", "up",   "exec", "set",
-                                                      "show", "down", "list", "top"};
+  constexpr std::array<std::string_view, 11> kCommands{"help", "pair", "up",  "exec", "set",  "show",
+                                                       "down", "list", "top", "link", "route"};
   while (!invocation.words.empty() && take_style_option(invocation.words, invocation.style)) {
   }
   if (invocation.words.empty()) {
@@ -199,6 +223,10 @@ int lab_object(Invocation& invocation) {
       return list(invocation);
     case 8:
       return top(invocation);
+    case 9:
+      return change(invocation, lab::kLinkOperands, lab::change_link);
+    case 10:
+      return change(invocation, lab::kRouteOperands, lab::change_route);
     default:
       throw UsageError("unknown command 'lab " + word + "': see 'brdma lab help'");
   }

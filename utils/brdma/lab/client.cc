@@ -74,18 +74,6 @@ void require_switch(const std::string& lab) {
                  "example 'brdma lab up --loss 0'");
 }
 
-Json ask_switch(const std::string& lab, const Json& request) {
-  require_switch(lab);
-  std::string reply;
-  try {
-    reply = exchange_line(connect_abstract(switch_socket_name(lab), SOCK_STREAM).get(), request.dump() + "\n");
-  } catch (const std::system_error&) {
-    // It has just ended: the keeper knows why.
-  }
-  if (reply.empty()) require_switch(lab);
-  return checked(reply);
-}
-
 }  // namespace
 
 Json describe_lab(const std::string& lab) { return ask_keeper(lab, {{"command", "describe"}}).json; }
@@ -117,6 +105,18 @@ void take_down(const std::string& lab) {
       return;
     }
   }
+}
+
+Json ask_switch(const std::string& lab, const Json& request) {
+  require_switch(lab);
+  std::string reply;
+  try {
+    reply = exchange_line(connect_abstract(switch_socket_name(lab), SOCK_STREAM).get(), request.dump() + "\n");
+  } catch (const std::system_error&) {
+    // It has just ended: the keeper knows why.
+  }
+  if (reply.empty()) require_switch(lab);
+  return checked(reply);
 }
 
 Json show_switch(const std::string& lab) { return ask_switch(lab, {{"command", "show"}}); }

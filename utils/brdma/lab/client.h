@@ -25,5 +25,7 @@ void take_down(const std::string& lab);  // returns when every process of the la
 // The switch's answers (utils/brdma-switch/control.h).
 [[nodiscard]] nlohmann::ordered_json show_switch(const std::string& lab);
 [[nodiscard]] nlohmann::ordered_json set_switch(const std::string& lab, const NetworkOptions& options);
+// Any other request to it.
+nlohmann::ordered_json ask_switch(const std::string& lab, const nlohmann::ordered_json& request);
 
 }  // namespace brdma::lab

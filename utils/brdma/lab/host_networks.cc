@@ -96,14 +96,33 @@ void HostNetworks::join_by_switch() {
 // Addresses, and every neighbour's: nothing to resolve, so nothing to lose.
 void HostNetworks::configure_host(std::uint32_t host) {
   Netlink& links = host_links_[host - 1];
-  if (plan_.hosts == 1) return;  // a host with nobody to talk to has its loopback
-  links.add_address(kHostInterface, host_ipv4(host), 24);
-  links.add_address(kHostInterface, host_ipv6(host), 64);
+  if (plan_.hosts == 1 && !plan_.topology) return;  // a host with nobody to talk to has its loopback
+  links.add_address(kHostInterface, plan_.host_ipv4(host), 24);
+  links.add_address(kHostInterface, plan_.host_ipv6(host), 64);
   links.set_up(kHostInterface);
+  if (plan_.topology) return lead_to_router(host);
   for (std::uint32_t other = 1; other <= plan_.hosts; ++other) {
     if (other == host) continue;
-    links.add_neighbour(kHostInterface, host_ipv4(other), host_mac(other));
-    links.add_neighbour(kHostInterface, host_ipv6(other), host_mac(other));
+    links.add_neighbour(kHostInterface, plan_.host_ipv4(other), host_mac(other));
+    links.add_neighbour(kHostInterface, plan_.host_ipv6(other), host_mac(other));
+  }
+}
+
+// Everything goes to the switch's port: by the gateway what is for other subnets, and to neighbours directly, who lie
+// behind that router too.
+void HostNetworks::lead_to_router(std::uint32_t host) {
+  Netlink& links = host_links_[host - 1];
+  const auto& hosts = plan_.topology->hosts;
+  const std::uint32_t at = hosts[host - 1].at;
+  for (const std::string& gateway :
+       {subnet_ipv4(at, fabric::kGatewayNumber), subnet_ipv6(at, fabric::kGatewayNumber)}) {
+    links.add_neighbour(kHostInterface, gateway, switch_mac(host));
+    links.add_default_route(kHostInterface, gateway);
+  }
+  for (std::uint32_t other = 1; other <= plan_.hosts; ++other) {
+    if (other == host || hosts[other - 1].at != at) continue;
+    links.add_neighbour(kHostInterface, plan_.host_ipv4(other), switch_mac(host));
+    links.add_neighbour(kHostInterface, plan_.host_ipv6(other), switch_mac(host));
   }
 }
 

@@ -36,6 +36,7 @@ class HostNetworks {
   void join_by_switch();
   void connect_to_middle(std::uint32_t host);
   void configure_host(std::uint32_t host);
+  void lead_to_router(std::uint32_t host);
   void return_to_middle();
 
   const LabPlan& plan_;

@@ -21,6 +21,7 @@
 #include "lab/channel.h"
 #include "lab/host_networks.h"
 #include "lab/switch_process.h"
+#include "lab/topology_option.h"
 
 namespace brdma::lab {
 namespace {
@@ -82,14 +83,15 @@ Json Keeper::describe() const {
   Json hosts = Json::array();
   for (std::uint32_t host = 1; host <= plan_.hosts; ++host) {
     hosts.push_back({{"host", host_name(host)},
-                     {"ipv4", host_ipv4(host)},
-                     {"ipv6", host_ipv6(host)},
+                     {"ipv4", plan_.host_ipv4(host)},
+                     {"ipv6", plan_.host_ipv6(host)},
                      {"interface", kHostInterface}});
   }
   return {{"ok", true},
           {"name", plan_.name},
           {"hosts", std::move(hosts)},
           {"interface_mtu", plan_.interface_mtu()},
+          {"topology", plan_.topology != nullptr},
           {"switch", switch_.running()},
           {"switch_error", switch_.error()}};
 }
@@ -197,6 +199,7 @@ std::string to_text(const KeeperDescription& description) {
   const Json json{{"name", description.plan.name},
                   {"hosts", description.plan.hosts},
                   {"network", description.plan.network},
+                  {"topology", description.plan.topology_text},
                   {"user_namespace", description.user_namespace},
                   {"switch_program", description.switch_program},
                   {"control_fd", description.control_fd},
@@ -212,6 +215,7 @@ KeeperDescription keeper_description(const std::string& text) {
   description.plan.name = json.at("name");
   description.plan.hosts = json.at("hosts");
   for (const auto& [option, value] : json.at("network").items()) description.plan.network[option] = value;
+  take_topology(description.plan, json.at("topology"), "topology");
   description.user_namespace = json.at("user_namespace");
   description.switch_program = json.at("switch_program");
   description.control_fd = json.at("control_fd");

@@ -2,7 +2,7 @@
 // namespaces, joins them, starts the switch, then waits and answers, over lab/channel.h, one request a connection:
 //   {"command":"describe"}            ->
 //   {"ok":true,"name":..,"hosts":[{"host":"h1","ipv4":..,"ipv6":..,"interface":..}],
-//                                        "interface_mtu":..,"switch":true|false,"switch_error":".."}
+//                                        "interface_mtu":..,"topology":true|false,"switch":true|false,"switch_error":".."}
 //   {"command":"enter","host":"h1"}   -> {"ok":true,"user_namespace":true|false} with descriptors:
 //                                        [user,] pid, mount and network namespace, in this order
 //   {"command":"down"}                -> {"ok":true}, and the lab ends

@@ -203,4 +203,19 @@ void Netlink::add_neighbour(const std::string& name, const std::string& address,
   request(message, "cannot tell " + name + " the neighbour " + address);
 }
 
+void Netlink::add_default_route(const std::string& name, const std::string& gateway) {
+  const ParsedAddress parsed = parse_address(gateway);
+  Message message{RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL};
+  rtmsg info{};
+  info.rtm_family = parsed.family;
+  info.rtm_table = RT_TABLE_MAIN;
+  info.rtm_protocol = RTPROT_BOOT;
+  info.rtm_scope = RT_SCOPE_UNIVERSE;
+  info.rtm_type = RTN_UNICAST;
+  message.put_header(info);
+  message.put(RTA_GATEWAY, parsed.bytes.data(), parsed.size);
+  message.put_u32(RTA_OIF, index_of(name));
+  request(message, "cannot give " + name + " the gateway " + gateway);
+}
+
 }  // namespace brdma::lab

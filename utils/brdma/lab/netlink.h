@@ -35,6 +35,7 @@ class Netlink {
   // `address`: text of an IPv4 or IPv6 address. Usable at once: no duplicate address detection.
   void add_address(const std::string& name, const std::string& address, std::uint8_t prefix_length);
   void add_neighbour(const std::string& name, const std::string& address, fabric::MacAddress mac);
+  void add_default_route(const std::string& name, const std::string& gateway);
 
  private:
   class Message;

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <string_view>
 
+#include "lab/topology_option.h"
 #include "settings_option.h"
 
 namespace brdma::lab {
@@ -68,6 +69,9 @@ LabOptions parse_lab_options(Invocation& invocation, std::size_t operands_max) {
       }
     } else if (word == "--hosts") {
       options.plan.hosts = parse_number(word, words.take_value(word), 1, kHostsMax);
+      options.hosts_given = true;
+    } else if (word == "--topology") {
+      options.topology = words.take_value(word);
     } else if (word == "--interval") {
       options.interval_ms = parse_number(word, words.take_value(word), 10, 3'600'000);
     } else if (word == "--count") {
@@ -83,7 +87,12 @@ LabOptions parse_lab_options(Invocation& invocation, std::size_t operands_max) {
   return options;
 }
 
-void require_whole_network(const LabPlan& plan) {
+void require_whole_network(LabOptions& options) {
+  LabPlan& plan = options.plan;
+  if (!options.topology.empty()) {
+    if (options.hosts_given) throw UsageError("--hosts: the topology says how many there are");
+    load_topology(plan, options.topology);
+  }
   fabric::NetworkConfig config;
   for (const auto& [name, value] : plan.network) (void)fabric::set_option(config, name, value);
   if (const auto error = fabric::check_network(config)) throw UsageError("--" + *error);

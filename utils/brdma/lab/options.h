@@ -12,6 +12,8 @@ namespace brdma::lab {
 struct LabOptions {
   LabPlan plan;
   bool named = false;                 // --name was given
+  bool hosts_given = false;           // --hosts was
+  std::string topology;               // --topology
   std::uint32_t wait_seconds = 5;     // pair: for the server to listen
   std::uint32_t interval_ms = 1000;   // top: from one look to the next
   std::uint32_t count = 0;            // top: so many looks; 0: until interrupted
@@ -22,8 +24,9 @@ struct LabOptions {
 // `operands_max` operands; one more starts `command` (as "--" does). Checks NETWORK values as a whole.
 [[nodiscard]] LabOptions parse_lab_options(Invocation& invocation, std::size_t operands_max);
 
-// That NETWORK, with defaults for what it does not name, makes sense as a whole. Throws UsageError.
-void require_whole_network(const LabPlan& plan);
+// For a lab that shall come up: reads its topology, if one is given. That NETWORK, with defaults for what it does not
+// name, makes sense as a whole. Throws UsageError.
+void require_whole_network(LabOptions& options);
 
 [[nodiscard]] std::string network_help();
 

@@ -113,7 +113,7 @@ void Pair::start_client() {
   if (client_started_) return;
   client_started_ = true;
   std::vector<std::string> command = options_.command;
-  command.push_back(host_ipv4(1));
+  command.push_back(options_.plan.host_ipv4(1));
   start(client_, std::move(command));
 }
 
@@ -273,7 +273,7 @@ void Pair::report() {
 
 int Pair::run() {
   LabPlan plan = options_.plan;
-  plan.hosts = 2;
+  if (!plan.topology) plan.hosts = 2;
   if (!options_.named) plan.name = "pair-" + std::to_string(getpid());
   lab_ = plan.name;
   sigset_t watched, before;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 
 #include "fabric/frame.h"
 #include "fabric/network.h"
+#include "fabric/topology.h"
 
 namespace brdma::lab {
 
@@ -23,9 +25,13 @@ struct LabPlan {
   std::string name = "lab";
   std::uint32_t hosts = 2;
   NetworkOptions network;
+  // Several switches (docs/lab.md#several-switches): as text, and what that says; none: one network of all hosts.
+  std::string topology_text;
+  std::shared_ptr<const fabric::Topology> topology;
 
   // mtu and seed alone impair nothing: they do not call for the switch.
   [[nodiscard]] bool wants_switch() const {
+    if (topology) return true;
     for (const auto& [option, value] : network) {
       if (option != "mtu" && option != "seed") return true;
     }
@@ -34,6 +40,10 @@ struct LabPlan {
   [[nodiscard]] std::uint32_t interface_mtu() const { return fabric::interface_mtu(number("mtu", 4096)); }
   [[nodiscard]] std::uint32_t paths() const { return number("paths", 1); }
 
+  // Hosts are numbered from 1.
+  [[nodiscard]] std::string host_ipv4(std::uint32_t host) const;
+  [[nodiscard]] std::string host_ipv6(std::uint32_t host) const;
+
  private:
   [[nodiscard]] std::uint32_t number(std::string_view option, std::uint32_t otherwise) const {
     const auto found = network.find(option);
@@ -41,20 +51,31 @@ struct LabPlan {
   }
 };
 
-// Hosts are numbered from 1.
 [[nodiscard]] inline std::string host_name(std::uint32_t host) { return "h" + std::to_string(host); }
-[[nodiscard]] inline std::string host_ipv4(std::uint32_t host) { return "10.77.0." + std::to_string(host); }
-[[nodiscard]] inline std::string host_ipv6(std::uint32_t host) {
-  // The number is written in decimal digits, so that h12 is ...::12.
-  return "fd77::" + std::to_string(host);
+// Without a topology, or of host 254, a gateway, at switch `at`.
+[[nodiscard]] inline std::string subnet_ipv4(std::optional<std::uint32_t> at, std::uint32_t host) {
+  return "10.77." + std::to_string(at ? *at + 1 : 0) + "." + std::to_string(host);
 }
-// Locally administered, holding the IPv4 address.
-[[nodiscard]] constexpr fabric::MacAddress host_mac(std::uint32_t host) { return 0x0200'0A4D'0000u + host; }
-[[nodiscard]] constexpr fabric::MacAddress switch_mac(std::uint32_t host) { return 0x0200'0A4D'0100u + host; }
+[[nodiscard]] inline std::string subnet_ipv6(std::optional<std::uint32_t> at, std::uint32_t host) {
+  // The numbers are written in decimal digits, so that h12 is ...::12.
+  return (at ? "fd77:0:0:" + std::to_string(*at + 1) : "fd77") + "::" + std::to_string(host);
+}
+// Locally administered.
+[[nodiscard]] constexpr fabric::MacAddress host_mac(std::uint32_t host) { return fabric::topology_host_mac(host - 1); }
+[[nodiscard]] constexpr fabric::MacAddress switch_mac(std::uint32_t host) {
+  return fabric::topology_port_mac(host - 1);
+}
 
 // Interface indices: a host's, and of its link's other end (lab/netlink.h: they must differ).
 [[nodiscard]] constexpr std::uint32_t host_index(std::uint32_t host) { return 10 + host; }
 [[nodiscard]] constexpr std::uint32_t switch_index(std::uint32_t host) { return 1000 + host; }
+
+inline std::string LabPlan::host_ipv4(std::uint32_t host) const {
+  return subnet_ipv4(topology ? std::optional{topology->hosts[host - 1].at} : std::nullopt, host);
+}
+inline std::string LabPlan::host_ipv6(std::uint32_t host) const {
+  return subnet_ipv6(topology ? std::optional{topology->hosts[host - 1].at} : std::nullopt, host);
+}
 
 // A name that can be part of a socket's: letters, digits, '-', '_', '.'; 1 to 40 characters.
 [[nodiscard]] inline bool is_lab_name(const std::string& name) {

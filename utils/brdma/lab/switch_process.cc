@@ -35,6 +35,7 @@ void SwitchProcess::start(const std::string& program, const LabPlan& plan, int c
   for (std::uint32_t host = 1; host <= plan.hosts; ++host) {
     words.insert(words.end(), {"--port", host_name(host) + "=" + host_name(host)});
   }
+  if (plan.topology) words.insert(words.end(), {"--topology", plan.topology_text});
   for (const auto& [option, value] : plan.network) words.insert(words.end(), {"--" + option, value});
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());

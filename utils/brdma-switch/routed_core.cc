@@ -1,0 +1,169 @@
+#include "routed_core.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/check.h"
+#include "fabric/ip_header.h"
+#include "packet_owner.h"
+#include "routed_control.h"
+
+namespace brdma::lab {
+namespace {
+
+constexpr std::size_t kIp = fabric::kEthernetHeaderSize;
+constexpr std::size_t kTtl = 8, kHopLimit = 7;
+
+}  // namespace
+
+class RoutedCore::Owner : public PacketOwner {
+ public:
+  Owner(RoutedCore& core) : PacketOwner(core.pool_, nullptr, nullptr), core_(core) {}
+
+  void at(std::optional<std::uint32_t> router) {
+    if (!router) return attach(nullptr, nullptr);
+    Node& node = *core_.nodes_[*router];
+    attach(&node.notices, &node.actions);
+  }
+  std::optional<fabric::Routable> look(const SwitchPacket& packet) {
+    const ConstBytes ip = ip_of(packet);
+    const auto flow = fabric::five_tuple(ip);
+    if (!flow) return std::nullopt;
+    const std::uint8_t hops = load_u8(&ip[load_u8(ip.data()) >> 4 == 4 ? kTtl : kHopLimit]);
+    return fabric::Routable{.flow = *flow, .hops_left = hops, .bytes = packet.size};
+  }
+  void spend_hop(SwitchPacket& packet) { BRDMA_CHECK(fabric::spend_hop(ip_of(packet))); }
+  [[nodiscard]] bool judged(const SwitchPacket& packet) const { return packet.judged; }
+
+ private:
+  MutableBytes ip_of(const SwitchPacket& packet) {
+    if (!packet.is_ip) return {};
+    return pool().buffer(packet.buffer).first(packet.size).subspan(kIp);
+  }
+
+  RoutedCore& core_;
+};
+
+RoutedCore::RoutedCore(fabric::PacketPool& pool, fabric::Topology topology, const fabric::NetworkConfig& config)
+    : pool_(pool), topology_(std::move(topology)), config_(config), fabric_(config.seed) {
+  for (std::uint32_t router = 0; router < topology_.switches.size(); ++router) {
+    (void)fabric_.add_router(config.buffer);
+    nodes_.push_back(std::make_unique<Node>(pool));
+  }
+  for (std::uint32_t host = 0; host < topology_.hosts.size(); ++host) (void)fabric_.add_host();
+  for (std::uint32_t link = 0; link < topology_.link_count(); ++link) link_configs_.push_back(initial_config(link));
+  configure_nodes();
+  join_all();
+  for (const auto& route : fabric::initial_routes(topology_)) {
+    BRDMA_CHECK(fabric_.router(route.at).table().set(route.prefix, route.ports));
+  }
+}
+
+// In the order in which fabric/topology.h numbers links and ports.
+void RoutedCore::join_all() {
+  const auto hosts = static_cast<std::uint32_t>(topology_.hosts.size());
+  for (std::uint32_t link = 0; link < topology_.link_count(); ++link) {
+    Fabric::End a{.is_host = true, .number = link}, b{};
+    if (topology_.is_host_link(link)) {
+      b.number = topology_.hosts[link].at;
+    } else {
+      a = {.number = topology_.links[link - hosts].a};
+      b.number = topology_.links[link - hosts].b;
+    }
+    const fabric::LinkConfig config = config_of(link_configs_[link]);
+    (void)fabric_.join(a, b, config, config, fabric::link_name(topology_, link));
+  }
+}
+
+fabric::NetworkConfig RoutedCore::initial_config(std::uint32_t link) const {
+  fabric::NetworkConfig config = config_;
+  if (topology_.is_host_link(link)) config.link = {};  // plain, but for what it says itself
+  for (const auto& option : topology_.link_options(link)) {
+    BRDMA_CHECK(!fabric::set_option(config, option.name, option.value));
+  }
+  return config;
+}
+
+// Several paths are several links here, and classes are the whole's.
+fabric::LinkConfig RoutedCore::config_of(const fabric::NetworkConfig& config) const {
+  fabric::LinkConfig link = config.link;
+  link.paths = 1;
+  link.skew = {};
+  link.path_loss_ppm = {};
+  link.classes = config_.link.classes;
+  return link;
+}
+
+void RoutedCore::configure_nodes() {
+  for (std::uint32_t router = 0; router < nodes_.size(); ++router) {
+    nodes_[router]->notices.configure(config_.edn);
+    nodes_[router]->actions.configure(config_);
+    fabric_.configure_buffer(router, config_.buffer);
+  }
+}
+
+void RoutedCore::configure(const fabric::NetworkConfig& config, std::vector<fabric::NetworkConfig> links) {
+  BRDMA_CHECK(links.size() == topology_.link_count());
+  config_ = config;
+  configure_nodes();
+  for (std::uint32_t link = 0; link < links.size(); ++link) configure_link(link, links[link]);
+}
+
+void RoutedCore::configure_link(std::uint32_t link, const fabric::NetworkConfig& config) {
+  link_configs_[link] = config;
+  for (const bool back : {false, true}) fabric_.configure(link, back, config_of(config));
+}
+
+void RoutedCore::set_link_up(std::uint32_t link, bool up) {
+  Owner owner{*this};
+  fabric_.set_up(link, up, owner);
+}
+
+void RoutedCore::handle_packet(std::uint32_t port, const SwitchPacket& packet, const fabric::FrameInfo& info,
+                               Instant now) {
+  Owner owner{*this};
+  SwitchPacket mine = packet;
+  mine.is_ip = info.kind != fabric::FrameKind::kControl;
+  mine.judged = info.kind == fabric::FrameKind::kRoce ||
+                (info.kind == fabric::FrameKind::kIp && config_.impaired == fabric::Impaired::kAll);
+  fabric_.handle_packet(port, mine, packet.size, now, owner);
+}
+
+void RoutedCore::handle_timeout(Instant now) {
+  Owner owner{*this};
+  fabric_.handle_timeout(now, owner);
+  for (std::uint32_t router = 0; router < nodes_.size(); ++router) {
+    DropNotices& notices = nodes_[router]->notices;
+    notices.handle_timeout(now);
+    fabric::FrameInfo info;
+    while (auto packet = notices.poll(info)) {
+      packet->is_ip = true;
+      fabric_.send(router, *packet, now, owner);
+    }
+  }
+}
+
+std::optional<SwitchPacket> RoutedCore::poll(std::uint32_t port, Instant now) {
+  Owner owner{*this};
+  const auto packet = fabric_.poll(port, now, owner);
+  if (packet) {
+    std::byte* const frame = pool_.buffer(packet->buffer).data();
+    fabric::store_mac(frame, fabric::topology_host_mac(port));
+    fabric::store_mac(frame + 6, fabric::topology_port_mac(port));
+  }
+  return packet;
+}
+
+std::optional<Instant> RoutedCore::next_timeout() const {
+  auto next = fabric_.next_timeout();
+  for (const auto& node : nodes_) {
+    if (const auto silent = node->notices.next_timeout(); silent && (!next || *silent < *next)) next = silent;
+  }
+  return next;
+}
+
+nlohmann::ordered_json RoutedCore::answer(const nlohmann::json& request, DataLoop& loop) {
+  return answer_routed(request, *this, loop);
+}
+
+}  // namespace brdma::lab

@@ -33,6 +33,8 @@ Duration smaller(Duration a, Duration b) { return a == kNone || (b != kNone && b
 class DelayWindow::Measured {
  public:
   [[nodiscard]] std::uint64_t limit() const { return limit_; }
+  [[nodiscard]] std::uint64_t best_rate() const;
+  [[nodiscard]] bool starting() const { return phase_ == Phase::kStart; }
   // As those of the window.
   void on_acknowledgement(std::uint64_t acked_bytes, Duration rtt, bool limited, Instant now);
   void shift_base(Duration by);
@@ -58,7 +60,6 @@ class DelayWindow::Measured {
   void note_silence(bool limited, Instant now);
   void measure_rate(Instant now, Duration rtt);
   void adapt();
-  [[nodiscard]] std::uint64_t best_rate() const;
   [[nodiscard]] bool drain_is_due(Instant now);
 
   std::uint64_t window_ = kConfig.initial_bytes;  // what the rule in the header says
@@ -132,6 +133,8 @@ void DelayWindow::on_interruption() {
   if (measured_) measured_->on_interruption();
 }
 
+bool DelayWindow::starting() const { return !measured_ || measured_->starting(); }
+std::uint64_t DelayWindow::delivered() const { return measured_ ? measured_->best_rate() : 0; }
 Duration DelayWindow::base_rtt() const { return measured_ ? measured_->base_rtt() : kNone; }
 Duration DelayWindow::time_for(std::uint64_t bytes) const { return measured_ ? measured_->time_for(bytes) : kNone; }
 Duration DelayWindow::queueing() const { return measured_ ? measured_->queueing() : kConfig.target_queueing; }

@@ -46,7 +46,7 @@ namespace brdma::congestion {
 struct DelayWindowConfig {
   std::uint64_t initial_bytes = 64 * 1024;
   std::uint64_t min_bytes = 16 * 1024;
-  std::uint64_t max_bytes = 1u << 30;  // 100 Gbit/s over 80 ms
+  std::uint64_t max_bytes = std::uint64_t{1} << 32;  // 100 Gbit/s over 300 ms
   Duration target_queueing = 100_us;
   std::uint64_t silence_bytes_max = 64 * 1024;
   Duration silence_max = 2_ms;
@@ -84,7 +84,9 @@ class DelayWindow {
   // What would have filled the window could not: a request for answers was lost. This round says little of the rate.
   void on_interruption();
 
-  [[nodiscard]] Duration base_rtt() const;  // 0: no sample yet
+  [[nodiscard]] bool starting() const;            // it still doubles
+  [[nodiscard]] std::uint64_t delivered() const;  // the best of the last rounds, bytes a second; 0: nothing is known
+  [[nodiscard]] Duration base_rtt() const;        // 0: no sample yet
   // What `bytes` take at the rate that was delivered of late; 0 where nothing is known of it.
   [[nodiscard]] Duration time_for(std::uint64_t bytes) const;
   [[nodiscard]] Duration queueing() const;  // the target now

@@ -11,8 +11,9 @@ namespace {
 constexpr std::array<std::string_view, 6> kModes{"bitmap",    "standard", "gobackn",
                                                  "selective", "wan",      "wan_ffm"};          // order of RecoveryMode
 constexpr std::array<std::string_view, 3> kSprayings{"round_robin", "least_rtt", "weighted"};  // order of Spraying
-constexpr std::array<std::string_view, 4> kControls{"window", "timely", "dcqcn", "none"};      // of CongestionControl
-constexpr std::array<std::string_view, 4> kEcnFields{"auto", "off", "ect0", "ect1"};           // of EcnField
+constexpr std::array<std::string_view, 5> kControls{"window", "timely", "dcqcn", "none",
+                                                    "paced"};                         // of CongestionControl
+constexpr std::array<std::string_view, 4> kEcnFields{"auto", "off", "ect0", "ect1"};  // of EcnField
 constexpr std::array<std::string_view, 2> kSwitch{"false", "true"};
 
 template <std::uint32_t RecoveryConfig::*Member>

@@ -6,12 +6,14 @@
 #include <optional>
 
 #include "congestion/dcqcn.h"
+#include "congestion/pacer.h"
 #include "congestion/rate_control.h"
 
 namespace brdma::qp {
 
 struct CongestionState {
   std::optional<congestion::RateControl> rate;  // none: the window alone
+  std::optional<congestion::Pacer> spread;      // the window leaves over a round trip, not at once
   bool waits = false;                           // for the rate: something is there to send
   congestion::CnpLimiter cnps;
   bool cnp_due = false;

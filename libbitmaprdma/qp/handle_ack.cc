@@ -49,7 +49,7 @@ void Requester::Impl::sample_rtt(Duration measured, Instant now) {
 bool Requester::Impl::acknowledge(Sequence sequence, const Message& message, Instant now) {
   const Psn psn = psn_of(sequence);
   const EntryState before = window.entry(psn).state;
-  if (selective && before != EntryState::kAcked) [[unlikely]]
+  if (own_judge && before != EntryState::kAcked) [[unlikely]]
     note_delivered(sequence, now);
   if (!window.acknowledge(psn)) return false;
   if (before == EntryState::kRetransmittedUnacked) --resent_under_way;
@@ -69,7 +69,7 @@ bool Requester::Impl::acknowledge(Sequence sequence, const Message& message, Ins
 
 // `late` was sent once and has arrived; it was missing when the newest packet that has arrived was there already.
 void Requester::Impl::note_overtaken(Psn late, Instant now) {
-  if (paths || selective) return;  // they have their own ways
+  if (paths || own_judge) return;  // they have their own ways
   const Instant sent = window.sent_at(late, now), newest = window.sent_at(psn_of(arrived_end - 1), now);
   if (newest <= sent) return;
   recovery::Overtaking& overtaking = repairing().overtaking;
@@ -202,8 +202,8 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t s
   if (ack.operations_valid && kind_of(ack.syndrome) == kKindAck) me.take_operations(ack, now);
   if (ack.range_count > 0) [[unlikely]]
     me.acknowledge_ranges(ack, base, now);
-  if (me.selective) [[unlikely]]
-    me.judge_sent(now);
+  if (me.own_judge) [[unlikely]]
+    me.judge_by_acknowledgement(ack, base, now);
 
   if (ack.echo_valid) {
     const Instant echo = wire::instant_of(ack.ts_echo, now);
@@ -213,6 +213,7 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t s
       const Duration felt = me.paths ? me.note_echo(ack, source_port, echo, rtt, now) : rtt;
       me.congestion.on_acknowledgement(bytes_before - me.flight.bytes, felt, me.congestion_limited, now);
       me.feel(felt, me.congestion.base_rtt(), now);
+      me.spread_window(now);
       me.congestion_limited = false;
       me.bridged = 0;
       me.note_evidence(echo, now);
@@ -255,7 +256,10 @@ void Requester::Impl::acknowledge_bits(const wire::BitmapAck& ack, Sequence from
   arrived_end = std::max(arrived_end, end);
   std::optional<EchoedPacket> echo;
   if (ack.echo_valid) echo = {wire::instant_of(ack.ts_echo, now), ack.path};
-  if (selective) return;
+  if (own_judge) [[unlikely]] {
+    if (id.recovery->mode == RecoveryMode::kWanFeedback) heed_judgement(from, std::min(from + ack.judged, end), now);
+    return;
+  }
   // Nothing is judged by it before something was sent again, or came late.
   if (echo && !paths && (repairs != nullptr || resent_under_way != 0)) [[unlikely]]
     repairing().overtaking.heard(std::min(echo->sent, now));

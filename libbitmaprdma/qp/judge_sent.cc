@@ -1,4 +1,5 @@
-// RecoveryMode::kSelective, the yardstick: losses judged by the sender from acknowledgements, as TCP does.
+// Losses judged by the sender itself. RecoveryMode::kSelective, the yardstick: from acknowledgements, as TCP does. By
+// how long they take: judge_delays.cc.
 #include <algorithm>
 
 #include "qp/requester_impl.h"
@@ -10,22 +11,47 @@ using bitmap::EntryState;
 // Before the entry is acknowledged: when was it sent?
 void Requester::Impl::note_delivered(Sequence sequence, Instant now) {
   const Psn psn = psn_of(sequence);
-  selective->judge.delivered(sequence, window.sent_at(psn, now), window.entry(psn).transmissions > 1, now);
+  const Instant sent = window.sent_at(psn, now);
+  const bool sent_again = window.entry(psn).transmissions > 1;
+  if (recovery::DelayJudge* const delays = own_judge->delays()) {
+    delays->delivered(sent, sent_again, now);
+  } else {
+    own_judge->selective()->judge.delivered(sequence, sent, sent_again, now);
+  }
+}
+
+// What it told is known by now.
+void Requester::Impl::judge_by_acknowledgement(const wire::BitmapAck& ack, Sequence from, Instant now) {
+  if (recovery::DelayJudge* const delays = own_judge->delays()) return hear_delays(*delays, ack, from, now);
+  judge_sent(now);
+}
+
+std::optional<Instant> Requester::Impl::own_judgement_at() const {
+  if (const recovery::DelayJudge* const delays = own_judge->delays()) return delays->walk_at(delay_limits());
+  return own_judge->selective()->judge_at;
+}
+
+void Requester::Impl::judge_by_time(Instant now) {
+  const auto due = own_judgement_at();
+  if (!due || now < *due) return;
+  if (recovery::DelayJudge* const delays = own_judge->delays()) return walk_window(*delays, now);
+  judge_sent(now);
 }
 
 void Requester::Impl::judge_sent(Instant now) {
-  selective->judge_at.reset();
+  Selective& selective = *own_judge->selective();
+  selective.judge_at.reset();
   for (Sequence at = std::max(cumulative, base); at < arrived_end; ++at) {
     const Psn psn = psn_of(at);
     const EntryState state = window.entry(psn).state;
     if (state == EntryState::kAcked || state == EntryState::kRetransmitPending) continue;
     const Message& message = message_of(at);
     if (message.answered() && message.request_received) continue;
-    const auto verdict = selective->judge.judge(at, window.sent_at(psn, now), now);
+    const auto verdict = selective.judge.judge(at, window.sent_at(psn, now), now);
     if (verdict.lost) {
       request_resend_range(at, at + 1, Counter::kRetransmittedAck, now);
-    } else if (verdict.retry_at && (!selective->judge_at || *verdict.retry_at < *selective->judge_at)) {
-      selective->judge_at = verdict.retry_at;
+    } else if (verdict.retry_at && (!selective.judge_at || *verdict.retry_at < *selective.judge_at)) {
+      selective.judge_at = verdict.retry_at;
     }
   }
 }

@@ -21,13 +21,14 @@ CongestionState& Requester::Impl::signals_made() {
 // measuring the path whatever bounds the sending.
 void Requester::Impl::choose_control() {
   const CongestionConfig& config = id.recovery->congestion;
-  congestion.set_bounded(config.control == CongestionControl::kWindow);
+  congestion.set_bounded(config.control == CongestionControl::kWindow || config.control == CongestionControl::kPaced);
   if (signals && signals->rate && signals->rate->config() == config) return;
   if (congestion::is_rate_control(config.control)) {
     signals_made().rate.emplace(config, env.active_qps);
   } else if (signals) {
     signals->rate.reset();
   }
+  choose_spreading();
 }
 
 void Requester::Impl::feel(Duration round_trip, Duration base, Instant now) {
@@ -38,12 +39,20 @@ congestion::RateControl* Requester::rate() const {
   return impl_ != nullptr && impl_->signals && impl_->signals->rate ? &*impl_->signals->rate : nullptr;
 }
 
+Pace Requester::pace() const {
+  if (impl_ == nullptr || !impl_->signals) [[likely]]
+    return {};
+  return {.rate = rate(), .spread = impl_->signals->spread ? &*impl_->signals->spread : nullptr};
+}
+
 // Asked after output: is there some that waits for its rate?
 void Requester::note_paced(bool more, Instant now) {
   CongestionState& signals = *impl_->signals;
-  const bool waits = more && signals.rate->allowance(now) == 0;
+  const bool waits = more && pace().allowance(now) == 0;
   if (waits && !signals.waits) impl_->env.count(Counter::kPaceWaits);
   signals.waits = waits;
+  // What waits for that would go on within the window: the path is in use in full.
+  if (waits && signals.spread) impl_->congestion_limited = true;
 }
 
 // What waited is asked again, whenever that will be.
@@ -52,8 +61,9 @@ void Requester::end_pace_wait(Instant now) {
 }
 
 std::optional<Instant> Requester::paced_until() const {
-  if (!impl_->signals || !impl_->signals->waits || !impl_->signals->rate) return std::nullopt;
-  return impl_->signals->rate->ready_at();
+  if (!impl_->signals || !impl_->signals->waits) return std::nullopt;
+  const Pace own = pace();
+  return own.any() ? std::optional{own.ready_at()} : std::nullopt;
 }
 
 bool Requester::has_unpaced_output(Instant now) const { return impl_->has_output(now); }

@@ -3,22 +3,48 @@
 // acknowledgements and other control packets are neither bounded nor charged.
 #pragma once
 
+#include <algorithm>
+#include <limits>
+
+#include "congestion/pacer.h"
 #include "congestion/rate_control.h"
 #include "qp/transmit_batch.h"
 
 namespace brdma::qp {
 
+// All that a queue pair has of it: the strictest holds.
+struct Pace {
+  congestion::RateControl* rate = nullptr;
+  congestion::Pacer* spread = nullptr;  // its window, over a round trip (spread_window.cc)
+
+  [[nodiscard]] bool any() const { return rate != nullptr || spread != nullptr; }
+  [[nodiscard]] std::uint64_t allowance(Instant now) const {
+    std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
+    if (rate != nullptr) least = rate->allowance(now);
+    if (spread != nullptr) least = std::min(least, spread->allowance(now));
+    return least;
+  }
+  [[nodiscard]] Instant ready_at() const {
+    if (rate == nullptr || spread == nullptr) return rate != nullptr ? rate->ready_at() : spread->ready_at();
+    return std::max(rate->ready_at(), spread->ready_at());
+  }
+  void on_sent(std::uint64_t bytes, Instant now) const {
+    if (rate != nullptr) rate->on_sent(bytes, now);
+    if (spread != nullptr) spread->spend(bytes);
+  }
+};
+
 template <class Poll>
-bool paced(congestion::RateControl* rate, TransmitBatch& batch, Instant now, const Poll& poll) {
-  if (rate == nullptr) [[likely]]
+bool paced(const Pace& pace, TransmitBatch& batch, Instant now, const Poll& poll) {
+  if (!pace.any()) [[likely]]
     return poll();
-  const std::uint64_t allowed = rate->allowance(now);
+  const std::uint64_t allowed = pace.allowance(now);
   if (allowed == 0) return false;
   const std::size_t before = batch.wire_bytes();
   batch.limit(allowed);
   const bool added = poll();
   batch.lift_limit();
-  if (const std::size_t bytes = batch.wire_bytes() - before; bytes > 0) rate->on_sent(bytes, now);
+  if (const std::size_t bytes = batch.wire_bytes() - before; bytes > 0) pace.on_sent(bytes, now);
   return added;
 }
 

@@ -63,8 +63,9 @@ void Responder::Impl::note_early(Psn previous_highest, const wire::Packet& packe
     if (disorder->gaps.incomplete()) disorder->gaps.refill(window, now, now);
   }
   if (!speaks_bitmap()) return judge_base_gap(now);
-  if (recovery().mode == RecoveryMode::kSelective) [[unlikely]]
-    acknowledge_soon(now);  // it must hear of each
+  // A sender that judges by itself must hear of each, or of each that is missing.
+  if (recovery().mode == RecoveryMode::kSelective || (waits_for_delays(recovery().mode) && beyond > 1)) [[unlikely]]
+    acknowledge_soon(now);
   if (paths) [[unlikely]]
     look_for_path_evidence(packet, now);
   const bool too_deep = disorder->watch.depth_armed && distance(window.highest(), disorder->watch.depth_psn) >= 0;
@@ -171,7 +172,7 @@ recovery::GapVerdict Responder::Impl::judge_gap(std::size_t i, Instant now) cons
 void Responder::Impl::scan_gaps(Instant now) {
   disorder->watch = GapWatch{};
   // The sender waits as it was told: nothing to ask it for until the base has come again. Or it judges by itself.
-  if (rnr_wait || recovery().mode == RecoveryMode::kSelective) return;
+  if (rnr_wait || !gives_feedback(recovery().mode)) return;
   for (std::size_t i = 0; i < disorder->gaps.size(); ++i) {
     GapRecord& gap = disorder->gaps[i];
     if (gap.state == GapState::kWaiting) {

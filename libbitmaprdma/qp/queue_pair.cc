@@ -227,7 +227,7 @@ bool QueuePair::poll_transmit(qp::TransmitBatch& batch, Instant now) {
   added = poll_control(batch, now) || added || data;
   // With room left in the batch, whatever is left waits for something else.
   control_first_ = data && (negotiation_.ask_due || negotiation_.answer_due || responder_.has_output(now));
-  if (requester_.rate() != nullptr) [[unlikely]]
+  if (requester_.pace().any()) [[unlikely]]
     requester_.note_paced(requester_.has_unpaced_output(now) || responder_.has_answers(), now);
   carry_out(requester_.take_outcome(now), now);
   return added;
@@ -290,7 +290,7 @@ bool QueuePair::poll_data(qp::TransmitBatch& batch, Instant now) {
 // A responder has no rate of its own: marks on its answers lower the one that both halves have.
 bool QueuePair::poll_answers(qp::TransmitBatch& batch, bool naks, Instant now) {
   congestion::RateControl* const rate = requester_.rate();
-  return qp::paced(rate != nullptr && rate->paces_answers() ? rate : nullptr, batch, now,
+  return qp::paced({.rate = rate != nullptr && rate->paces_answers() ? rate : nullptr}, batch, now,
                    [&] { return responder_.poll_responses(batch, now, naks); });
 }
 

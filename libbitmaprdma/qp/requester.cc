@@ -29,7 +29,7 @@ void Requester::flush(Instant now) {
 }
 
 bool Requester::poll_requests(TransmitBatch& batch, Instant now) {
-  return paced(rate(), batch, now, [&] { return impl_->poll_requests(batch, now); });
+  return paced(pace(), batch, now, [&] { return impl_->poll_requests(batch, now); });
 }
 
 bool Requester::Impl::poll_requests(TransmitBatch& batch, Instant now) {
@@ -50,8 +50,8 @@ bool Requester::Impl::poll_requests(TransmitBatch& batch, Instant now) {
 }
 
 bool Requester::has_output(Instant now) const {
-  congestion::RateControl* const own = rate();
-  return impl_->has_output(now) && (own == nullptr || own->allowance(now) > 0);
+  const Pace own = pace();
+  return impl_->has_output(now) && (!own.any() || own.allowance(now) > 0);
 }
 
 bool Requester::Impl::has_output(Instant now) {
@@ -128,7 +128,8 @@ void Requester::Impl::begin_from(Psn first) {
   base = cumulative = answers_seen = arrived_end = 0;
   operations.restart();
   next_msn = next_rsn = 0;
-  selective = id.recovery->mode == RecoveryMode::kSelective ? std::make_unique<Selective>() : nullptr;
+  own_judge.reset();
+  if (OwnJudge::is_wanted(id.recovery->mode)) own_judge = std::make_unique<OwnJudge>(*id.recovery);
   rtt = recovery::RttEstimator{};
   congestion = {};
   answer_congestion = {};
@@ -147,6 +148,7 @@ void Requester::Impl::forget_flight() {
   window.reset(window.next());
   base = cumulative = answers_seen = arrived_end = next_sequence();
   end_repairs();
+  if (recovery::DelayJudge* const judge = delay_judge()) judge->forget_flight();
   flight = Flight{};
   resent_under_way = 0;
   if (paths) paths->forget_flight();

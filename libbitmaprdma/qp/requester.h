@@ -17,6 +17,7 @@
 #include "qp/environment.h"
 #include "qp/identity.h"
 #include "qp/memory_use.h"
+#include "qp/pace.h"
 #include "qp/paths_send.h"
 #include "qp/transmit_batch.h"
 #include "wire/control.h"
@@ -54,6 +55,7 @@ class Requester {
   [[nodiscard]] bool has_output(Instant now) const;
   // --- pace.cc ---
   [[nodiscard]] congestion::RateControl* rate() const;  // null: none is kept
+  [[nodiscard]] Pace pace() const;                      // all that bounds it by time
   // After output, where there is a rate: `more` there is, if the rate allowed it.
   void note_paced(bool more, Instant now);
   [[nodiscard]] std::optional<Instant> paced_until() const;  // something waits for its rate until then

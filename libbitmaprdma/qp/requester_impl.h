@@ -15,6 +15,7 @@
 #include "qp/congestion_state.h"
 #include "qp/disorder.h"
 #include "qp/message_table.h"
+#include "qp/own_judge.h"
 #include "qp/paths_receive.h"
 #include "qp/payload_cursor.h"
 #include "qp/requester.h"
@@ -22,7 +23,6 @@
 #include "recovery/gap_judge.h"
 #include "recovery/retransmit_request.h"
 #include "recovery/rtt_estimator.h"
-#include "recovery/selective_judge.h"
 #include "registry/operation_table.h"
 
 namespace brdma::qp {
@@ -69,12 +69,6 @@ struct Trial {
 // After the loss of a READ request so many go twice.
 inline constexpr std::uint8_t kCopiesAfterLoss = 128;
 
-// RecoveryMode::kSelective only.
-struct Selective {
-  recovery::SelectiveJudge judge;
-  std::optional<Instant> judge_at;
-};
-
 struct Requester::Impl {
   Impl(const Environment& environment, Identity& identity);
   ~Impl() { end_repairs(); }
@@ -106,8 +100,8 @@ struct Requester::Impl {
   unsigned rnr_count = 0;
   std::optional<Trial> trial;
   recovery::FeedbackOrder feedback_order;
-  std::uint32_t resent_under_way = 0;  // entries in kRetransmittedUnacked: sent again, not acknowledged yet
-  std::unique_ptr<Selective> selective;
+  std::uint32_t resent_under_way = 0;        // entries in kRetransmittedUnacked: sent again, not acknowledged yet
+  std::unique_ptr<OwnJudge> own_judge;       // only in the modes in which the sender judges by itself
   std::unique_ptr<CongestionState> signals;  // a rate, marks of ECN (pace.cc)
   std::uint32_t packets_since_ack_request = 0;
   std::uint16_t answered_from = 0;  // the UDP port of the peer that the answer came from
@@ -172,6 +166,8 @@ struct Requester::Impl {
   // --- pace.cc ---
   [[nodiscard]] CongestionState& signals_made();
   void choose_control();
+  void choose_spreading();
+  void spread_window(Instant now);
   void feel(Duration round_trip, Duration base, Instant now);  // `base`: the path's own, without queues
   [[nodiscard]] bool has_output(Instant now);                  // whatever its rate allows
   bool poll_requests(TransmitBatch& batch, Instant now);
@@ -297,7 +293,23 @@ struct Requester::Impl {
 
   // --- judge_sent.cc ---
   void note_delivered(Sequence sequence, Instant now);
+  void judge_by_acknowledgement(const wire::BitmapAck& ack, Sequence from, Instant now);
   void judge_sent(Instant now);
+  [[nodiscard]] std::optional<Instant> own_judgement_at() const;
+  void judge_by_time(Instant now);
+
+  // --- judge_delays.cc ---
+  [[nodiscard]] recovery::DelayJudge* delay_judge() const {
+    return own_judge == nullptr ? nullptr : own_judge->delays();
+  }
+  void log_sent(Sequence sequence, Instant now) {
+    if (own_judge != nullptr && id.bitmap_agreed) [[unlikely]]
+      if (recovery::DelayJudge* const judge = own_judge->delays()) judge->sent(sequence, now);
+  }
+  [[nodiscard]] bool waits_since(Sequence sequence, Instant sent, Instant now);
+  [[nodiscard]] recovery::DelayJudge::Limits delay_limits() const;
+  void hear_delays(recovery::DelayJudge& judge, const wire::BitmapAck& ack, Sequence from, Instant now);
+  void walk_window(recovery::DelayJudge& judge, Instant now);
 
   // --- handle_response.cc ---
   Outcome handle_read_response(const wire::Packet& packet, Sequence sequence, Message& message, Instant now);

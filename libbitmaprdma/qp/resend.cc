@@ -60,6 +60,7 @@ bool Requester::Impl::resend_window_full(std::uint32_t more) const {
 
 void Requester::Impl::left_again(Sequence sequence, std::uint8_t path, Instant now) {
   window.retransmitted(psn_of(sequence), path, now);
+  log_sent(sequence, now);
   ++resent_under_way;
   trace_entry(sequence, EntryState::kRetransmitPending, EntryState::kRetransmittedUnacked, now);
 }

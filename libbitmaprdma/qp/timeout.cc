@@ -77,7 +77,7 @@ Duration Requester::Impl::stall_limit() const {
 }
 
 std::optional<Instant> Requester::Impl::stall_deadline() const {
-  if (!id.bitmap_agreed || arrived_end <= cumulative || rnr_until || selective || !patience.heard) return std::nullopt;
+  if (!id.bitmap_agreed || arrived_end <= cumulative || rnr_until || own_judge || !patience.heard) return std::nullopt;
   return cumulative_moved + stall_limit();
 }
 
@@ -131,7 +131,7 @@ std::optional<Instant> Requester::next_timeout() const {
   consider(first, me.credit_probe_at);
   consider(first, me.bridge_deadline());
   consider(first, me.stall_deadline());
-  if (me.selective) consider(first, me.selective->judge_at);
+  if (me.own_judge) consider(first, me.own_judgement_at());
   consider(first, me.paused_until());
   if (me.window.pending() > 0) consider(first, me.held_until());
   return first;
@@ -155,7 +155,7 @@ Outcome Requester::handle_timeout(Instant now) {
   }
   me.judge_answer_gaps(now);
   if (const auto bridge = me.bridge_deadline(); bridge && now >= *bridge) me.extend_bridge(now);
-  if (me.selective && me.selective->judge_at && now >= *me.selective->judge_at) me.judge_sent(now);
+  if (me.own_judge) me.judge_by_time(now);
   if (const auto stall = me.stall_deadline(); stall && now >= *stall) me.fire_stall(now);
   if (const auto held = me.held_until(); held && now >= *held) me.repairs->held_until.reset();
   if (const auto paused = me.paused_until(); paused && now >= *paused) me.repairs->paused_until.reset();

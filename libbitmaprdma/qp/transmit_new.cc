@@ -218,6 +218,7 @@ bool Requester::Impl::transmit_data(const Message& message, PayloadCursor& curso
   batch.add(packet, cursor.slices(), payload);
   if (message.segment_packets != 0) begin_segment(message, sequence);
   window.sent(batch.path(), now);
+  log_sent(sequence, now);
   ++flight.packets;
   flight.bytes += payload;
   flight.pipe += payload;
@@ -246,6 +247,7 @@ bool Requester::Impl::transmit_request(Message& message, PayloadCursor& cursor, 
     label(packet, batch, message.packets, false, now);
   batch.add(packet, cursor.slices(), payload);
   window.sent_run(message.packets, batch.path(), now);
+  log_sent(message.first, now);
   message.in_flight_counted = true;
   ++flight.packets;
   packets_since_ack_request = 0;

@@ -77,11 +77,18 @@ IpAddress address_of(std::size_t host, bool v6) {
 
 }  // namespace
 
+// One of sixteen worlds by the yardstick, four by the modes for long paths.
+constexpr RecoveryMode kCommonModes[] = {
+    RecoveryMode::kSelective,   RecoveryMode::kWan,    RecoveryMode::kWan,    RecoveryMode::kWanFeedback,
+    RecoveryMode::kWanFeedback, RecoveryMode::kBitmap, RecoveryMode::kBitmap, RecoveryMode::kBitmap,
+    RecoveryMode::kBitmap,      RecoveryMode::kBitmap, RecoveryMode::kBitmap, RecoveryMode::kBitmap,
+    RecoveryMode::kBitmap,      RecoveryMode::kBitmap, RecoveryMode::kBitmap, RecoveryMode::kBitmap};
+
 void draw_hosts(WorldSettings& world, Random& random) {
   const std::size_t count = one_in(random, 2) ? 2 : 2 + random.below(7);
   // Two worlds of three in bitmap mode (some of them by the yardstick that must be set at all hosts), or any mixture.
   const bool mixed = one_in(random, 3);
-  const RecoveryMode common = one_in(random, 16) ? RecoveryMode::kSelective : RecoveryMode::kBitmap;
+  const RecoveryMode common = kCommonModes[random.below(std::size(kCommonModes))];
   const bool v6 = one_in(random, 4);
   for (std::size_t i = 0; i < count; ++i) {
     sim::HostConfig& host = world.hosts.emplace_back();

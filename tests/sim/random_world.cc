@@ -242,7 +242,8 @@ class RandomWorld {
       result.lost += host->socket_drops();
       std::size_t cause = 0;
       for (const Counter c : {Counter::kRetransmittedFfm, Counter::kRetransmittedNak, Counter::kRetransmittedTimeout,
-                              Counter::kRetransmittedProbe, Counter::kRetransmittedAck, Counter::kRetransmittedPath}) {
+                              Counter::kRetransmittedProbe, Counter::kRetransmittedAck, Counter::kRetransmittedPath,
+                              Counter::kRetransmittedExpected, Counter::kRetransmittedWait}) {
         const std::uint64_t count = host->statistics().get(c);
         result.by_cause[cause++] += count;
         result.retransmitted += count;
@@ -254,6 +255,7 @@ class RandomWorld {
   [[nodiscard]] WorldMode mode() const {
     if (settings_.all_in(RecoveryMode::kBitmap)) return WorldMode::kBitmap;
     if (settings_.all_in(RecoveryMode::kSelective)) return WorldMode::kSelective;
+    if (settings_.all_in(RecoveryMode::kWan) || settings_.all_in(RecoveryMode::kWanFeedback)) return WorldMode::kWan;
     return settings_.any_in(RecoveryMode::kGoBackN) ? WorldMode::kGoBackN : WorldMode::kStandard;
   }
 

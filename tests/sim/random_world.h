@@ -11,7 +11,7 @@ namespace brdma::test {
 
 // How the hosts recover: all in bitmap mode, all judging losses as TCP does, at least one going back N, else some as
 // standard peers.
-enum class WorldMode : std::uint8_t { kBitmap, kSelective, kStandard, kGoBackN };
+enum class WorldMode : std::uint8_t { kBitmap, kSelective, kStandard, kGoBackN, kWan };
 
 struct WorldResult {
   std::vector<std::string> findings;  // empty: all was as it must be
@@ -20,7 +20,7 @@ struct WorldResult {
   WorldMode mode = WorldMode::kBitmap;
   std::uint64_t packets = 0, lost = 0, retransmitted = 0, bytes = 0;
   std::uint64_t group_messages = 0;  // received by UC, UD, and RC with a shared queue or windows (message_group.h)
-  std::uint64_t by_cause[6] = {};    // of the retransmitted: FFM, NAK, timeout, probe, acknowledgement, path
+  std::uint64_t by_cause[8] = {};    // of the retransmitted: FFM, NAK, timeout, probe, acknowledgement, path
   std::int64_t virtual_ns = 0;
 
   [[nodiscard]] bool ok() const { return findings.empty(); }

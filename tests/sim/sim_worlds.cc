@@ -62,7 +62,7 @@ using brdma::test::WorldMode;
 
 struct Totals {
   std::uint64_t worlds = 0, packets = 0, lost = 0, retransmitted = 0, bytes = 0, group_messages = 0;
-  std::uint64_t by_cause[6] = {};
+  std::uint64_t by_cause[8] = {};
 
   void add(const brdma::test::WorldResult& result) {
     ++worlds;
@@ -74,14 +74,15 @@ struct Totals {
     for (std::size_t i = 0; i < std::size(by_cause); ++i) by_cause[i] += result.by_cause[i];
   }
   void print(WorldMode mode) const {
-    constexpr const char* kNames[] = {"bitmap", "selective", "standard", "go-back-N"};
+    constexpr const char* kNames[] = {"bitmap", "selective", "standard", "go-back-N", "wan"};
     std::printf("  %-9s %6llu worlds %9llu packets %7llu lost or spoilt %8llu retransmitted (%.2f each) %5llu MB\n",
                 kNames[static_cast<std::size_t>(mode)], static_cast<unsigned long long>(worlds),
                 static_cast<unsigned long long>(packets), static_cast<unsigned long long>(lost),
                 static_cast<unsigned long long>(retransmitted),
                 lost == 0 ? 0.0 : static_cast<double>(retransmitted) / static_cast<double>(lost),
                 static_cast<unsigned long long>(bytes >> 20));
-    constexpr const char* kCauses[] = {"FFM", "NAK and RNR NAK", "timeout", "probe", "acknowledgement", "silent path"};
+    constexpr const char* kCauses[] = {"FFM",         "NAK and RNR NAK", "timeout",  "probe", "acknowledgement",
+                                       "silent path", "expected",        "T + delta"};
     std::printf("            retransmitted after");
     for (std::size_t i = 0; i < std::size(by_cause); ++i) {
       std::printf("%s %s %llu", i == 0 ? "" : ",", kCauses[i], static_cast<unsigned long long>(by_cause[i]));
@@ -110,7 +111,7 @@ int main(int, char** argv) {
   });
   constexpr std::uint64_t kFailuresShown = 5;
   std::uint64_t failed = 0, run_count = 0;
-  Totals by_mode[4];
+  Totals by_mode[5];
   const auto began = std::chrono::steady_clock::now();
   for (std::uint64_t seed = options.from; seed < options.from + options.seeds; ++seed, ++run_count) {
     const auto result = run(seed, options);
@@ -127,7 +128,8 @@ int main(int, char** argv) {
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
   std::printf("%llu seeds, %llu failed   (%.0f seeds/s)\n", static_cast<unsigned long long>(run_count),
               static_cast<unsigned long long>(failed), static_cast<double>(run_count) / took.count());
-  for (const WorldMode mode : {WorldMode::kBitmap, WorldMode::kSelective, WorldMode::kStandard, WorldMode::kGoBackN}) {
+  for (const WorldMode mode :
+       {WorldMode::kBitmap, WorldMode::kSelective, WorldMode::kStandard, WorldMode::kGoBackN, WorldMode::kWan}) {
     by_mode[static_cast<std::size_t>(mode)].print(mode);
   }
   return failed == (options.canary ? run_count : 0) ? 0 : 1;

@@ -1,0 +1,50 @@
+// Wide-area retransmission (spec 3): what an acknowledgement shows missing at its base is sent at once, everything else
+// when it has waited for T + delta (recovery/delay_judge.h). Nothing here looks at the window as a whole.
+#include <algorithm>
+
+#include "qp/requester_impl.h"
+
+namespace brdma::qp {
+
+using bitmap::EntryState;
+
+// Does that transmission of the packet still wait for its acknowledgement? A READ's request does until its first answer
+// has come, or an acknowledgement; what is missing of the answers is judged elsewhere.
+bool Requester::Impl::waits_since(Sequence sequence, Instant sent, Instant now) {
+  if (sequence < base || sequence >= next_sequence()) return false;
+  const Psn psn = psn_of(sequence);
+  const EntryState state = window.entry(psn).state;
+  if (state == EntryState::kAcked || state == EntryState::kRetransmitPending) return false;
+  if (window.sent_at(psn, now).ns() >> 6 != sent.ns() >> 6) return false;  // entries know it to 64 ns
+  const Message& message = message_of(sequence);
+  return !message.answered() || !message.request_received;
+}
+
+recovery::DelayJudge::Limits Requester::Impl::delay_limits() const {
+  return {.interval = id.recovery->wan.walk_interval, .silent_wait = probe_timeout()};
+}
+
+// Spec 3, step 3. Where the receiver judges too, it tells reordering from loss: its feedback asks for the packet then.
+void Requester::Impl::hear_delays(recovery::DelayJudge& judge, const wire::BitmapAck& ack, Sequence from, Instant now) {
+  judge.heard(ack.echo_valid ? std::optional{std::min(wire::instant_of(ack.ts_echo, now), now)} : std::nullopt);
+  judge.trim([&](Sequence sequence, Instant sent) { return waits_since(sequence, sent, now); });
+  if (id.recovery->mode != RecoveryMode::kWan || distance(ack.highest, ack.base) <= 0) return;
+  const auto wait = judge.wait();
+  const Psn psn = psn_of(from);
+  const Instant sent = window.sent_at(psn, now);
+  if (!waits_since(from, sent, now)) return;
+  // Once in T + delta: until then the retransmission may be on its way.
+  if (window.entry(psn).transmissions > 1 && (!wait || now - sent < *wait)) return;
+  request_resend_range(from, from + 1, Counter::kRetransmittedExpected, now);
+}
+
+// Steps 4 and 5.
+void Requester::Impl::walk_window(recovery::DelayJudge& judge, Instant now) {
+  const auto waits = [&](Sequence sequence, Instant sent) { return waits_since(sequence, sent, now); };
+  judge.trim(waits);
+  judge.walk(delay_limits(), now, waits, [&](Sequence sequence) {
+    request_resend_range(sequence, sequence + 1, Counter::kRetransmittedWait, now);
+  });
+}
+
+}  // namespace brdma::qp

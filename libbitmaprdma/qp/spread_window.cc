@@ -1,0 +1,47 @@
+// A window that leaves over a round trip instead of at once. On a long path the queue before the slowest link holds a
+// small part of what is under way: a window's worth of retransmissions at once, or the first window after a silence,
+// would be dropped there. And a window that is longer than the path, sent at once, fills and empties that queue within
+// a round trip, whose shortest sample then shows no queue at all, so that it would grow.
+//
+// While the window doubles: twice what it asks for. Then an eighth more than what was delivered of late, so that more
+// is found where there is more.
+#include <algorithm>
+
+#include "qp/requester_impl.h"
+
+namespace brdma::qp {
+namespace {
+
+constexpr std::uint64_t kRateMin = 1'000'000, kRateMax = std::uint64_t{1} << 40;  // bit/s
+
+}  // namespace
+
+void Requester::Impl::choose_spreading() {
+  const RecoveryConfig& config = *id.recovery;
+  const CongestionControl control = config.congestion.control;
+  const bool wanted =
+      control == CongestionControl::kPaced || (control == CongestionControl::kWindow && waits_for_delays(config.mode));
+  if (wanted == (signals && signals->spread)) return;
+  if (!wanted) {
+    signals->spread.reset();
+    return;
+  }
+  const congestion::PacerConfig pacer{.burst_bytes = config.congestion.burst_bytes,
+                                      .interval = config.congestion.pace_interval};
+  // Nothing is known of the path: its first window leaves as it is.
+  signals_made().spread.emplace(pacer, Bandwidth::from_bps(kRateMax));
+}
+
+void Requester::Impl::spread_window(Instant now) {
+  const Duration trip = rtt.smoothed();
+  if (!signals || !signals->spread || trip <= Duration{}) return;
+  const auto second = static_cast<std::uint64_t>((1_s).ns());
+  const auto window = static_cast<unsigned __int128>(congestion.bytes() + bridged) * second /
+                      static_cast<std::uint64_t>(trip.ns());  // bytes a second
+  const std::uint64_t delivered = congestion.delivered();
+  const unsigned __int128 bytes = congestion.starting() || delivered == 0 ? window * 2 : delivered + delivered / 8;
+  const auto bits = static_cast<std::uint64_t>(std::min<unsigned __int128>(bytes * 8, kRateMax));
+  signals->spread->set_rate(Bandwidth::from_bps(std::max(kRateMin, bits)), now);
+}
+
+}  // namespace brdma::qp

@@ -1,0 +1,98 @@
+// Share of a long path's bandwidth that five ways to recover use, over round trip and loss; no PFC anywhere. One line
+// of tab-separated values a point; tests/figures/wan makes tables and pictures of them.
+//   wan_figures [--quick]
+//   wan_figures WAY RATE_MBPS RTT_US LOSS_PPM [WINDOW]     one point
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "stream.h"
+
+namespace brdma::test {
+namespace {
+
+struct Way {
+  const char* name;
+  RecoveryMode mode;
+};
+constexpr Way kWays[] = {{"go-back-N", RecoveryMode::kGoBackN},
+                         {"selective", RecoveryMode::kSelective},
+                         {"FFM", RecoveryMode::kBitmap},
+                         {"wan", RecoveryMode::kWan},
+                         {"wan+FFM", RecoveryMode::kWanFeedback}};
+constexpr std::uint32_t kWindowMax = 1u << 22;
+constexpr std::uint32_t kPayload = 4096;
+
+struct Point {
+  std::uint32_t rate_mbps = 0, rtt_us = 0, loss_ppm = 0;
+  std::uint32_t window = 0;  // 0: what the path asks for
+};
+
+StreamConfig config_of(const Way& way, const Point& point) {
+  StreamConfig config;
+  config.mode = way.mode;
+  config.congestion.control = CongestionControl::kPaced;  // in all: they differ in recovery alone
+  config.rate_bps = std::uint64_t{point.rate_mbps} * 1'000'000;
+  config.delay = 1_us * (point.rtt_us / 2);
+  config.loss_ppm = point.loss_ppm;
+  const std::uint64_t path_bytes = config.rate_bps / 8 * point.rtt_us / 1'000'000;
+  // A quarter of what the path holds, as a router for such links has; at least what a switch has.
+  config.queue_bytes = std::max<std::uint64_t>(256 * 1024, path_bytes / 4);
+  // A lost packet holds the window's base for two round trips, one that is lost twice for three.
+  std::uint32_t window = point.window;
+  for (window = std::max(window, 4096u); point.window == 0 && window < path_bytes / kPayload * 4;) window *= 2;
+  config.window = std::min(window, kWindowMax);
+  config.receive_packets = config.window;
+  config.receive_bytes =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(0xFFFF'FFFF, config.window * std::uint64_t{kPayload}));
+  config.request_bytes = 1u << 20;
+  config.requests_posted =
+      static_cast<std::uint32_t>(std::max<std::uint64_t>(16, path_bytes * 5 / config.request_bytes));
+  const Duration rtt = 1_us * std::int64_t{point.rtt_us};
+  config.warm_up = std::max(rtt * 30, 50_ms);
+  config.measured = std::max(rtt * 20, 100_ms);
+  return config;
+}
+
+void run(const Way& way, const Point& point) {
+  const StreamConfig config = config_of(way, point);
+  const StreamResult result = run_stream(config);
+  std::printf("%s\t%u\t%g\t%g\t%u\t%.4f\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\n", way.name, point.rate_mbps,
+              static_cast<double>(point.rtt_us) / 1e3, static_cast<double>(point.loss_ppm) / 1e4, config.window,
+              result.share, static_cast<unsigned long long>(result.packets),
+              static_cast<unsigned long long>(result.lost), static_cast<unsigned long long>(result.queue_dropped),
+              static_cast<unsigned long long>(result.retransmitted), static_cast<unsigned long long>(result.timeouts),
+              static_cast<unsigned long long>(result.acknowledgements));
+  std::fflush(stdout);
+}
+
+}  // namespace
+}  // namespace brdma::test
+
+int main(int argc, char** argv) {
+  using namespace brdma::test;
+  std::printf(
+      "way\trate_mbps\trtt_ms\tloss_percent\twindow\tshare\tpackets\tlost\tqueue_"
+      "dropped\tretransmitted\ttimeouts\tacknowledgements\n");
+  if (argc >= 5) {
+    const auto number = [&](int place) { return static_cast<std::uint32_t>(std::strtoul(argv[place], nullptr, 10)); };
+    for (const Way& way : kWays) {
+      if (std::strcmp(way.name, argv[1]) == 0) run(way, {number(2), number(3), number(4), argc > 5 ? number(5) : 0});
+    }
+    return 0;
+  }
+  const bool quick = argc > 1 && std::strcmp(argv[1], "--quick") == 0;
+  const std::vector<std::uint32_t> trips =
+      quick ? std::vector<std::uint32_t>{1000} : std::vector<std::uint32_t>{1000, 10'000, 50'000, 100'000};
+  const std::vector<std::uint32_t> losses =
+      quick ? std::vector<std::uint32_t>{0, 10'000} : std::vector<std::uint32_t>{0, 100, 1000, 10'000};
+  for (const std::uint32_t trip : trips) {
+    for (const std::uint32_t loss : losses) {
+      for (const Way& way : kWays) run(way, {quick ? 1000u : 10'000u, trip, loss});
+    }
+  }
+  return 0;
+}

@@ -246,6 +246,34 @@ Error set_ecn_to_rtt(std::optional<Duration>& longest, std::string_view value) {
   longest = time == Duration{} ? std::nullopt : std::optional{time};
   return {};
 }
+// "on", "off", or how full a queue and how slow a port must be.
+Error set_link_state(std::optional<LinkStateLimits>& limits, std::string_view value) {
+  if (value == "off" || value == "0") {
+    limits.reset();
+    return {};
+  }
+  if (value == "on") {
+    limits.emplace();
+    return {};
+  }
+  const std::size_t comma = std::min(value.find(','), value.size());
+  const auto queue = parse_quantity(value.substr(0, comma), kChanceUnits);
+  const auto speed = parse_quantity(value.substr(std::min(comma + 1, value.size())), kChanceUnits);
+  constexpr std::uint64_t kThousandth = 1'000, kWhole = 1'000'000;  // parts per million
+  if (!queue || !speed || *queue < kThousandth || *queue > kWhole || *queue % kThousandth != 0 || *speed > kWhole ||
+      *speed % kThousandth != 0) {
+    return wrong("link-state", value, "on, off, or a queue's part and a rate's such as 75%,50% (in steps of 0.1%)");
+  }
+  const auto high = static_cast<std::uint32_t>(*queue / kThousandth),
+             low = static_cast<std::uint32_t>(*speed / kThousandth);
+  limits = LinkStateLimits{
+      .queue_high = high, .queue_low = high / 2, .speed_low = low, .speed_high = std::min(1000u, low + low / 2)};
+  return {};
+}
+std::string print_link_state(const std::optional<LinkStateLimits>& limits) {
+  if (!limits) return "off";
+  return print_chance(limits->queue_high * 1'000) + "," + print_chance(limits->speed_low * 1'000);
+}
 Error set_seed(std::uint64_t& seed, std::string_view value) {
   const auto number = parse_quantity(value, std::span{kSizeUnits}.first(1));
   if (!number) return wrong("seed", value, "a whole number, at most 1000000000000");
@@ -274,6 +302,7 @@ enum class Option : std::uint8_t {
   kDscp,
   kEdn,
   kEcnToRtt,
+  kLinkState,
   kMtu,
   kSeed
 };
@@ -300,6 +329,7 @@ constexpr std::array kOptions{
     NetworkOption{"dscp", "D=C,D=C,...", "which class a DSCP takes; others the last", true},
     NetworkOption{"edn", "roce|icmp|off", "tell a packet's sender that the switch has dropped it", true},
     NetworkOption{"ecn-to-rtt", "D|off", "turn marks into round-trip time, up to D", true},
+    NetworkOption{"link-state", "on|off|Q,S", "with --topology: switches answer inquiries, report ports", true},
     NetworkOption{"mtu", "4096|2048|1024", "path MTU of the RoCE devices", false},
     NetworkOption{"seed", "S", "of every random decision", false},
 };
@@ -360,6 +390,8 @@ std::optional<std::string> set_option(NetworkConfig& config, std::string_view na
       return set_edn(config.edn, value);
     case Option::kEcnToRtt:
       return set_ecn_to_rtt(config.ecn_to_rtt, value);
+    case Option::kLinkState:
+      return set_link_state(config.link_state, value);
     case Option::kMtu:
       return set_mtu(config.mtu, value);
     case Option::kSeed:
@@ -414,6 +446,8 @@ std::string get_option(const NetworkConfig& config, std::string_view name) {
       return config.edn == EdnForm::kOff ? "off" : config.edn == EdnForm::kRoce ? "roce" : "icmp";
     case Option::kEcnToRtt:
       return config.ecn_to_rtt ? time(*config.ecn_to_rtt) : "off";
+    case Option::kLinkState:
+      return print_link_state(config.link_state);
     case Option::kMtu:
       return std::to_string(config.mtu);
     case Option::kSeed:

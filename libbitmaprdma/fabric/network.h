@@ -20,6 +20,7 @@
 #include "base/units.h"
 #include "fabric/drop_notifier.h"
 #include "fabric/link.h"
+#include "fabric/link_state_limits.h"
 #include "fabric/shared_buffer.h"
 
 namespace brdma::fabric {
@@ -33,10 +34,11 @@ struct NetworkConfig {
   LinkConfig link;  // from the switch to each host; the way to the switch has the same rate and queue (but see below),
                     // and no faults
   Impaired impaired = Impaired::kRoce;
-  EdnForm edn = EdnForm::kOff;           // does the switch tell senders what it drops? (spec 5)
-  SharedBufferConfig buffer{};           // that the queues towards the hosts share
-  std::optional<Duration> ecn_to_rtt{};  // marks become round-trip time: D (spec 2)
-  std::uint32_t mtu = 4096;              // path MTU that a RoCE device shall have: 1024, 2048 or 4096
+  EdnForm edn = EdnForm::kOff;                  // does the switch tell senders what it drops? (spec 5)
+  SharedBufferConfig buffer{};                  // that the queues towards the hosts share
+  std::optional<Duration> ecn_to_rtt{};         // marks become round-trip time: D (spec 2)
+  std::optional<LinkStateLimits> link_state{};  // do a topology's switches answer inquiries and report (spec 3)?
+  std::uint32_t mtu = 4096;                     // path MTU that a RoCE device shall have: 1024, 2048 or 4096
   std::uint64_t seed = 1;
   // Does the switch do more with congestion than drop? Then its queues are where congestion has to be: the way to it
   // has no rate, and a sender's packets wait before the receiver's link even if it sends alone.

@@ -56,7 +56,8 @@ class RoutedFabric {
     std::uint32_t number = 0;  // of its kind, from 0
     friend bool operator==(const End&, const End&) = default;
   };
-  struct Way {  // one direction
+  struct Way {  // one direction: 2 * link, and back 2 * link + 1
+    std::uint32_t number = 0;
     End from, to;
     Link<Packet> link;
     CutCounters cut;
@@ -147,6 +148,10 @@ class RoutedFabric {
     for (auto& way : ways_) way->link.advance(now);
   }
 
+  void advance(std::uint32_t router, std::uint32_t port, Instant now) {
+    ways_[routers_[router]->ports[port]]->link.advance(now);
+  }
+
   // Moves on what is due between routers. Call before a round of polls.
   template <class Owner>
   void handle_timeout(Instant now, Owner& owner) {
@@ -205,7 +210,7 @@ class RoutedFabric {
   void add_way(End from, End to, const LinkConfig& config, const std::string& name) {
     const auto number = static_cast<std::uint32_t>(ways_.size());
     ways_.push_back(
-        std::make_unique<Way>(Way{from, to, Link<Packet>{config, seed_, name}, {}, is_transparent(config)}));
+        std::make_unique<Way>(Way{number, from, to, Link<Packet>{config, seed_, name}, {}, is_transparent(config)}));
     if (from.is_host) {
       hosts_[from.number].up = number;
     } else {

@@ -7,6 +7,8 @@
 //                                                that nothing is lost but by the network; else GAP_US between calls
 //   echo PORT                                    sends every datagram back, until killed
 //   ping ADDRESS PORT COUNT [SOURCE_PORT]        round trips, one at a time: min_us, median_us, max_us, lost
+//   inquire ADDRESS HOPS                         asks the switches on the way how their links are (RoCE's port must be
+//                                                free): how many answered, which at which hop, the longest answer
 //   pair MODE [ADDRESS]                          one TCP connection; MODE: ok, server-fails, client-fails, client-hangs
 
 #include <arpa/inet.h>
@@ -294,6 +296,40 @@ int ping(const char* address, int port, int count, int source_port) {
   return 0;
 }
 
+// A packet as of a queue pair's data, so that switches know the flow, then an inquiry (docs/wire.md#link-state). The
+// ICRC is the receiving host's business, and there is none.
+int inquire(const char* address, int hops) {
+  constexpr int kRocePort = 4791, kIdleMs = 1'000;
+  constexpr std::size_t kBth = 12, kInquiry = kBth + 64 + 4;
+  Address to{address, kRocePort};
+  const int fd = open_receiver(SOCK_DGRAM, kRocePort);
+  std::array<std::byte, kInquiry> out{};
+  const auto send_packet = [&](std::uint8_t opcode) {
+    out[0] = std::byte{opcode};
+    must(sendto(fd, out.data(), out.size(), 0, to.get(), to.size) == static_cast<ssize_t>(out.size()), "sendto");
+  };
+  send_packet(0xC4);
+  out[kBth] = std::byte{0x10};     // version 1
+  out[kBth + 5] = std::byte{16};   // hop limit
+  store_be64(&out[kBth + 8], 77);  // nonce
+  send_packet(0xE4);
+  int answered = 0;
+  ssize_t longest = 0;
+  std::string switches;
+  pollfd polled{fd, POLLIN, 0};
+  while (answered < hops && poll(&polled, 1, kIdleMs) > 0) {
+    std::array<std::byte, 2'000> in{};
+    const ssize_t size = recv(fd, in.data(), in.size(), 0);
+    if (size < static_cast<ssize_t>(kInquiry) || in[0] != std::byte{0xE5} || load_be64(&in[kBth + 8]) != 77) continue;
+    const int hop = std::to_integer<int>(in[kBth + 4]), id = std::to_integer<int>(in[kBth + 19]);
+    switches += " hop" + std::to_string(hop) + "=" + std::to_string(id);
+    longest = std::max(longest, size);
+    ++answered;
+  }
+  std::printf("answered=%d longest=%lld%s\n", answered, static_cast<long long>(longest), switches.c_str());
+  return 0;
+}
+
 int pair_program(std::string_view mode, const char* address) {
   constexpr int kTcpPort = 5'000;
   std::array<char, 8> word{};
@@ -336,6 +372,7 @@ int main(int argc, char** argv) {
     return ping(argv[2], static_cast<int>(number(3)), static_cast<int>(number(4)),
                 argc == 6 ? static_cast<int>(number(5)) : 0);
   }
+  if (mode == "inquire" && argc == 4) return inquire(argv[2], static_cast<int>(number(3)));
   if (mode == "pair" && argc >= 3) return pair_program(words[2], argc > 3 ? argv[3] : nullptr);
   std::fprintf(stderr, "usage: see the head of lab_traffic.cc\n");
   return 2;

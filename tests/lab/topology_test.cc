@@ -1,6 +1,7 @@
 // Several switches: packets find their way and take its time, links are cut and routes changed while traffic runs.
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include "lab_fixture.h"
 
@@ -92,6 +93,37 @@ TEST_P(Topology, ACutLosesOnlyWhatItCountsAndRoutesLeadAround) {
   EXPECT_GE(show().at("switches").at(0).at("no_route").get<long long>(), 100);
 }
 
+// tests spec 3: link-state feedback
+TEST_P(Topology, EveryHopAnswersAnInquiry) {
+  up({"--topology", "triangle"});
+  change("route", {"s1", "replace", "10.77.2.0/24", "via", "s3"});
+  Values told = values(run(traffic("h1", {"inquire", "10.77.2.2", "3"})));
+  EXPECT_EQ(told["answered"], 3);
+  EXPECT_EQ(told["hop0"], 1);
+  EXPECT_EQ(told["hop1"], 3);
+  EXPECT_EQ(told["hop2"], 2);
+  EXPECT_LE(told["longest"], 80);  // no longer than the inquiry
+  change("set", {"--link-state", "off"});
+  told = values(run(traffic("h1", {"inquire", "10.77.2.2", "3"})));
+  EXPECT_EQ(told["answered"], 0);
+  EXPECT_TRUE(show().at("switches").at(0).at("link_state").is_null());
+}
+
+TEST_P(Topology, ACongestedPortIsReported) {
+  up({"--topology", "parallel"});
+  const auto reports = [this] { return show().at("switches").at(0).at("link_state").at("reports").get<int>(); };
+  EXPECT_EQ(reports(), 0);
+  change("link", {"s1-s2", "set", "--rate", "100mbit"});  // a tenth of what it was built for
+  for (int looks = 0; looks < 100 && reports() == 0; ++looks) usleep(20'000);
+  EXPECT_GE(reports(), 1);  // again after a second
+  bool over = false;
+  const Json shown = show();
+  for (const auto& port : shown.at("switches").at(0).at("link_state").at("ports")) {
+    if (port.at("port") == "s2") over = port.at("over_limits").get<bool>();
+  }
+  EXPECT_TRUE(over);
+}
+
 TEST_P(Topology, MistakesChangeNothing) {
   up({"--topology", "triangle", "--loss", "1%"});
   EXPECT_EQ(link("s1-s2").at("options").at("loss"), "1%");
@@ -110,6 +142,7 @@ TEST_P(Topology, MistakesChangeNothing) {
   EXPECT_EQ(ping("10.77.2.2", 5).at("lost"), 0);
   refuse("up", {"--topology", "no-such"}, "leaf-spine");
   refuse("up", {"--topology", "triangle", "--hosts", "3"}, "--hosts");
+  refuse("up", {"--link-state", "on"}, "--topology");
 }
 
 INSTANTIATE_TEST_SUITE_P(Lab, Topology, testing::Values(User::kSelf, User::kNobody), user_name);

@@ -5,6 +5,8 @@
 
 #include "base/check.h"
 #include "fabric/ip_header.h"
+#include "io/clock.h"
+#include "notice_frame.h"
 #include "packet_owner.h"
 #include "routed_control.h"
 
@@ -13,6 +15,8 @@ namespace {
 
 constexpr std::size_t kIp = fabric::kEthernetHeaderSize;
 constexpr std::size_t kTtl = 8, kHopLimit = 7;
+
+std::uint64_t bytes_per_second(const std::optional<Bandwidth>& rate) { return rate ? rate->bps() / 8 : 0; }
 
 }  // namespace
 
@@ -34,6 +38,22 @@ class RoutedCore::Owner : public PacketOwner {
   }
   void spend_hop(SwitchPacket& packet) { BRDMA_CHECK(fabric::spend_hop(ip_of(packet))); }
   [[nodiscard]] bool judged(const SwitchPacket& packet) const { return packet.judged; }
+  void routed(SwitchPacket& packet, const fabric::Routable& routable, std::uint32_t router, std::uint32_t port,
+              Instant now) {
+    auto& agent = core_.nodes_[router]->agent;
+    if (!agent || packet.udp_offset == 0 || routable.flow.destination_port != fabric::kRocePort) return;
+    const MutableBytes frame = pool().buffer(packet.buffer).first(packet.size);
+    const fabric::FrameInfo info = packet.udp_info();
+    const MutableBytes payload = frame.subspan(info.payload_offset);
+    if (!agent->routed(routable.flow, payload, port, now)) return;
+    if (!agent->answer(routable.flow, payload, port, core_.port_facts(router, port, now), now)) return;
+    if (packet.partial_checksum) return;
+    // Its UDP checksum was complete and is wrong now: leave it to be completed.
+    fabric::set_datagram_size(frame, info, payload.size(), fabric::identification(frame, info));
+    packet.partial_checksum = true;
+    packet.checksum_start = info.udp_offset;
+    packet.checksum_offset = fabric::kUdpChecksumOffset;
+  }
 
  private:
   MutableBytes ip_of(const SwitchPacket& packet) {
@@ -51,7 +71,10 @@ RoutedCore::RoutedCore(fabric::PacketPool& pool, fabric::Topology topology, cons
     nodes_.push_back(std::make_unique<Node>(pool));
   }
   for (std::uint32_t host = 0; host < topology_.hosts.size(); ++host) (void)fabric_.add_host();
-  for (std::uint32_t link = 0; link < topology_.link_count(); ++link) link_configs_.push_back(initial_config(link));
+  for (std::uint32_t link = 0; link < topology_.link_count(); ++link) {
+    link_configs_.push_back(initial_config(link));
+    built_rates_.push_back(bytes_per_second(link_configs_.back().link.rate));
+  }
   configure_nodes();
   join_all();
   for (const auto& route : fabric::initial_routes(topology_)) {
@@ -99,6 +122,55 @@ void RoutedCore::configure_nodes() {
     nodes_[router]->notices.configure(config_.edn);
     nodes_[router]->actions.configure(config_);
     fabric_.configure_buffer(router, config_.buffer);
+    configure_agent(router);
+  }
+}
+
+void RoutedCore::configure_agent(std::uint32_t router) {
+  auto& agent = nodes_[router]->agent;
+  if (!config_.link_state) return agent.reset();
+  const auto ports = fabric::ports_of(topology_, router).size();
+  if (!agent || !(agent->limits() == *config_.link_state)) {
+    agent.emplace(fabric::LinkStateAgent::Config{.switch_id = router + 1, .limits = *config_.link_state}, ports);
+  }
+}
+
+fabric::PortFacts RoutedCore::port_facts(std::uint32_t router, std::uint32_t port, Instant now) {
+  fabric_.advance(router, port, now);
+  const Fabric::Way& way = fabric_.way(router, port);
+  const auto& link = way.link;
+  const auto counters = link.counters();
+  fabric::PortFacts facts{.up = fabric_.is_up(way.number / 2),
+                          .rate = built_rates_[way.number / 2],
+                          .can_do = bytes_per_second(link.config().rate),
+                          .queue = static_cast<std::uint32_t>(link.queue().occupied()),
+                          .drops = counters.queue_dropped + counters.buffer_dropped + counters.random_dropped};
+  if (link.config().rate) facts.queue_limit = static_cast<std::uint32_t>(link.config().queue_bytes);
+  for (std::uint32_t i = 0; i < link.config().classes.count; ++i) facts.taken_bytes += link.queue().counters(i).bytes;
+  return facts;
+}
+
+void RoutedCore::serve_agent(std::uint32_t router, Instant now) {
+  Node& node = *nodes_[router];
+  if (!node.agent) return;
+  if (const auto due = node.agent->next_timeout(); due && *due <= now) {
+    for (std::uint32_t port = 0; port < node.agent->port_count(); ++port) {
+      node.agent->sample(port, port_facts(router, port, now), now);
+    }
+    node.agent->sampled(now);
+  }
+  while (const auto report = node.agent->poll_report()) {
+    if (report_handler_) report_handler_(router, *report);
+  }
+  Owner owner{*this};
+  while (const auto notice = node.agent->poll_feedback()) {
+    if (const auto packet = make_notice_frame(pool_, *notice)) fabric_.send(router, *packet, now, owner);
+  }
+}
+
+void RoutedCore::disturb_agents() {
+  for (auto& node : nodes_) {
+    if (node->agent) node->agent->disturb(io::monotonic_now());
   }
 }
 
@@ -112,11 +184,13 @@ void RoutedCore::configure(const fabric::NetworkConfig& config, std::vector<fabr
 void RoutedCore::configure_link(std::uint32_t link, const fabric::NetworkConfig& config) {
   link_configs_[link] = config;
   for (const bool back : {false, true}) fabric_.configure(link, back, config_of(config));
+  disturb_agents();
 }
 
 void RoutedCore::set_link_up(std::uint32_t link, bool up) {
   Owner owner{*this};
   fabric_.set_up(link, up, owner);
+  disturb_agents();
 }
 
 void RoutedCore::handle_packet(std::uint32_t port, const SwitchPacket& packet, const fabric::FrameInfo& info,
@@ -136,10 +210,8 @@ void RoutedCore::handle_timeout(Instant now) {
     DropNotices& notices = nodes_[router]->notices;
     notices.handle_timeout(now);
     fabric::FrameInfo info;
-    while (auto packet = notices.poll(info)) {
-      packet->is_ip = true;
-      fabric_.send(router, *packet, now, owner);
-    }
+    while (const auto packet = notices.poll(info)) fabric_.send(router, *packet, now, owner);
+    serve_agent(router, now);
   }
 }
 
@@ -157,7 +229,10 @@ std::optional<SwitchPacket> RoutedCore::poll(std::uint32_t port, Instant now) {
 std::optional<Instant> RoutedCore::next_timeout() const {
   auto next = fabric_.next_timeout();
   for (const auto& node : nodes_) {
-    if (const auto silent = node->notices.next_timeout(); silent && (!next || *silent < *next)) next = silent;
+    const auto sample = node->agent ? node->agent->next_timeout() : std::nullopt;
+    for (const auto due : {node->notices.next_timeout(), sample}) {
+      if (due && (!next || *due < *next)) next = due;
+    }
   }
   return next;
 }

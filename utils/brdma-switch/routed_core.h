@@ -6,12 +6,16 @@
 // own name, counters and routes on the control socket.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core.h"
 #include "drop_notices.h"
+#include "fabric/link_state_agent.h"
 #include "fabric/network.h"
 #include "fabric/packet_pool.h"
 #include "fabric/routed_fabric.h"
@@ -28,7 +32,10 @@ class RoutedCore : public Core {
     explicit Node(fabric::PacketPool& pool) : notices(pool), actions(pool) {}
     DropNotices notices;
     IpActions actions;
+    std::optional<fabric::LinkStateAgent> agent;  // --link-state
   };
+  // Active feedback of a router. In the data loop's thread: it must not wait.
+  using ReportHandler = std::function<void(std::uint32_t router, const fabric::ActiveFeedback&)>;
 
   // `config`: what holds where the topology says nothing else.
   RoutedCore(fabric::PacketPool& pool, fabric::Topology topology, const fabric::NetworkConfig& config);
@@ -49,13 +56,19 @@ class RoutedCore : public Core {
   void configure(const fabric::NetworkConfig& config, std::vector<fabric::NetworkConfig> links);  // all of it
   void configure_link(std::uint32_t link, const fabric::NetworkConfig& config);
   void set_link_up(std::uint32_t link, bool up);
+  void on_report(ReportHandler handler) { report_handler_ = std::move(handler); }
+  // As the agent sees it: port by port, now.
+  [[nodiscard]] fabric::PortFacts port_facts(std::uint32_t router, std::uint32_t port, Instant now);
 
  private:
   class Owner;
   [[nodiscard]] fabric::NetworkConfig initial_config(std::uint32_t link) const;
   [[nodiscard]] fabric::LinkConfig config_of(const fabric::NetworkConfig& config) const;
   void configure_nodes();
+  void configure_agent(std::uint32_t router);
   void join_all();
+  void serve_agent(std::uint32_t router, Instant now);
+  void disturb_agents();
 
   fabric::PacketPool& pool_;
   fabric::Topology topology_;
@@ -63,6 +76,8 @@ class RoutedCore : public Core {
   std::vector<fabric::NetworkConfig> link_configs_;
   Fabric fabric_;
   std::vector<std::unique_ptr<Node>> nodes_;
+  std::vector<std::uint64_t> built_rates_;  // of links, bytes a second, as the topology has them; 0: none
+  ReportHandler report_handler_;
 };
 
 }  // namespace brdma::lab

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "control_show.h"
 #include "io/clock.h"
@@ -63,6 +64,29 @@ Json links_json(RoutedCore& core) {
   return links;
 }
 
+Json link_state_json(const RoutedCore& core, std::uint32_t at, const std::vector<fabric::TopologyPort>& ports) {
+  const auto& agent = core.node(at).agent;
+  if (!agent) return nullptr;
+  Json json = Json::object(), states = Json::array();
+#define BRDMA_X(member) json[#member] = agent->counters().member;
+  BRDMA_LINK_STATE_COUNTERS(BRDMA_X)
+#undef BRDMA_X
+  for (std::uint32_t port = 0; port < ports.size(); ++port) {
+    const fabric::PortState& state = agent->state(port);
+    states.push_back({{"port", ports[port].name},
+                      {"up", state.up},
+                      {"over_limits", state.over_limits},
+                      {"rate", state.rate},
+                      {"speed", state.speed},
+                      {"load", state.load},
+                      {"queue", state.queue},
+                      {"queue_limit", state.queue_limit},
+                      {"drops", state.drops}});
+  }
+  json["ports"] = std::move(states);
+  return json;
+}
+
 Json switches_json(RoutedCore& core) {
   Json switches = Json::array();
   for (std::uint32_t at = 0; at < core.topology().switches.size(); ++at) {
@@ -79,6 +103,7 @@ Json switches_json(RoutedCore& core) {
     const auto& node = core.node(at);
     switches.push_back(
         {{"switch", core.topology().switches[at]},
+         {"id", at + 1},
          {"subnets",
           {topology::print_prefix(fabric::subnet_ipv4(at)), topology::print_prefix(fabric::subnet_ipv6(at))}},
          {"ports", std::move(names)},
@@ -91,7 +116,8 @@ Json switches_json(RoutedCore& core) {
          {"buffer", {{"used", core.fabric().buffer(at).used()}, {"most", core.fabric().buffer(at).most()}}},
          {"ecn", ecn_json(node.actions)},
          {"edn", edn_json(node.notices.notifier())},
-         {"flows", flows_json(node.actions.flows())}});
+         {"flows", flows_json(node.actions.flows())},
+         {"link_state", link_state_json(core, at, ports)}});
   }
   return switches;
 }

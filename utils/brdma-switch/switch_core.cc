@@ -52,6 +52,7 @@ nlohmann::ordered_json SwitchCore::answer(const nlohmann::json& request, DataLoo
   if (command != "set") return failure("unknown command '" + command + "'");
   fabric::NetworkConfig config = fabric_.config();
   if (const auto error = take_options(request, config)) return failure(*error);
+  if (config.link_state) return failure("link-state needs a topology: one Ethernet switch is no hop");
   configure(config);
   return {{"ok", true}, {"network", describe_network(config)}};
 }

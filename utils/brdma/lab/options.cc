@@ -11,9 +11,6 @@
 namespace brdma::lab {
 namespace {
 
-// In the design, not in this version: say so rather than "unknown".
-constexpr std::array<std::string_view, 1> kLaterOptions{"link-state"};
-
 std::uint32_t parse_number(const std::string& option, const std::string& text, std::uint32_t min, std::uint32_t max) {
   std::uint32_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -32,9 +29,6 @@ bool take_network_option(const std::string& name, const std::string& word, Words
     if (const auto error = fabric::set_option(scratch, name, value)) throw UsageError("--" + *error);
     network[name] = value;
     return true;
-  }
-  for (const std::string_view later : kLaterOptions) {
-    if (name == later) throw UsageError(word + " is not in this version");
   }
   return false;
 }
@@ -92,6 +86,8 @@ void require_whole_network(LabOptions& options) {
   if (!options.topology.empty()) {
     if (options.hosts_given) throw UsageError("--hosts: the topology says how many there are");
     load_topology(plan, options.topology);
+  } else if (plan.network.contains("link-state")) {
+    throw UsageError("--link-state needs --topology: one Ethernet switch is no hop");
   }
   fabric::NetworkConfig config;
   for (const auto& [name, value] : plan.network) (void)fabric::set_option(config, name, value);

@@ -80,11 +80,15 @@ void print_topology(const Json& show) {
                      grouped(count(there, "pending") + count(back, "pending"))});
   }
   print_table(links);
-  std::vector<std::vector<std::string>> switches{{"switches:"},
-                                                 {"", "received", "forwarded", "no route", "hops spent"}};
+  std::vector<std::vector<std::string>> switches{
+      {"switches:"}, {"", "received", "forwarded", "no route", "hops spent", "inquiries", "answered", "reports"}};
   for (const Json& each : show.at("switches")) {
     switches.push_back({each.at("switch"), grouped(count(each, "received")), grouped(count(each, "forwarded")),
                         grouped(count(each, "no_route")), grouped(count(each, "hops_spent"))});
+    const Json& agent = each.at("link_state");
+    for (const char* name : {"inquiries", "answered", "reports"}) {
+      switches.back().push_back(agent.is_null() ? "off" : grouped(count(agent, name)));
+    }
   }
   print_table(switches);
   for (const Json& each : show.at("switches")) {

@@ -67,6 +67,7 @@ void load_topology(LabPlan& plan, const std::string& name) {
     throw UsageError(error.what());
   }
   for (const auto& option : plan.topology->network) plan.network.try_emplace(option.name, option.value);
+  plan.network.try_emplace("link-state", "on");
 }
 
 }  // namespace brdma::lab

@@ -55,7 +55,8 @@ Connection* Agent::addressee(const Received& from, const Message& message) {
 std::optional<std::uint16_t> Agent::refusal(const wire::CmReq& req) {
   const auto listener = listeners_.find(req.service_id);
   if (listener == listeners_.end()) return wire::reject::kInvalidServiceId;
-  if (req.transport != listener->second.transport) return wire::reject::kInvalidTransport;
+  // IBTA has a reason of its own (9); Linux says what an application says that will not have it.
+  if (req.transport != listener->second.transport) return wire::reject::kConsumer;
   if (listener->second.waiting < listener->second.backlog) return std::nullopt;
   ++counters_.backlog_full;
   return wire::reject::kNoResources;

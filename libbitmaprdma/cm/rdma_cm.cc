@@ -312,6 +312,12 @@ Status RdmaCm::established(IdNumber number) {
   return agent_.state(*id->connection) == ConnectionState::kEstablished && !told.ok() ? Status{EISCONN} : told;
 }
 
+bool RdmaCm::is_connected(IdNumber number) {
+  const RdmaId* const id = ids_.find(number);
+  return id != nullptr && id->connection && !id->is_datagram() &&
+         agent_.state(*id->connection) == ConnectionState::kEstablished;
+}
+
 Status RdmaCm::set_port_options(IdNumber number, const PortOptions& options) {
   RdmaId* const id = ids_.find(number);
   if (id == nullptr) return Status{ENOENT};

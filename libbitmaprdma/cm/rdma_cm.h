@@ -49,6 +49,7 @@ class RdmaCm {
   Status disconnect(IdNumber id, Instant now);
   // The program says that data has come. EISCONN: so was known; EINVAL: it has not accepted.
   Status established(IdNumber id);
+  [[nodiscard]] bool is_connected(IdNumber id);  // confirmed, and not ended
   Result<QueuePairSetting, Status> queue_pair_setting(IdNumber id, QpState state);
   Status set_port_options(IdNumber id, const PortOptions& options);
   [[nodiscard]] std::optional<PortOptions> port_options(IdNumber id);

@@ -34,8 +34,8 @@ enum class CmAnswered : std::uint8_t { kReq = 0, kRep = 1, kOther = 2 };
 // Why a REQ or REP is refused (IBTA table 114), as far as we say so.
 namespace reject {
 inline constexpr std::uint16_t kNoQp = 1, kNoResources = 3, kTimeout = 4, kUnsupported = 5, kInvalidCommId = 6,
-                               kInvalidServiceId = 8, kInvalidTransport = 9, kStaleConnection = 10, kInvalidGid = 12,
-                               kConsumer = 28, kVendorOption = 35;
+                               kInvalidServiceId = 8, kStaleConnection = 10, kInvalidGid = 12, kConsumer = 28,
+                               kVendorOption = 35;
 }
 
 // Extended connection establishment: what a vendor's devices tell each other. The modifier is the MAD's.

@@ -188,7 +188,7 @@ inline constexpr std::uint32_t kOptionTos = 0, kOptionReuseAddress = 1, kOptionA
 inline constexpr std::uint32_t kOptionIbPath = 1;  // of kLevelIb: one or more of so many bytes
 inline constexpr std::uint32_t kIbPathBytes = 72;
 // Of NOTIFY: the one event of libibverbs' that it is for.
-inline constexpr std::uint32_t kEventCommunicationEstablished = 4;
+inline constexpr std::uint32_t kEventCommunicationEstablished = 4, kEventPathMigrated = 6;
 // Of CREATE_ID and librdmacm's enum rdma_port_space.
 inline constexpr std::uint16_t kPortSpaceIpoib = 0x0002, kPortSpaceTcp = 0x0106, kPortSpaceUdp = 0x0111,
                                kPortSpaceIb = 0x013F;

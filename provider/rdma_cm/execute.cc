@@ -252,7 +252,14 @@ int set_option(const Call& call) {
 int notify(const Call& call) {
   const auto command = call.as<Notify>();
   return with_id(call, command.id, [&](CmDesk::Session& session) {
-    return command.event == kEventCommunicationEstablished ? session.cm.established(command.id).error() : EINVAL;
+    switch (command.event) {
+      case kEventCommunicationEstablished:
+        return session.cm.established(command.id).error();
+      case kEventPathMigrated:  // there is one path, and it is in use: as the kernel has it, nothing to be said against
+        return session.cm.is_connected(command.id) ? 0 : EINVAL;
+      default:
+        return EINVAL;
+    }
   });
 }
 

@@ -261,13 +261,16 @@ TEST(RdmaCmCalls, AServerThatSeesDataFirstSaysSo) {
   make_qp(child);
   EXPECT_EQ(rdma_notify(child, IBV_EVENT_COMM_EST), -1) << "neither accepted nor refused yet";
   EXPECT_EQ(rdma_notify(child, IBV_EVENT_PATH_MIG), -1);
-  EXPECT_EQ(errno, EINVAL) << "no other event is for it";
+  EXPECT_EQ(errno, EINVAL) << "of a connection that is none yet";
   accept(child);
   ASSERT_EQ(next_event(client), RDMA_CM_EVENT_CONNECT_RESPONSE);
   ASSERT_EQ(rdma_notify(child, IBV_EVENT_COMM_EST), 0) << std::strerror(errno);
   EXPECT_EQ(next_event(server), RDMA_CM_EVENT_ESTABLISHED);
   EXPECT_EQ(rdma_notify(child, IBV_EVENT_COMM_EST), -1);
   EXPECT_EQ(errno, EISCONN);
+  EXPECT_EQ(rdma_notify(child, IBV_EVENT_PATH_MIG), 0) << std::strerror(errno);
+  EXPECT_EQ(rdma_notify(child, IBV_EVENT_QP_FATAL), -1);
+  EXPECT_EQ(errno, EINVAL) << "no other event is for it";
   ASSERT_EQ(rdma_establish(active.id), 0) << std::strerror(errno);
   EXPECT_EQ(rdma_disconnect(active.id), 0);
   EXPECT_EQ(next_event(server), RDMA_CM_EVENT_DISCONNECTED) << "and was told of its beginning once";

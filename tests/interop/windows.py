@@ -150,7 +150,7 @@ def ask(side):
     side.say(refused=True)
 
 
-def main():
+def main(serve, ask):
     device, index = sys.argv[1], int(sys.argv[2])
     if len(sys.argv) > 3:
         with socket.create_connection((sys.argv[3], PORT)) as connection:
@@ -163,4 +163,5 @@ def main():
     print("all right")
 
 
-main()
+if __name__ == "__main__":
+    main(serve, ask)

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <utility>
 
 #include "base/check.h"
 #include "fabric/frame.h"
+#include "fabric/port_facts.h"
 
 namespace brdma::sim {
 
@@ -57,6 +59,43 @@ void RoutedNetwork::translate_marks(const fabric::RttTranslator::Config& config)
   for (auto& router : routers_) router->translator = std::make_unique<fabric::RttTranslator>(config);
 }
 
+void RoutedNetwork::answer_inquiries(const fabric::LinkStateAgent::Config& config, ReportHandler on_report) {
+  on_report_ = std::move(on_report);
+  fabric::LinkStateAgent::Config own = config;
+  for (auto& router : routers_) {
+    ++own.switch_id;
+    router->agent = std::make_unique<fabric::LinkStateAgent>(own, router->ports.size());
+  }
+}
+
+fabric::PortFacts RoutedNetwork::facts(const RouterNode& router, std::uint32_t port, Instant now) {
+  auto& link = *ways_[router.ports[port]].link;
+  link.advance(now);
+  return fabric::port_facts(link, fabric::bytes_per_second(link.config().rate), /*up=*/true);
+}
+
+void RoutedNetwork::pass_agent(RouterNode& router, PacketIndex index, const fabric::FiveTuple& flow, std::uint32_t port,
+                               Instant now) {
+  Packet& packet = pool_[index];
+  if (!router.agent || packet.source_port == 0) return;
+  if (!router.agent->routed(flow, packet.bytes, port, now)) return;
+  (void)router.agent->answer(flow, packet.bytes, port, facts(router, port, now), now);
+}
+
+void RoutedNetwork::serve_agent(RouterNode& router, Instant now) {
+  if (!router.agent) return;
+  if (const auto due = router.agent->next_timeout(); due && *due <= now) {
+    for (std::uint32_t port = 0; port < router.ports.size(); ++port) {
+      router.agent->sample(port, facts(router, port, now), now);
+    }
+    router.agent->sampled(now);
+  }
+  while (const auto report = router.agent->poll_report()) {
+    if (on_report_) on_report_(router, *report);
+  }
+  while (const auto notice = router.agent->poll_feedback()) route(router, take_notice(pool_, *notice), now);
+}
+
 const fabric::Link<PacketIndex>& RoutedNetwork::find(const RouterNode& from, const End& to) const {
   const auto found =
       std::find_if(from.ports.begin(), from.ports.end(), [&](std::size_t port) { return ways_[port].to == to; });
@@ -104,6 +143,7 @@ void RoutedNetwork::route(RouterNode& router, PacketIndex index, Instant now) {
   const auto port = router.router.route(flow, packet.hop_limit);
   if (!port) return pool_.give_back(index);
   --packet.hop_limit;
+  pass_agent(router, index, flow, *port, now);
   if (router.buffer.on()) {  // memory of what has left is free
     for (const std::size_t each : router.ports) ways_[each].link->advance(now);
   }
@@ -114,6 +154,7 @@ void RoutedNetwork::route(RouterNode& router, PacketIndex index, Instant now) {
 
 void RoutedNetwork::send_notices(Instant now) {
   for (auto& router : routers_) {
+    serve_agent(*router, now);
     if (!router->notifier) continue;
     router->notifier->handle_timeout(now);
     while (const auto notice = router->notifier->poll()) route(*router, take_notice(pool_, *notice), now);
@@ -128,6 +169,7 @@ std::optional<Instant> RoutedNetwork::next_timeout() const {
   for (const Way& way : ways_) sooner(way.link->next_timeout());
   for (const auto& router : routers_) {
     if (router->notifier) sooner(router->notifier->next_timeout());
+    if (router->agent) sooner(router->agent->next_timeout());
   }
   return next;
 }

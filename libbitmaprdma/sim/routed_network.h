@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "fabric/drop_notifier.h"
 #include "fabric/ecn_marks.h"
 #include "fabric/link.h"
+#include "fabric/link_state_agent.h"
 #include "fabric/router.h"
 #include "fabric/rtt_translator.h"
 #include "fabric/shared_buffer.h"
@@ -30,6 +32,7 @@ struct RouterNode {
   std::vector<std::size_t> ports;  // numbers of the network's links
   std::unique_ptr<fabric::DropNotifier> notifier{};
   std::unique_ptr<fabric::RttTranslator> translator{};
+  std::unique_ptr<fabric::LinkStateAgent> agent{};
   fabric::EcnMarks marks;
 };
 
@@ -52,6 +55,10 @@ class RoutedNetwork {
   // 2).
   void notify_drops(const fabric::DropNotifier::Config& config);
   void translate_marks(const fabric::RttTranslator::Config& config);
+  // From now on, by all routers made and joined so far: link-state inquiries that pass are answered, congested ports
+  // reported (spec 3). Switch ids count from 1, in the order of making; who reads reports is `on_report`.
+  using ReportHandler = std::function<void(const RouterNode& router, const fabric::ActiveFeedback& report)>;
+  void answer_inquiries(const fabric::LinkStateAgent::Config& config, ReportHandler on_report = {});
 
   [[nodiscard]] const fabric::Link<PacketIndex>& link(const RouterNode& from, const Host& to) const;
   [[nodiscard]] const fabric::Link<PacketIndex>& link(const RouterNode& from, const RouterNode& to) const;
@@ -75,12 +82,17 @@ class RoutedNetwork {
   void add_way(End from, End to, const fabric::LinkConfig& config);
   [[nodiscard]] const fabric::Link<PacketIndex>& find(const RouterNode& from, const End& to) const;
   void route(RouterNode& router, PacketIndex packet, Instant now);
+  void pass_agent(RouterNode& router, PacketIndex packet, const fabric::FiveTuple& flow, std::uint32_t port,
+                  Instant now);
+  void serve_agent(RouterNode& router, Instant now);
+  [[nodiscard]] fabric::PortFacts facts(const RouterNode& router, std::uint32_t port, Instant now);
   [[nodiscard]] PacketOwner owner(const Way& way);
 
   PacketPool& pool_;
   std::uint64_t seed_;
   std::vector<std::unique_ptr<RouterNode>> routers_;
   std::vector<Way> ways_;
+  ReportHandler on_report_;
 };
 
 }  // namespace brdma::sim

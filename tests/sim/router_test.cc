@@ -2,12 +2,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "bottleneck.h"
 #include "sim/world.h"
 #include "support/arena.h"
 #include "support/endpoint.h"
+#include "wire/headers.h"
+#include "wire/link_state.h"
 
 namespace brdma::test {
 namespace {
@@ -156,6 +161,43 @@ TEST_F(Diamond, WithoutARouteNothingArrivesAndTheDropIsCounted) {
   EXPECT_FALSE(write());
   EXPECT_GT(routers[1]->router.counters().no_route + routers[2]->router.counters().no_route, 0u);
   EXPECT_EQ(hosts[1]->statistics().get(Counter::kReceivedPackets), 0u);
+}
+
+// tests spec 3: link-state feedback. Behind data, along its way, back to who asked.
+TEST_F(Diamond, EveryRouterOnTheWayAnswersAnInquiry) {
+  network.answer_inquiries({});
+  struct Watch final : sim::Observer {
+    void sent(const sim::Host&, const sim::Packet& packet, Instant) override {
+      if (packet.source == IpAddress::v4(10, 0, 0, 1)) source_port = packet.source_port;
+    }
+    void received(const sim::Host&, const sim::Packet& packet, Instant) override {
+      if (packet.bytes[0] != std::byte{0xE5}) return;
+      const auto said = wire::parse_link_state_feedback(ConstBytes{packet.bytes}.subspan(wire::kBthSize, 64));
+      ASSERT_TRUE(said);
+      ids.push_back({said->hop, said->switch_id});
+    }
+    std::uint16_t source_port = 0;
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> ids;  // hop, switch
+  } watch;
+  world.add_observer(watch);
+  ASSERT_TRUE(write());
+  ASSERT_TRUE(world.run_until_idle(10_s));  // agents sleep too
+  const sim::PacketIndex index = world.packets().take();
+  sim::Packet& packet = world.packets()[index];
+  packet.source = hosts[0]->address();
+  packet.destination = hosts[1]->address();
+  packet.source_port = watch.source_port;
+  packet.hop_limit = 64;
+  packet.bytes.assign(wire::kBthSize + wire::kLinkStateInquirySize + wire::kIcrcSize, std::byte{});
+  packet.bytes[0] = std::byte{0xE4};
+  wire::emit_link_state_inquiry({.hop_limit = 8, .nonce = 5}, &packet.bytes[wire::kBthSize]);
+  network.send(*hosts[0], index, world.now());
+  ASSERT_TRUE(world.run_until_idle(10_s));
+  ASSERT_EQ(watch.ids.size(), 3u);
+  std::sort(watch.ids.begin(), watch.ids.end());
+  EXPECT_EQ(watch.ids[0], (std::pair{0u, 1u}));
+  EXPECT_TRUE(watch.ids[1] == (std::pair{1u, 2u}) || watch.ids[1] == (std::pair{1u, 3u}));
+  EXPECT_EQ(watch.ids[2], (std::pair{2u, 4u}));
 }
 
 }  // namespace

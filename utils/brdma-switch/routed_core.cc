@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "fabric/ip_header.h"
+#include "fabric/port_facts.h"
 #include "io/clock.h"
 #include "notice_frame.h"
 #include "packet_owner.h"
@@ -15,8 +16,6 @@ namespace {
 
 constexpr std::size_t kIp = fabric::kEthernetHeaderSize;
 constexpr std::size_t kTtl = 8, kHopLimit = 7;
-
-std::uint64_t bytes_per_second(const std::optional<Bandwidth>& rate) { return rate ? rate->bps() / 8 : 0; }
 
 }  // namespace
 
@@ -73,7 +72,7 @@ RoutedCore::RoutedCore(fabric::PacketPool& pool, fabric::Topology topology, cons
   for (std::uint32_t host = 0; host < topology_.hosts.size(); ++host) (void)fabric_.add_host();
   for (std::uint32_t link = 0; link < topology_.link_count(); ++link) {
     link_configs_.push_back(initial_config(link));
-    built_rates_.push_back(bytes_per_second(link_configs_.back().link.rate));
+    built_rates_.push_back(fabric::bytes_per_second(link_configs_.back().link.rate));
   }
   configure_nodes();
   join_all();
@@ -138,16 +137,7 @@ void RoutedCore::configure_agent(std::uint32_t router) {
 fabric::PortFacts RoutedCore::port_facts(std::uint32_t router, std::uint32_t port, Instant now) {
   fabric_.advance(router, port, now);
   const Fabric::Way& way = fabric_.way(router, port);
-  const auto& link = way.link;
-  const auto counters = link.counters();
-  fabric::PortFacts facts{.up = fabric_.is_up(way.number / 2),
-                          .rate = built_rates_[way.number / 2],
-                          .can_do = bytes_per_second(link.config().rate),
-                          .queue = static_cast<std::uint32_t>(link.queue().occupied()),
-                          .drops = counters.queue_dropped + counters.buffer_dropped + counters.random_dropped};
-  if (link.config().rate) facts.queue_limit = static_cast<std::uint32_t>(link.config().queue_bytes);
-  for (std::uint32_t i = 0; i < link.config().classes.count; ++i) facts.taken_bytes += link.queue().counters(i).bytes;
-  return facts;
+  return fabric::port_facts(way.link, built_rates_[way.number / 2], fabric_.is_up(way.number / 2));
 }
 
 void RoutedCore::serve_agent(std::uint32_t router, Instant now) {

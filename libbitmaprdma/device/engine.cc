@@ -90,7 +90,11 @@ void Engine::Impl::refresh_timers() {
 
 std::optional<Instant> Engine::next_timeout() const {
   impl_->refresh_timers();
-  return impl_->timers.earliest();
+  const auto first = impl_->timers.earliest();
+  if (impl_->managed.empty()) [[likely]]
+    return first;
+  const auto visit = impl_->managed.next_visit();
+  return first && *first < *visit ? first : visit;
 }
 
 void Engine::handle_timeout(Instant now) {
@@ -101,6 +105,8 @@ void Engine::handle_timeout(Instant now) {
     qp->handle_timeout(now);
     me.touched(qp);  // its next deadline is asked later: one turn a call, even if that lies in the past
   }
+  if (!me.managed.empty()) [[unlikely]]
+    me.visit_managed();
 }
 
 std::optional<Notification> Engine::poll_notification() {

@@ -21,6 +21,7 @@
 #include "bitmaprdma/types.h"
 #include "device/device_use.h"
 #include "device/report.h"
+#include "recovery/link_inquiry.h"
 #include "trace/counters.h"
 
 namespace brdma {
@@ -178,6 +179,16 @@ class Engine {
   // True when poll_transmit has only acknowledgements to send whose delay has not run out: the driver may put them off
   // until the application's next call, so that they travel behind its data in one batch.
   [[nodiscard]] bool only_deferrable_output() const;
+
+  // --- links and destinations (device/managed.cc; spec 3) ---
+  // What links towards a peer said, which the controller should know. Asked until it is empty, by whoever has a session
+  // with one; at most recovery::LinkReport::kWaitingMax wait, what is more is counted (link_state_reports_lost).
+  [[nodiscard]] std::optional<recovery::LinkReport> poll_link_report();
+  // All queue pairs to that address get less (congestion/managed_list.h), those that come later too: by the controller
+  // or by hand. ENOSPC: too many destinations. As if their queue pairs had found it out.
+  Status manage_destination(const IpAddress& peer, Instant now);
+  Status release_destination(const IpAddress& peer, Instant now);  // ENOENT
+  [[nodiscard]] std::vector<ManagedReport> managed_destinations() const;
 
   // --- management (device/manage.cc). Not for the data path: costs what there are queue pairs. ---
   // Applies `editor` to the settings of one queue pair, or of all and of those made later, and then to those of

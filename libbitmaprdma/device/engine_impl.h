@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/ring.h"
+#include "congestion/managed_list.h"
 #include "device/engine.h"
 #include "device/qp_table.h"
 #include "device/timers.h"
@@ -40,7 +41,8 @@ struct Engine::Impl {
   };
   std::vector<Member> members;  // of multicast groups, in the order of attaching
   std::map<IpAddress, std::uint32_t> group_sizes;
-  QueuePair* given_out = nullptr;            // UC, UD: it made the last batch, which may not have been sent yet
+  QueuePair* given_out = nullptr;  // UC, UD: it made the last batch, which may not have been sent yet
+  congestion::ManagedList managed;
   Instant now;                               // of the newest call
   DeviceUse device_use;                      // with the device's other programs: limits are theirs together
   std::list<RecoveryConfig> own_recoveries;  // of queue pairs whose settings differ from config.recovery
@@ -52,6 +54,12 @@ struct Engine::Impl {
   void refresh_timers();
   void hand_over();
   void end_turn(QueuePair* qp, std::uint32_t bytes, bool large, bool more);
+  // --- managed.cc ---
+  bool manage(const IpAddress& peer);
+  void release(const IpAddress& peer);
+  void take_congested_peers();
+  void visit_managed();
+  void note_peer(QueuePair* qp);
   void handle_multicast(const Datagram& datagram, const wire::Packet& packet);  // multicast.cc
   void collect_notices();
   [[nodiscard]] bool icrc_holds(const Datagram& datagram, const wire::Packet& packet, wire::IcrcFlow& flow);

@@ -143,7 +143,10 @@ std::uint32_t Engine::qp_num(const QueuePair* qp) const { return qp->identity().
 Status Engine::modify_qp(QueuePair* qp, const QpAttributes& attributes, std::uint32_t mask, Instant now) {
   impl_->now = now;
   const Status status = qp->modify(attributes, mask, now);
-  if (status.ok()) impl_->touched(qp);
+  if (status.ok()) {
+    impl_->note_peer(qp);
+    impl_->touched(qp);
+  }
   return status;
 }
 

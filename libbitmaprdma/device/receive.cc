@@ -27,6 +27,8 @@ void Engine::handle_datagram(const Datagram& datagram, Instant now) {
   if (!me.icrc_holds(datagram, packet, qp->received_flow)) return me.drop(datagram, DropReason::kBadIcrc);
   qp->handle_packet(packet, datagram, now);
   me.touched(qp);
+  if (!me.environment.congested_peers.empty()) [[unlikely]]
+    me.take_congested_peers();
 }
 
 // Bitmap mode and IPv6 leave nothing open. A standard packet over IPv4 has an identification that a UDP socket does not

@@ -28,6 +28,14 @@ struct BitmapReport {
   std::size_t bytes = 0;                               // memory taken
 };
 
+// A destination that is given less, and how far it has got back.
+struct ManagedReport {
+  IpAddress peer;
+  Bandwidth rate, full;              // that its queue pairs share; that they had before
+  std::uint32_t weight_percent = 0;  // of a turn
+  Instant since;
+};
+
 struct QueuePairReport {
   std::uint32_t qpn = 0, peer_qpn = 0;
   QpType type = QpType::kRc;

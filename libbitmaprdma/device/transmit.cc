@@ -33,7 +33,14 @@ bool Engine::poll_transmit(TransmitBuffer& buffer, Transmit& out, Instant now) {
     qp::TransmitBatch batch(buffer, me.config);
     const bool large = qp->ready_queue == registry::ReadyQueue::kLarge;
     me.ready.remove(qp);
-    if (qp->turn_left <= 0) qp->turn_left = static_cast<std::int16_t>(qp->turn_left + turn_words(me.config));
+    if (qp->turn_left <= 0) {
+      const std::int32_t turn = turn_words(me.config) * static_cast<std::int32_t>(qp->turn_percent()) / 100;
+      qp->turn_left = static_cast<std::int16_t>(qp->turn_left + turn);
+      if (qp->turn_left <= 0) [[unlikely]] {  // its turns are shorter than others', and its last batch was longer
+        me.ready.push_back(qp, large);
+        continue;
+      }
+    }
     const bool added = qp->poll_transmit(batch, now);
     // One that sent comes again while it has more; one that did not waits for the next event.
     if (added) me.ready.turn_taken(large);

@@ -3,11 +3,14 @@
 // queue pairs never have one.
 #pragma once
 
+#include <memory>
 #include <optional>
 
 #include "congestion/dcqcn.h"
+#include "congestion/managed_list.h"
 #include "congestion/pacer.h"
 #include "congestion/rate_control.h"
+#include "recovery/link_inquiry.h"
 
 namespace brdma::qp {
 
@@ -17,6 +20,8 @@ struct CongestionState {
   bool waits = false;                           // for the rate: something is there to send
   congestion::CnpLimiter cnps;
   bool cnp_due = false;
+  std::unique_ptr<recovery::LinkInquiry> inquiry;     // once a packet has waited too long
+  congestion::ManagedDestination* managed = nullptr;  // the peer's, of the engine
   std::optional<Instant> edn_heard;  // the last explicit drop notification that had something sent again
 };
 

@@ -15,6 +15,7 @@
 #include "qp/disorder.h"
 #include "qp/duplicate_log.h"
 #include "qp/identity.h"
+#include "recovery/link_inquiry.h"
 #include "trace/counters.h"
 #include "trace/events.h"
 #include "trace/journal.h"
@@ -61,6 +62,11 @@ struct Environment {
   // Packets dropped so far. The queue pair compares it before and after a packet: a packet that nobody dropped was
   // accepted, so that accepted plus all drops equals received.
   mutable std::uint64_t dropped = 0;
+
+  // Of links (qp/link_state.cc): peers with too many congested ones before them, what the controller should know.
+  mutable Random nonces{config.seed, "link-state nonces"};
+  mutable Ring<IpAddress> congested_peers{};
+  mutable Ring<recovery::LinkReport> link_reports{};
 
   trace::Journal* journal = nullptr;  // null: off
   // The counts of the queue pair that was entered last, which counts beside the context; null: none.

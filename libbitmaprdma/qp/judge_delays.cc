@@ -44,7 +44,10 @@ void Requester::Impl::walk_window(recovery::DelayJudge& judge, Instant now) {
   judge.trim(waits);
   judge.walk(delay_limits(), now, waits, [&](Sequence sequence) {
     request_resend_range(sequence, sequence + 1, Counter::kRetransmittedWait, now);
+    note_timed_out();
   });
+  if (signals && signals->inquiry && signals->inquiry->is_held_back(id.recovery->wan, now))
+    env.count(Counter::kLinkStateInquiriesLimited);
 }
 
 }  // namespace brdma::qp

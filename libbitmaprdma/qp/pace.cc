@@ -42,7 +42,10 @@ congestion::RateControl* Requester::rate() const {
 Pace Requester::pace() const {
   if (impl_ == nullptr || !impl_->signals) [[likely]]
     return {};
-  return {.rate = rate(), .spread = impl_->signals->spread ? &*impl_->signals->spread : nullptr};
+  CongestionState& signals = *impl_->signals;
+  return {.rate = rate(),
+          .spread = signals.spread ? &*signals.spread : nullptr,
+          .managed = signals.managed != nullptr ? &signals.managed->pacer : nullptr};
 }
 
 // Asked after output: is there some that waits for its rate?

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "congestion/pacer.h"
 #include "congestion/rate_control.h"
@@ -15,22 +16,30 @@ namespace brdma::qp {
 // All that a queue pair has of it: the strictest holds.
 struct Pace {
   congestion::RateControl* rate = nullptr;
-  congestion::Pacer* spread = nullptr;  // its window, over a round trip (spread_window.cc)
+  congestion::Pacer* spread = nullptr;   // its window, over a round trip (spread_window.cc)
+  congestion::Pacer* managed = nullptr;  // of all queue pairs to its peer (congestion/managed_list.h)
 
-  [[nodiscard]] bool any() const { return rate != nullptr || spread != nullptr; }
+  [[nodiscard]] bool any() const { return rate != nullptr || spread != nullptr || managed != nullptr; }
   [[nodiscard]] std::uint64_t allowance(Instant now) const {
     std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
     if (rate != nullptr) least = rate->allowance(now);
     if (spread != nullptr) least = std::min(least, spread->allowance(now));
+    if (managed != nullptr) least = std::min(least, managed->allowance(now));
     return least;
   }
+  // Precondition: any().
   [[nodiscard]] Instant ready_at() const {
-    if (rate == nullptr || spread == nullptr) return rate != nullptr ? rate->ready_at() : spread->ready_at();
-    return std::max(rate->ready_at(), spread->ready_at());
+    std::optional<Instant> last;
+    if (rate != nullptr) last = rate->ready_at();
+    for (const congestion::Pacer* const pacer : {spread, managed}) {
+      if (pacer != nullptr && (!last || pacer->ready_at() > *last)) last = pacer->ready_at();
+    }
+    return *last;
   }
   void on_sent(std::uint64_t bytes, Instant now) const {
     if (rate != nullptr) rate->on_sent(bytes, now);
     if (spread != nullptr) spread->spend(bytes);
+    if (managed != nullptr) managed->spend(bytes);
   }
 };
 

@@ -164,8 +164,7 @@ Outcome QueuePair::route_control(const wire::Packet& packet, Instant now) {
     case wire::Control::kLinkStateFeedback: {
       const auto feedback = wire::parse_link_state_feedback(packet.payload);
       if (!feedback || feedback->destination_qpn != peer_qpn || !identity_.can_send()) return bad();
-      environment_.count(Counter::kLinkStateFeedback);
-      environment_.count(Counter::kLinkStateUnasked);
+      requester_.handle_link_state(*feedback);
       return {};
     }
   }
@@ -297,6 +296,7 @@ bool QueuePair::poll_answers(qp::TransmitBatch& batch, bool naks, Instant now) {
 bool QueuePair::poll_control(qp::TransmitBatch& batch, Instant now) {
   bool added = poll_caps(batch, now);
   added = requester_.poll_cnp(batch) || added;
+  added = requester_.poll_inquiry(batch, now) || added;
   if (turn_ == Turn::kOrdered) added = responder_.poll_feedback(batch, now) || added;
   return responder_.poll_acknowledgement(batch, now) || added;
 }
@@ -323,13 +323,14 @@ bool QueuePair::has_output(Instant now) const {
   if (unreliable_) [[unlikely]]
     return unreliable_->sender.has_output();
   if (identity_.state == QpState::kErr) return responder_.has_output(now);
-  return identity_.can_receive() && (negotiation_.ask_due || negotiation_.answer_due || requester_.cnp_due() ||
-                                     responder_.has_output(now) || requester_.has_output(now));
+  return identity_.can_receive() &&
+         (negotiation_.ask_due || negotiation_.answer_due || requester_.cnp_due() || requester_.inquiry_due(now) ||
+          responder_.has_output(now) || requester_.has_output(now));
 }
 
 bool QueuePair::only_deferrable(Instant now) const {
   return !unreliable_ && !negotiation_.ask_due && !negotiation_.answer_due && !requester_.cnp_due() &&
-         responder_.only_deferrable(now) && !requester_.has_output(now);
+         !requester_.inquiry_due(now) && responder_.only_deferrable(now) && !requester_.has_output(now);
 }
 
 int QueuePair::take_async_event() {

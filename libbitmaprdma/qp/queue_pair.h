@@ -48,7 +48,13 @@ class QueuePair {
   Status post_send(const SendRequest& request, Instant now);  // EINVAL (also: state), ENOMEM (queue full)
   [[nodiscard]] Status check_send(std::span<const SendRequest> requests) const;  // what post_send of them would answer
   Status post_receive(const ReceiveRequest& request, Instant now);  // likewise; EINVAL with a shared receive queue
-  void receive_posted() { responder_.receive_posted(); }            // to the shared receive queue
+  void set_managed(congestion::ManagedDestination* destination) { requester_.set_managed(destination); }
+  // Of a turn among queue pairs (device/transmit.cc).
+  [[nodiscard]] std::uint32_t turn_percent() const {
+    const congestion::ManagedDestination* const managed = requester_.managed();
+    return managed == nullptr ? 100 : managed->weight_percent;
+  }
+  void receive_posted() { responder_.receive_posted(); }  // to the shared receive queue
   // Peer and ICRC checked by the engine. `datagram`: what it came in.
   void handle_packet(const wire::Packet& packet, const Datagram& datagram, Instant now);
   void handle_edn(const wire::Edn& edn, Instant now);  // told by ICMP; addresses and numbers checked by the engine

@@ -13,6 +13,7 @@
 #include <span>
 
 #include "bitmaprdma/types.h"
+#include "congestion/managed_list.h"
 #include "congestion/rate_control.h"
 #include "qp/environment.h"
 #include "qp/identity.h"
@@ -22,6 +23,7 @@
 #include "qp/transmit_batch.h"
 #include "wire/control.h"
 #include "wire/edn.h"
+#include "wire/link_state.h"
 #include "wire/packet.h"
 
 namespace brdma::qp {
@@ -65,6 +67,14 @@ class Requester {
   void note_marked(Instant now);                             // we have, of the peer's
   [[nodiscard]] bool cnp_due() const;
   bool poll_cnp(TransmitBatch& batch);
+
+  // --- link_state.cc ---
+  [[nodiscard]] bool inquiry_due(Instant now) const;
+  bool poll_inquiry(TransmitBatch& batch, Instant now);
+  void handle_link_state(const wire::LinkStateFeedback& feedback);
+  void set_managed(congestion::ManagedDestination* destination);  // of its peer; null: none
+  [[nodiscard]] congestion::ManagedDestination* managed() const;
+  [[nodiscard]] Bandwidth delivered() const;  // of late; 0: nothing is known
 
   [[nodiscard]] bool next_is_large() const;  // what would leave next is of a large command (large_transfer.cc)
   // Where there are several paths (Identity::sending_paths): which one the next batch of requests takes; the one for

@@ -311,6 +311,11 @@ struct Requester::Impl {
   void hear_delays(recovery::DelayJudge& judge, const wire::BitmapAck& ack, Sequence from, Instant now);
   void walk_window(recovery::DelayJudge& judge, Instant now);
 
+  // --- link_state.cc ---
+  void note_timed_out();
+  void conclude_inquiry(Instant now);
+  [[nodiscard]] std::optional<Instant> inquiry_until() const;
+
   // --- handle_response.cc ---
   Outcome handle_read_response(const wire::Packet& packet, Sequence sequence, Message& message, Instant now);
   Outcome handle_confirmation(const wire::Packet& packet, Sequence sequence, Message& message, Instant now);

@@ -132,6 +132,7 @@ std::optional<Instant> Requester::next_timeout() const {
   consider(first, me.bridge_deadline());
   consider(first, me.stall_deadline());
   if (me.own_judge) consider(first, me.own_judgement_at());
+  consider(first, me.inquiry_until());
   consider(first, me.paused_until());
   if (me.window.pending() > 0) consider(first, me.held_until());
   return first;
@@ -156,6 +157,7 @@ Outcome Requester::handle_timeout(Instant now) {
   me.judge_answer_gaps(now);
   if (const auto bridge = me.bridge_deadline(); bridge && now >= *bridge) me.extend_bridge(now);
   if (me.own_judge) me.judge_by_time(now);
+  me.conclude_inquiry(now);
   if (const auto stall = me.stall_deadline(); stall && now >= *stall) me.fire_stall(now);
   if (const auto held = me.held_until(); held && now >= *held) me.repairs->held_until.reset();
   if (const auto paused = me.paused_until(); paused && now >= *paused) me.repairs->paused_until.reset();

@@ -53,7 +53,7 @@ StreamConfig config_of(const Way& way, const Point& point) {
       static_cast<std::uint32_t>(std::max<std::uint64_t>(16, path_bytes * 5 / config.request_bytes));
   const Duration rtt = 1_us * std::int64_t{point.rtt_us};
   config.warm_up = std::max(rtt * 30, 50_ms);
-  config.measured = std::max(rtt * 20, 100_ms);
+  config.measured = std::max(rtt * 40, 200_ms);
   return config;
 }
 

@@ -1,0 +1,66 @@
+// recovery/link_inquiry.h - when a sender asks how the links of its path are, and what it makes of the answers (spec 3:
+// link-state feedback, flow control). Pure: sends nothing, told `now`.
+//
+// Who can forge a packet of the peer can forge an answer, but for the nonce. What answers no open inquiry, repeats a
+// hop or names one beyond the limit, changes nothing.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/config.h"
+#include "base/ip_address.h"
+#include "base/units.h"
+
+namespace brdma::recovery {
+
+// What a hop says of its output port (wire/link_state.h).
+struct LinkFacts {
+  std::uint8_t hop = 0;
+  bool over_limits = false;  // by its own limits
+  std::uint32_t switch_id = 0, port = 0;
+  std::uint64_t speed = 0, link_rate = 0;    // bytes a second; a rate of 0: not bounded
+  std::uint32_t queue = 0, queue_limit = 0;  // bytes; a limit of 0: not bounded
+  std::uint64_t drops = 0, timestamp = 0;
+};
+[[nodiscard]] bool is_congested(const LinkFacts& link, const WanConfig& config);
+
+// What a sender has heard of the links towards a peer, for the controller.
+struct LinkReport {
+  static constexpr std::size_t kWaitingMax = 64;  // that nobody has asked for yet
+  IpAddress local, peer;
+  std::uint32_t qpn = 0, congested = 0;
+  std::vector<LinkFacts> links;
+};
+
+class LinkInquiry {
+ public:
+  static constexpr std::uint32_t kHopsMax = 64;
+
+  void timed_out() { ++timeouts_; }
+  // More than x packets have timed out since the last inquiry, and that one is over.
+  [[nodiscard]] bool is_due(const WanConfig& config, Instant now) const;
+  // Likewise, but it is too early for another.
+  [[nodiscard]] bool is_held_back(const WanConfig& config, Instant now) const;
+  // It has left; answers are waited for until `until`.
+  void asked(std::uint64_t nonce, Instant until, Instant now);
+
+  enum class Verdict : std::uint8_t { kTaken, kUnasked, kRepeated };
+  Verdict heard(std::uint64_t nonce, const LinkFacts& link, const WanConfig& config);
+  [[nodiscard]] std::span<const LinkFacts> links() const { return links_; }
+  [[nodiscard]] std::uint32_t congested() const { return congested_; }
+  // The time for answers ends then; nothing: none is waited for.
+  [[nodiscard]] std::optional<Instant> open_until() const { return until_; }
+  void close();
+  [[nodiscard]] std::size_t allocated_bytes() const { return links_.capacity() * sizeof(LinkFacts); }
+
+ private:
+  std::uint32_t timeouts_ = 0, congested_ = 0;
+  std::uint64_t nonce_ = 0, hops_ = 0;  // bit i: hop i has answered
+  std::optional<Instant> until_, asked_at_;
+  std::vector<LinkFacts> links_;
+};
+
+}  // namespace brdma::recovery

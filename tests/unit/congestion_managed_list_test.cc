@@ -1,0 +1,69 @@
+// Destinations that are given less, and get it back. tests spec 3: flow control
+#include <gtest/gtest.h>
+
+#include "congestion/managed_list.h"
+
+namespace brdma::congestion {
+namespace {
+
+constexpr Instant kStart = Instant{} + 1_s;
+const IpAddress kPeer = IpAddress::v4(10, 0, 0, 1);
+constexpr CongestionConfig kPacing;
+
+Bandwidth mbps(std::uint64_t value) { return Bandwidth::from_bps(value * 1'000'000); }
+
+TEST(ManagedList, LowersRateAndWeightOncePerVisit) {
+  const WanConfig config{.visit_interval = 100_ms, .managed_rate_percent = 50, .managed_weight_percent = 40};
+  ManagedList list;
+  ManagedDestination* const it = list.lower(kPeer, mbps(1000), kPacing, config, kStart);
+  ASSERT_NE(it, nullptr);
+  EXPECT_EQ(it->pacer.rate(), mbps(500));
+  EXPECT_EQ(it->weight_percent, 40u);
+  EXPECT_EQ(list.next_visit(), kStart + 100_ms);
+  EXPECT_EQ(list.lower(kPeer, mbps(1000), kPacing, config, kStart + 99_ms), it);
+  EXPECT_EQ(it->pacer.rate(), mbps(500)) << "one congestion tells itself several times";
+  list.lower(kPeer, mbps(1000), kPacing, config, kStart + 100_ms);
+  EXPECT_EQ(it->pacer.rate(), mbps(250));
+  EXPECT_EQ(it->weight_percent, 16u);
+}
+
+TEST(ManagedList, NeverBelowTheFloor) {
+  const WanConfig config{
+      .visit_interval = 1_ms, .managed_rate_percent = 1, .managed_weight_percent = 1, .managed_rate_min_mbps = 20};
+  ManagedList list;
+  for (int i = 0; i < 10; ++i) list.lower(kPeer, mbps(1000), kPacing, config, kStart + 1_ms * i);
+  EXPECT_EQ(list.find(kPeer)->pacer.rate(), mbps(20));
+  EXPECT_EQ(list.find(kPeer)->weight_percent, 1u);
+}
+
+TEST(ManagedList, AVisitRaisesOnlyWhereAcknowledgementsComeSoonAgain) {
+  const WanConfig config{.visit_interval = 100_ms,
+                         .managed_rate_percent = 50,
+                         .managed_weight_percent = 50,
+                         .managed_raise_percent = 50,
+                         .managed_wait_percent = 150};
+  ManagedList list;
+  ManagedDestination& it = *list.lower(kPeer, mbps(1000), kPacing, config, kStart);
+  EXPECT_EQ(ManagedList::visit(it, 16_ms, 10_ms, config, kStart + 100_ms), ManagedList::Visit::kKept);
+  EXPECT_EQ(it.pacer.rate(), mbps(500));
+  EXPECT_EQ(ManagedList::visit(it, 15_ms, 10_ms, config, kStart + 200_ms), ManagedList::Visit::kRaised);
+  EXPECT_EQ(it.pacer.rate(), mbps(750));
+  EXPECT_EQ(it.weight_percent, 75u);
+  EXPECT_EQ(ManagedList::visit(it, {}, {}, config, kStart + 300_ms), ManagedList::Visit::kDone) << "nothing is sent";
+  EXPECT_EQ(it.pacer.rate(), mbps(1000));
+  EXPECT_EQ(it.weight_percent, 100u);
+  EXPECT_TRUE(list.remove(kPeer));
+  EXPECT_FALSE(list.remove(kPeer));
+}
+
+TEST(ManagedList, IsBounded) {
+  ManagedList list;
+  for (std::size_t i = 0; i < ManagedList::kDestinationsMax; ++i) {
+    const auto low = static_cast<std::uint8_t>(i % 256), high = static_cast<std::uint8_t>(i / 256);
+    ASSERT_NE(list.lower(IpAddress::v4(10, 1, high, low), mbps(1), kPacing, {}, kStart), nullptr);
+  }
+  EXPECT_EQ(list.lower(kPeer, mbps(1), kPacing, {}, kStart), nullptr);
+}
+
+}  // namespace
+}  // namespace brdma::congestion

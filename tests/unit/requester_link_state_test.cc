@@ -1,0 +1,136 @@
+// A sender asks how the links are, judges the answers, and gives a destination less. tests spec 3: link-state feedback,
+// flow control
+#include "device/engine.h"
+#include "support/hand_played.h"
+#include "wire/link_state.h"
+
+namespace brdma::test {
+namespace {
+
+using testing::SizeIs;
+
+PairOptions options() {
+  PairOptions made;
+  made.mode[0] = made.mode[1] = RecoveryMode::kWan;
+  made.recovery.wan.inquiry_timeouts = 3;
+  made.recovery.wan.congested_links = 1;
+  made.recovery.wan.inquiry_interval = 1_s;
+  return made;
+}
+
+class LinkState : public testing::Test, public HandPlayed {
+ protected:
+  LinkState() : HandPlayed(options()) {}
+  // Eight packets of which the last alone arrives: seven time out.
+  void lose() {
+    const std::uint32_t first = 1000 + sent_before_;
+    const Instant begun = pair.now;
+    send(4);
+    pair.run_for(20_us);
+    send(4);
+    pair.run_for(80_us);
+    ack({.base = first, .arrived = {first + 7}, .echo = begun + 20_us});
+    pair.run_for(200_us);
+    sent_before_ += 8;
+  }
+  [[nodiscard]] std::vector<wire::LinkStateInquiry> inquiries() const {
+    std::vector<wire::LinkStateInquiry> found;
+    for (const Sent& each : pair.wire) {
+      if (each.from != 0 || each.bth().opcode != static_cast<std::uint8_t>(wire::Control::kLinkStateInquiry)) continue;
+      const ConstBytes body = ConstBytes{each.bytes}.subspan(wire::kBthSize);
+      const auto inquiry = wire::parse_link_state_inquiry(body.first(body.size() - wire::kIcrcSize));
+      EXPECT_TRUE(inquiry);
+      if (inquiry) found.push_back(*inquiry);
+    }
+    return found;
+  }
+  void answer(std::uint64_t nonce, std::uint8_t hop, bool congested) {
+    std::byte body[wire::kLinkStateFeedbackSize];
+    wire::emit_link_state_feedback({.over_limits = congested,
+                                    .destination_qpn = peer_qpn(),
+                                    .hop = hop,
+                                    .nonce = nonce,
+                                    .switch_id = 7,
+                                    .speed = 100,
+                                    .link_rate = 100},
+                                   body);
+    control(bth(wire::Control::kLinkStateFeedback, 0), body);
+  }
+  Engine& engine() { return *pair.side[0].engine; }
+  IpAddress peer() const { return pair.side[1].address; }
+
+  std::uint32_t sent_before_ = 0;
+};
+
+TEST_F(LinkState, IsInquiredAfterMoreThanXTimeouts) {
+  lose();
+  const auto asked = inquiries();
+  ASSERT_THAT(asked, SizeIs(1));
+  EXPECT_EQ(asked[0].hop, 0);
+  EXPECT_EQ(asked[0].hop_limit, 16);
+  EXPECT_EQ(asked[0].source_qpn, engine().qp_num(pair.side[0].qp));
+  EXPECT_NE(asked[0].nonce, 0u);
+  EXPECT_EQ(count(Counter::kLinkStateInquiriesSent), 1u);
+}
+
+TEST_F(LinkState, TheControllerIsToldWhereFewLinksAreCongested) {
+  lose();
+  const std::uint64_t nonce = inquiries().at(0).nonce;
+  answer(nonce, 0, true);
+  answer(nonce, 1, false);
+  EXPECT_FALSE(engine().poll_link_report()) << "answers are waited for";
+  pair.run_for(11_ms);
+  const auto report = engine().poll_link_report();
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->peer, peer());
+  EXPECT_EQ(report->congested, 1u);
+  EXPECT_THAT(report->links, SizeIs(2));
+  EXPECT_EQ(report->links[0].switch_id, 7u);
+  EXPECT_FALSE(engine().poll_link_report());
+  EXPECT_TRUE(engine().managed_destinations().empty());
+  EXPECT_EQ(count(Counter::kLinkStateReports), 1u);
+}
+
+TEST_F(LinkState, TheDestinationIsManagedWhereManyAre) {
+  lose();
+  const std::uint64_t nonce = inquiries().at(0).nonce;
+  answer(nonce, 0, true);
+  EXPECT_TRUE(engine().managed_destinations().empty());
+  answer(nonce, 2, true);
+  const auto managed = engine().managed_destinations();
+  ASSERT_THAT(managed, SizeIs(1));
+  EXPECT_EQ(managed[0].peer, peer());
+  EXPECT_LE(managed[0].rate, managed[0].full);
+  EXPECT_EQ(managed[0].weight_percent, 50u);
+  EXPECT_EQ(count(Counter::kManagedAdded), 1u);
+  EXPECT_EQ(count(Counter::kLinksCongested), 2u);
+  pair.run_for(11_ms);
+  EXPECT_FALSE(engine().poll_link_report());
+}
+
+TEST_F(LinkState, ForgedAnswersChangeNothing) {
+  answer(0, 0, true);
+  EXPECT_EQ(count(Counter::kLinkStateUnasked), 1u) << "nothing was asked";
+  lose();
+  const std::uint64_t nonce = inquiries().at(0).nonce;
+  for (std::uint8_t hop = 0; hop < 8; ++hop) answer(nonce + 1, hop, true);
+  EXPECT_EQ(count(Counter::kLinkStateUnasked), 9u);
+  for (int i = 0; i < 8; ++i) answer(nonce, 3, true);
+  EXPECT_EQ(count(Counter::kLinkStateRepeated), 7u);
+  EXPECT_TRUE(engine().managed_destinations().empty());
+}
+
+TEST_F(LinkState, ByHandOrByTheControllerAndBackAgain) {
+  const Duration visit = pair.side[0].engine->recovery().wan.visit_interval;
+  ASSERT_TRUE(engine().manage_destination(peer(), pair.now).ok());
+  ASSERT_THAT(engine().managed_destinations(), SizeIs(1));
+  pair.run_for(visit * 6);  // nothing is under way: a quarter a visit
+  EXPECT_TRUE(engine().managed_destinations().empty());
+  EXPECT_GT(count(Counter::kManagedReleased), 0u);
+  ASSERT_TRUE(engine().manage_destination(peer(), pair.now).ok());
+  EXPECT_TRUE(engine().release_destination(peer(), pair.now).ok());
+  EXPECT_EQ(engine().release_destination(peer(), pair.now).error(), ENOENT);
+}
+
+}  // namespace
+}  // namespace brdma::test

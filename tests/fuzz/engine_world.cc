@@ -56,6 +56,7 @@ EngineWorld::EngineWorld(InputReader& input) : input_(input), initial_(pattern(k
   pd_ = engine_->alloc_pd();
   cq_ = engine_->create_cq((choices & 0x80) != 0 ? 4 : 1024, nullptr).value();
   make_regions();
+  make_shared((sizes & 0x80) != 0);
   for (auto& connection : connections_) {
     create(connection);
     connect(connection);
@@ -84,6 +85,7 @@ void EngineWorld::create(Connection& connection) {
   QpCreate request;
   request.pd = pd_;
   request.send_cq = request.receive_cq = cq_;
+  if (&connection == &connections_.back()) request.srq = srq_;
   request.capabilities = {.send_wr_max = kWorkRequestsMax,
                           .receive_wr_max = kWorkRequestsMax,
                           .send_sge_max = 3,
@@ -156,15 +158,15 @@ void EngineWorld::step() {
                                                       &W::send_control,
                                                       &W::send_control,
                                                       &W::send_control,
-                                                      &W::send_control,
+                                                      &W::attack_window,
                                                       &W::send_raw,
                                                       &W::post_send,
                                                       &W::post_send,
                                                       &W::post_send,
-                                                      &W::post_send,
+                                                      &W::use_window,
                                                       &W::post_receive,
                                                       &W::post_receive,
-                                                      &W::post_receive,
+                                                      &W::use_shared_queue,
                                                       &W::pass_time,
                                                       &W::pass_time,
                                                       &W::pass_time,
@@ -184,6 +186,7 @@ void EngineWorld::finish() {
   check_invariants();
   for (auto& connection : connections_) destroy(connection);
   BRDMA_CHECK(engine_->queue_pairs() == 0);
+  destroy_shared();
   for (auto& region : regions_) BRDMA_CHECK(engine_->deregister_memory(region.handle).ok());
   BRDMA_CHECK(engine_->destroy_cq(cq_).ok());
   BRDMA_CHECK(engine_->dealloc_pd(pd_).ok());
@@ -286,14 +289,16 @@ void EngineWorld::check_invariants() {
 }
 
 void EngineWorld::check_memory() {
+  const auto same = [&](const Region& region, std::size_t offset, std::size_t size) {
+    return std::memcmp(region.bytes.data() + offset, initial_.data() + offset, size) == 0;
+  };
   for (const auto& region : regions_) {
-    const auto same = [&](std::size_t offset, std::size_t size) {
-      return std::memcmp(region.bytes.data() + offset, initial_.data() + offset, size) == 0;
-    };
-    BRDMA_CHECK(same(0, kGuardBytes));
-    BRDMA_CHECK(same(kGuardBytes + kRegionBytes, kGuardBytes));
-    if (!region.writable) BRDMA_CHECK(same(kGuardBytes, kRegionBytes));
+    BRDMA_CHECK(same(region, 0, kGuardBytes));
+    BRDMA_CHECK(same(region, kGuardBytes + kRegionBytes, kGuardBytes));
+    if (!region.writable) BRDMA_CHECK(same(region, kGuardBytes, kRegionBytes));
   }
+  BRDMA_CHECK(same(lent_, 0, kGuardBytes));
+  BRDMA_CHECK(same(lent_, kGuardBytes + kBoundMax, kRegionBytes - kBoundMax + kGuardBytes));
 }
 
 void EngineWorld::take_completions() {
@@ -309,6 +314,10 @@ void EngineWorld::take_completions() {
 void EngineWorld::take(const Completion& completion) {
   for (auto& connection : connections_) {
     if (connection.qpn != completion.qp_num) continue;
+    if (shared_receives_.erase(completion.wr_id) != 0) {
+      BRDMA_CHECK(&connection == &connections_.back());
+      return;
+    }
     const bool receive = std::any_of(connection.receives.begin(), connection.receives.end(),
                                      [&](const Posted& posted) { return posted.wr_id == completion.wr_id; });
     auto& queue = receive ? connection.receives : connection.sends;

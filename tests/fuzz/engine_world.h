@@ -3,8 +3,8 @@
 //   packets that the engine sends parse, carry the right ICRC, go to the peer and fit their batch;
 //   accepted plus drops equals received;
 //   completions: no more than posted, each once, in the order of posting per queue;
-//   bytes around the registered regions never change, nor those of the region that nobody may write;
-//   a drain ends, and no timer asks for an instant that has passed.
+//   bytes around the registered regions never change, nor those of the region that nobody may write, nor the half of
+//   the lent region that no window ever shows; a drain ends, and no timer asks for an instant that has passed.
 #pragma once
 
 #include <array>
@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "device/engine.h"
@@ -33,6 +34,7 @@ class EngineWorld {
  private:
   static constexpr std::size_t kQueuePairs = 2;
   static constexpr std::uint32_t kRegionBytes = 8192, kGuardBytes = 256, kWorkRequestsMax = 8;
+  static constexpr std::uint32_t kBoundMax = kRegionBytes / 2;  // of the lent region: what windows may show
   static constexpr std::uint64_t kIova = 0x10'0000;
 
   struct Posted {
@@ -53,6 +55,11 @@ class EngineWorld {
     MemoryRegion* handle = nullptr;
     std::uint32_t key = 0;
     bool writable = false;
+  };
+  struct Window {
+    MemoryRegion* handle = nullptr;
+    std::uint32_t key = 0;
+    bool type2 = false;
   };
   enum class Choice : std::uint8_t { kExact, kNear, kAny };
 
@@ -95,6 +102,14 @@ class EngineWorld {
   Psn around(Psn psn);
   std::size_t some_payload();
 
+  // shared_objects.cc
+  void make_shared(bool with_queue);
+  void allocate(Window& window);
+  void destroy_shared();
+  void use_shared_queue();
+  void use_window();
+  void attack_window();
+
   // application.cc
   void post_send();
   void post_receive();
@@ -111,7 +126,12 @@ class EngineWorld {
   std::unique_ptr<Engine> engine_;
   ProtectionDomain* pd_ = nullptr;
   CompletionQueue* cq_ = nullptr;
-  std::array<Region, 2> regions_;  // everything allowed; nothing but local reading
+  std::array<Region, 2> regions_;      // everything allowed; nothing but local reading
+  Region lent_;                        // windows are bound to it; no peer may do anything without one
+  std::array<Window, 2> windows_;      // of type 1, of type 2
+  SharedReceiveQueue* srq_ = nullptr;  // of the second queue pair, in half of the worlds
+  std::set<std::uint64_t>
+      shared_receives_;  // posted to it and not completed: by any queue pair's arrivals, in any order
   std::array<Connection, kQueuePairs> connections_;
   Instant now_ = Instant::from_ns(1'000'000'000);
   std::uint64_t next_wr_id_ = 1;

@@ -32,7 +32,7 @@ class ControlledNetwork {
   void connect(const std::string& id, Instant now) {
     connected_.insert(id);
     in_flight_[id].clear();
-    ctl::SwitchHello hello{id, epoch_[id], {}, {}, {}};
+    ctl::SwitchHello hello{id, epoch_[id], {}, {}, {}, 0};
     for (const auto& [prefix, ports] : tables_[id]) hello.routes.push_back({topology_.prefixes()[prefix], ports});
     controller_->handle_switch(hello, now);
     collect();

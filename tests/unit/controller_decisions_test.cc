@@ -109,14 +109,17 @@ TEST_F(Decisions, PassiveFeedbackMovesTheRoutesOfItsDestination) {
   ctl::Settings settings;
   settings.congested_links_max = 0;
   begin(settings);
-  controller().handle_passive("h1", {host_of_site(1), host_of_site(2)},
-                              {{"s1", "to-a", congested()}, {"a", "to-s2", calm()}}, at(5000));
+  EXPECT_TRUE(controller().handle_switch(
+      {"s1", 0, {{"to-a", "a", "to-s1", {Bandwidth{}, 5_ms}, 3}}, {}, {{site(2), {"to-a"}}}, 1}, at(2000)));
+  controller().handle_passive("h1", {host_of_site(1), host_of_site(2)}, {{1, 3, congested()}, {7, 1, calm()}},
+                              at(5000));
   network_->collect();
   network_->settle(at(5000));
   EXPECT_EQ(way(), "to-b");
   EXPECT_TRUE(network_->lowered.empty());
-  controller().handle_passive("stranger", {host_of_site(1), host_of_site(2)}, {{"s1", "to-b", congested()}}, at(9000));
+  controller().handle_passive("stranger", {host_of_site(1), host_of_site(2)}, {{1, 3, congested()}}, at(9000));
   EXPECT_EQ(controller().counters().unknown_members, 1u);
+  EXPECT_EQ(controller().counters().unknown_ports, 1u);  // switch 7
   EXPECT_EQ(way(), "to-b");
 }
 
@@ -299,6 +302,22 @@ TEST_F(Decisions, ANewControllerBeginsWithWhatIsInstalled) {
   EXPECT_EQ(way(), "to-b");
 }
 
+TEST_F(Decisions, RoutesThatASwitchHasAreKnownBeforeTheirDestinationIs) {
+  // Nothing is configured: all comes from the switches. s1 has the longer way installed.
+  network_.reset();
+  ctl::Controller controller{ctl::Topology{}, ctl::Settings{}, at(0)};
+  const std::vector<ctl::PortPeer> links_1{{"p", "s2", "p", {Bandwidth{}, 10_ms}, 0},
+                                           {"q", "s2", "q", {Bandwidth{}, 11_ms}, 1}};
+  const std::vector<ctl::PortPeer> links_2{{"p", "s1", "p", {Bandwidth{}, 10_ms}, 0},
+                                           {"q", "s1", "q", {Bandwidth{}, 11_ms}, 1}};
+  ASSERT_TRUE(controller.handle_switch({"s1", 7, links_1, {site(1)}, {{site(2), {"q"}}}, 1}, at(0)));
+  ASSERT_TRUE(controller.handle_switch({"s2", 7, links_2, {site(2)}, {{site(1), {"p"}}}, 2}, at(1)));
+  EXPECT_FALSE(controller.recovering());
+  EXPECT_FALSE(controller.poll());
+  EXPECT_EQ(controller.counters().repairs, 0u);
+  EXPECT_EQ(controller.epoch(), 7u);
+}
+
 TEST_F(Decisions, ANewControllerWaitsForMissingSwitchesOnlyForAWhile) {
   network_->restart_controller(three_ways(), at(10'000));
   network_->connect("s1", at(10'100));
@@ -314,9 +333,9 @@ TEST_F(Decisions, ANewControllerWaitsForMissingSwitchesOnlyForAWhile) {
 }
 
 TEST_F(Decisions, WhatDoesNotFitIsRefusedAndCounted) {
-  EXPECT_FALSE(controller().handle_switch({"", 0, {}, {}, {}}, at(1)));
+  EXPECT_FALSE(controller().handle_switch({"", 0, {}, {}, {}, 0}, at(1)));
   // A port that leads elsewhere already: the rest of the hello counts.
-  EXPECT_TRUE(controller().handle_switch({"s1", 0, {{"to-a", "b", "x", {}}}, {}, {}}, at(1)));
+  EXPECT_TRUE(controller().handle_switch({"s1", 0, {{"to-a", "b", "x", {}, 0}}, {}, {}, 0}, at(1)));
   EXPECT_EQ(controller().counters().hellos_refused, 2u);
   EXPECT_FALSE(controller().handle_host({"", {}}, at(1)));
   controller().handle_links("nobody", {}, at(1));

@@ -15,11 +15,13 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "control.h"
+#include "controller_agent.h"
 #include "data_loop.h"
 #include "fabric/network.h"
 #include "routed_core.h"
@@ -36,6 +38,7 @@ struct Arguments {
   std::map<std::string, std::string, std::less<>> network;
   std::string topology;
   std::string control;
+  std::string controller, key_file;
   int control_fd = -1;
   int ready_fd = -1;
 };
@@ -128,6 +131,10 @@ int run_switch(const Arguments& arguments) {
   const auto config = parse_network(arguments);
   const int listener = arguments.control_fd >= 0 ? arguments.control_fd : listen_at(arguments.control);
   DataLoop loop{ports, core_maker(arguments, ports, config)};
+  std::optional<brdma::lab::ControllerAgent> agent;
+  if (auto* core = dynamic_cast<brdma::lab::RoutedCore*>(&loop.core()); core && !arguments.controller.empty()) {
+    agent.emplace(loop, *core, arguments.controller, brdma::session::read_keys(arguments.key_file));
+  }
   // Signals go to the control thread (this one), so block them before the other starts.
   sigset_t all, before;
   sigfillset(&all);
@@ -139,6 +146,7 @@ int run_switch(const Arguments& arguments) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   report_ready(arguments.ready_fd, loop.passes_batches() ? "ready batches\n" : "ready\n");
   brdma::lab::serve_control(listener, loop);
+  agent.reset();
   data.join();
   return 0;
 }
@@ -155,6 +163,9 @@ int main(int argc, char** argv) {
   auto* control = app.add_option("--control", arguments.control, "control socket: @NAME (abstract Unix socket)");
   app.add_option("--control-fd", arguments.control_fd, "control socket: an open listening descriptor")
       ->excludes(control);
+  auto* controller = app.add_option("--controller", arguments.controller,
+                                    "with --topology: the controller, ADDRESS:PORT or unix:PATH (docs/wan.md)");
+  app.add_option("--key", arguments.key_file, "the switches' keys for it")->needs(controller);
   app.add_option("--ready-fd", arguments.ready_fd, "descriptor that gets a line when the switch is ready");
   for (const auto& option : brdma::fabric::network_options()) {
     const std::string name{option.name};

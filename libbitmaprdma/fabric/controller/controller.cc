@@ -1,6 +1,7 @@
 #include "fabric/controller/controller.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -29,9 +30,12 @@ bool Controller::handle_switch(const SwitchHello& hello, Instant now) {
     return false;
   }
   bool all = true;
+  std::erase_if(port_numbers_, [&](const auto& entry) { return entry.first.first == *index; });
   for (const PortPeer& link : hello.links) {
     all &= topology_.add_link({hello.id, link.port}, {link.peer_switch, link.peer_port}, link.facts);
+    port_numbers_[{*index, link.number}] = link.port;
   }
+  switch_numbers_[hello.number] = *index;
   for (const Prefix& prefix : hello.prefixes) all &= topology_.add_prefix(prefix, hello.id);
   counters_.hellos_refused += all ? 0 : 1;
   grow();
@@ -39,13 +43,9 @@ bool Controller::handle_switch(const SwitchHello& hello, Instant now) {
   SwitchState& state = switches_[*index];
   state.connected = true;
   state.installed.clear();
-  for (const PortRoute& route : hello.routes) {
-    const auto prefix = topology_.find_prefix(route.prefix);
-    if (!prefix) {
-      ++counters_.unknown_prefixes;
-    } else if (!topology_.attached(*prefix, *index)) {
-      state.installed[*prefix] = links_of(*index, route.ports);
-    }
+  take_routes(*index, hello.routes);
+  for (SwitchIndex i = 0; i < switches_.size(); ++i) {
+    if (i != *index && !switches_[i].unresolved.empty()) take_routes(i, std::exchange(switches_[i].unresolved, {}));
   }
   epoch_ = std::max(epoch_, hello.epoch);
   ++counters_.switch_hellos;
@@ -53,6 +53,20 @@ bool Controller::handle_switch(const SwitchHello& hello, Instant now) {
   end_recovery_if_complete();
   handle_timeout(now);
   return true;
+}
+
+// What a switch has before the switch at the other end has come waits for that.
+void Controller::take_routes(SwitchIndex index, const std::vector<PortRoute>& routes) {
+  SwitchState& state = switches_[index];
+  state.unresolved.clear();
+  for (const PortRoute& route : routes) {
+    const auto prefix = topology_.find_prefix(route.prefix);
+    if (!prefix) {
+      state.unresolved.push_back(route);
+    } else if (!topology_.attached(*prefix, index)) {
+      state.installed[*prefix] = links_of(index, route.ports);
+    }
+  }
 }
 
 // Ports that lead to no switch are left out.
@@ -227,12 +241,14 @@ void Controller::handle_passive(const std::string& host_id, const FlowEnds& flow
   }
   ++counters_.passive_feedback;
   for (const HopReport& hop : hops) {
-    const auto index = topology_.find_switch(hop.switch_id);
-    if (!index) {
+    const auto index = switch_numbers_.find(hop.switch_number);
+    const auto port =
+        index == switch_numbers_.end() ? port_numbers_.end() : port_numbers_.find({index->second, hop.port_number});
+    if (port == port_numbers_.end()) {
       ++counters_.unknown_ports;
       continue;
     }
-    report(*index, {hop.port, hop.report}, now);
+    report(index->second, {port->second, hop.report}, now);
   }
   if (const auto prefix = topology_.prefix_of(flow.destination)) {
     prefixes_[*prefix].asked = true;

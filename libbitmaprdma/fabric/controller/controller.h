@@ -58,6 +58,7 @@ struct PortRoute {
 struct PortPeer {  // what a switch knows of a port's other end
   std::string port, peer_switch, peer_port;
   LinkFacts facts;
+  std::uint32_t number = 0;  // by which passive feedback names the port
 };
 struct SwitchHello {
   std::string id;
@@ -65,6 +66,7 @@ struct SwitchHello {
   std::vector<PortPeer> links;
   std::vector<Prefix> prefixes;  // behind it
   std::vector<PortRoute> routes;
+  std::uint32_t number = 0;  // by which passive feedback names the switch
 };
 struct HostHello {
   std::string id;
@@ -77,8 +79,8 @@ struct PortReport {
 struct FlowEnds {
   IpAddress source, destination;
 };
-struct HopReport {
-  std::string switch_id, port;
+struct HopReport {  // of passive feedback: docs/wire.md#link-state
+  std::uint32_t switch_number = 0, port_number = 0;
   LinkReport report;
 };
 
@@ -157,6 +159,7 @@ class Controller {
   struct SwitchState {
     bool connected = false;
     std::map<PrefixIndex, NextLinks> installed;
+    std::vector<PortRoute> unresolved;  // reported, to prefixes that nobody has said he has
   };
   [[nodiscard]] const Topology& topology() const { return topology_; }
   [[nodiscard]] const Settings& settings() const { return settings_; }
@@ -192,6 +195,7 @@ class Controller {
 
   // controller.cc
   void grow();
+  void take_routes(SwitchIndex index, const std::vector<PortRoute>& routes);
   void report(SwitchIndex from, const PortReport& report, Instant now);
   [[nodiscard]] NextLinks links_of(SwitchIndex from, const std::vector<std::string>& ports) const;
   void leave(SwitchIndex index);
@@ -216,6 +220,8 @@ class Controller {
   std::vector<SwitchState> switches_;
   std::vector<LinkHealth> health_;
   std::vector<PrefixState> prefixes_;
+  std::map<std::uint32_t, SwitchIndex> switch_numbers_;
+  std::map<std::pair<SwitchIndex, std::uint32_t>, std::string> port_numbers_;
   std::map<std::string, HostHello> hosts_;
   std::map<IpAddress, std::string> host_of_;
   std::map<std::pair<std::string, IpAddress>, Instant> told_;  // control packets

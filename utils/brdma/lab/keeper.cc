@@ -200,6 +200,8 @@ std::string to_text(const KeeperDescription& description) {
                   {"hosts", description.plan.hosts},
                   {"network", description.plan.network},
                   {"topology", description.plan.topology_text},
+                  {"controller", description.plan.controller},
+                  {"controller_key", description.plan.controller_key},
                   {"user_namespace", description.user_namespace},
                   {"switch_program", description.switch_program},
                   {"control_fd", description.control_fd},
@@ -216,6 +218,8 @@ KeeperDescription keeper_description(const std::string& text) {
   description.plan.hosts = json.at("hosts");
   for (const auto& [option, value] : json.at("network").items()) description.plan.network[option] = value;
   take_topology(description.plan, json.at("topology"), "topology");
+  description.plan.controller = json.at("controller");
+  description.plan.controller_key = json.at("controller_key");
   description.user_namespace = json.at("user_namespace");
   description.switch_program = json.at("switch_program");
   description.control_fd = json.at("control_fd");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <filesystem>
 #include <string_view>
 
 #include "lab/topology_option.h"
@@ -66,6 +67,10 @@ LabOptions parse_lab_options(Invocation& invocation, std::size_t operands_max) {
       options.hosts_given = true;
     } else if (word == "--topology") {
       options.topology = words.take_value(word);
+    } else if (word == "--controller") {
+      options.plan.controller = words.take_value(word);
+    } else if (word == "--controller-key") {
+      options.plan.controller_key = std::filesystem::absolute(words.take_value(word)).string();
     } else if (word == "--interval") {
       options.interval_ms = parse_number(word, words.take_value(word), 10, 3'600'000);
     } else if (word == "--count") {
@@ -83,6 +88,12 @@ LabOptions parse_lab_options(Invocation& invocation, std::size_t operands_max) {
 
 void require_whole_network(LabOptions& options) {
   LabPlan& plan = options.plan;
+  if (plan.controller.empty() != plan.controller_key.empty()) {
+    throw UsageError("--controller and --controller-key go together");
+  }
+  if (!plan.controller.empty() && options.topology.empty()) {
+    throw UsageError("--controller: switches of a --topology have one");
+  }
   if (!options.topology.empty()) {
     if (options.hosts_given) throw UsageError("--hosts: the topology says how many there are");
     load_topology(plan, options.topology);

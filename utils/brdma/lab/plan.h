@@ -28,6 +28,7 @@ struct LabPlan {
   // Several switches (docs/lab.md#several-switches): as text, and what that says; none: one network of all hosts.
   std::string topology_text;
   std::shared_ptr<const fabric::Topology> topology;
+  std::string controller, controller_key;  // of its switches: where it listens, a file; none: empty
 
   // mtu and seed alone impair nothing: they do not call for the switch.
   [[nodiscard]] bool wants_switch() const {

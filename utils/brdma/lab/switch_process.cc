@@ -36,6 +36,9 @@ void SwitchProcess::start(const std::string& program, const LabPlan& plan, int c
     words.insert(words.end(), {"--port", host_name(host) + "=" + host_name(host)});
   }
   if (plan.topology) words.insert(words.end(), {"--topology", plan.topology_text});
+  if (!plan.controller.empty()) {
+    words.insert(words.end(), {"--controller", plan.controller, "--key", plan.controller_key});
+  }
   for (const auto& [option, value] : plan.network) words.insert(words.end(), {"--" + option, value});
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());

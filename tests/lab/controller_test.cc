@@ -1,0 +1,84 @@
+// A controller over the lab's switches: routes leave a cut link by themselves, stay when the controller is killed, and
+// move once it is there again.
+
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+
+#include "lab_fixture.h"
+
+namespace brdma::lab_test {
+namespace {
+
+using Json = nlohmann::json;
+
+class Controlled : public LabTest {
+ protected:
+  void SetUp() override {
+    LabTest::SetUp();
+    if (IsSkipped()) return;
+    folder_ = std::filesystem::temp_directory_path() / ("brdma-" + name_);
+    std::filesystem::create_directory(folder_);
+    EXPECT_EQ(run({CONTROLLER_PATH, "keygen", "--out", keys(), "*"}).exit_code, 0);
+    begin();
+  }
+  void TearDown() override {
+    controller_.reset();
+    LabTest::TearDown();
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  [[nodiscard]] std::string keys() const { return (folder_ / "keys").string(); }
+  [[nodiscard]] std::string where() const { return "unix:" + (folder_ / "controller").string(); }
+  void begin() {
+    controller_ = std::make_unique<Command>(std::vector<std::string>{
+        CONTROLLER_PATH, "--listen", where(), "--key", keys(), "--control", "@brdma-test-" + name_, "--ready-fd", "1"});
+    ASSERT_TRUE(controller_->wait_for_output("ready"));
+  }
+  // By which port the switch `at` (from 0) sends to the other site.
+  [[nodiscard]] std::string via(std::size_t at) const {
+    const std::string prefix = at == 0 ? "10.77.2.0/24" : "10.77.1.0/24";
+    const Json shown = show();
+    for (const Json& route : shown.at("switches").at(at).at("routes")) {
+      if (route.at("prefix") == prefix) return route.at("via").dump();
+    }
+    return "none";
+  }
+  [[nodiscard]] bool becomes(const char* one, const char* other) const {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (std::chrono::steady_clock::now() < end) {
+      if (via(0) == one && via(1) == other) return true;
+    }
+    return false;
+  }
+  void link(const char* name, const char* state) {
+    const Outcome outcome = run(lab("link", {name, state}));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  }
+
+  std::filesystem::path folder_;
+  std::unique_ptr<Command> controller_;
+};
+
+TEST_P(Controlled, RoutesLeaveACutLinkAndStayWhenTheControllerDies) {
+  up({"--topology", "parallel", "--controller", where(), "--controller-key", keys()});
+  link("s1-s2", "down");
+  ASSERT_TRUE(becomes(R"(["s2.2"])", R"(["s1.2"])"));
+  const Values seen = send_stream({.address = "10.77.2.2", .count = 500, .batch = 1, .gap_us = 100});
+  EXPECT_EQ(seen.at("received"), 500);
+  controller_->send_signal(SIGKILL);
+  controller_.reset();
+  link("s1-s2", "up");
+  link("s1-s2.2", "down");
+  EXPECT_EQ(via(0), R"(["s2.2"])");
+  begin();
+  EXPECT_TRUE(becomes(R"(["s2"])", R"(["s1"])"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Lab, Controlled, testing::Values(User::kSelf), user_name);
+
+}  // namespace
+}  // namespace brdma::lab_test

@@ -1,0 +1,146 @@
+#include "report.h"
+
+#include <utility>
+
+#include "io/clock.h"
+
+namespace brdma::controller_program {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using session::prefix_text;
+
+Json switches_json(const ctl::Controller& controller) {
+  const ctl::Topology& topology = controller.topology();
+  Json switches = Json::array();
+  for (ctl::SwitchIndex i = 0; i < topology.switches().size(); ++i) {
+    Json routes = Json::array();
+    for (const auto& [prefix, links] : controller.state(i).installed) {
+      Json via = Json::array();
+      for (const ctl::LinkIndex link : links) via.push_back(topology.links()[link].port);
+      routes.push_back({{"prefix", prefix_text(topology.prefixes()[prefix])}, {"via", std::move(via)}});
+    }
+    switches.push_back({{"switch", topology.switches()[i]},
+                        {"connected", controller.state(i).connected},
+                        {"routes", std::move(routes)}});
+  }
+  return switches;
+}
+
+Json links_json(const ctl::Controller& controller) {
+  const ctl::Topology& topology = controller.topology();
+  const Instant now = io::monotonic_now();
+  Json links = Json::array();
+  for (ctl::LinkIndex i = 0; i < topology.links().size(); ++i) {
+    const ctl::Link& link = topology.links()[i];
+    const ctl::LinkHealth& health = controller.health(i);
+    const ctl::LinkReport& last = health.last();
+    Json age;  // null: nothing has been heard of late
+    if (health.heard()) age = (now - *health.heard()).ns() / 1'000'000;
+    links.push_back({{"from", topology.switches()[link.from]},
+                     {"port", link.port},
+                     {"to", topology.switches()[link.to]},
+                     {"delay_ns", link.delay.ns()},
+                     {"usable", controller.usable(i)},
+                     {"congested", health.congested()},
+                     {"rate", last.rate},
+                     {"speed", last.speed},
+                     {"load", last.load},
+                     {"queue", last.queue},
+                     {"queue_limit", last.queue_limit},
+                     {"drops", last.drops},
+                     {"age_ms", std::move(age)}});
+  }
+  return links;
+}
+
+Json prefixes_json(const ctl::Controller& controller) {
+  const ctl::Topology& topology = controller.topology();
+  Json prefixes = Json::array();
+  for (ctl::PrefixIndex i = 0; i < topology.prefixes().size(); ++i) {
+    Json behind = Json::array();
+    for (const ctl::SwitchIndex each : topology.attachments(i)) behind.push_back(topology.switches()[each]);
+    prefixes.push_back({{"prefix", prefix_text(topology.prefixes()[i])},
+                        {"behind", std::move(behind)},
+                        {"changing", controller.changing(i)}});
+  }
+  return prefixes;
+}
+
+Json hosts_json(const ctl::Controller& controller) {
+  Json hosts = Json::array();
+  for (const auto& [id, host] : controller.hosts()) {
+    Json addresses = Json::array();
+    for (const IpAddress& each : host.addresses) addresses.push_back(session::address_text(each));
+    hosts.push_back({{"host", id}, {"addresses", std::move(addresses)}});
+  }
+  return hosts;
+}
+
+Json counters_json(const Server& server) {
+  Json counters = Json::object();
+#define BRDMA_X(member) counters[#member] = server.controller().counters().member;
+  BRDMA_CONTROLLER_COUNTERS(BRDMA_X)
+#undef BRDMA_X
+#define BRDMA_X(member) counters[#member] = server.counters().member;
+  BRDMA_SESSION_COUNTERS(BRDMA_X)
+#undef BRDMA_X
+  return counters;
+}
+
+// Names hold no character that Prometheus would have escaped (session::good_name).
+std::string label(const char* name, const std::string& value) { return std::string(name) + "=\"" + value + "\""; }
+
+}  // namespace
+
+Json state_json(const Server& server) {
+  const ctl::Controller& controller = server.controller();
+  return {{"ok", true},
+          {"epoch", controller.epoch()},
+          {"recovering", controller.recovering()},
+          {"congested_links", controller.congested_links()},
+          {"congested_links_max", controller.settings().congested_links_max},
+          {"switches", switches_json(controller)},
+          {"links", links_json(controller)},
+          {"prefixes", prefixes_json(controller)},
+          {"hosts", hosts_json(controller)},
+          {"counters", counters_json(server)}};
+}
+
+std::string metrics_text(const Server& server) {
+  std::string text;
+  const auto head = [&text](const std::string& name, const char* type) {
+    text += "# TYPE brdma_controller_" + name + " " + type + "\n";
+  };
+  const auto line = [&text](const std::string& name, const std::string& labels, const std::string& value) {
+    text += "brdma_controller_" + name + (labels.empty() ? "" : "{" + labels + "}") + " " + value + "\n";
+  };
+  const Json counters = counters_json(server);
+  for (const auto& [name, value] : counters.items()) {
+    head(name + "_total", "counter");
+    line(name + "_total", "", value.dump());
+  }
+  const ctl::Controller& controller = server.controller();
+  head("congested_links", "gauge");
+  line("congested_links", "", std::to_string(controller.congested_links()));
+  head("recovering", "gauge");
+  line("recovering", "", controller.recovering() ? "1" : "0");
+  head("switch_connected", "gauge");
+  for (ctl::SwitchIndex i = 0; i < controller.topology().switches().size(); ++i) {
+    line("switch_connected", label("switch", controller.topology().switches()[i]),
+         controller.state(i).connected ? "1" : "0");
+  }
+  const Json links = links_json(controller);
+  for (const char* gauge : {"usable", "congested", "rate", "speed", "load", "queue", "queue_limit", "drops"}) {
+    head(std::string("link_") + gauge, "gauge");
+    for (const Json& link : links) {
+      const Json& value = link[gauge];
+      line(std::string("link_") + gauge,
+           label("switch", link["from"].get<std::string>()) + "," + label("port", link["port"].get<std::string>()),
+           value.is_boolean() ? (value.get<bool>() ? "1" : "0") : value.dump());
+    }
+  }
+  return text;
+}
+
+}  // namespace brdma::controller_program

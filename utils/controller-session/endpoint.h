@@ -1,0 +1,15 @@
+// controller-session/endpoint.h - where a controller listens:  10.0.0.1:4799   [fd77::1]:4799   unix:/run/controller
+// (a path), unix:@name (abstract: within one network namespace). Names of hosts are not looked up.
+#pragma once
+
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <string>
+
+namespace brdma::session {
+
+using Protocol = boost::asio::generic::stream_protocol;
+
+// Throws std::invalid_argument with a sentence.
+[[nodiscard]] Protocol::endpoint parse_endpoint(const std::string& text);
+
+}  // namespace brdma::session

@@ -1,0 +1,24 @@
+// controller-session/key_file.h - pre-shared keys by name, a line each: NAME, then 64 hexadecimal digits. The
+// controller's file has everybody's, a member's its own alone. '#' begins a comment. The name "*" is a key for whoever
+// holds it: with it a member may call itself anything; fit for a lab.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace brdma::session {
+
+using Key = std::array<unsigned char, 32>;
+using Keys = std::map<std::string, Key, std::less<>>;
+inline constexpr std::string_view kAnybody = "*";
+
+// Throws std::runtime_error with a sentence: not there, readable by others than its owner, or not of this form.
+[[nodiscard]] Keys read_keys(const std::string& path);
+[[nodiscard]] Key make_key();  // random
+[[nodiscard]] std::string key_line(std::string_view name, const Key& key);
+// A new file that only its owner may read. Throws std::runtime_error; a file that is there is not touched.
+void write_new_keys(const std::string& path, const Keys& keys);
+
+}  // namespace brdma::session

@@ -1,0 +1,83 @@
+// controller-session/messages.h - what switches and hosts and their controller say to each other
+// (docs/wan.md#sessions): values, and their text form, a JSON object with a "type". A message that is not as it should
+// be is refused whole; what a newer version added beside is ignored.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "fabric/controller/controller.h"
+
+namespace brdma::session {
+
+namespace ctl = fabric::controller;
+
+inline constexpr unsigned kVersion = 1;
+inline constexpr std::size_t kMessageMax = std::size_t{1} << 20;
+inline constexpr std::size_t kNameMax = 64;  // letters, digits, '.', '_', '-', ':'
+inline constexpr std::size_t kPortsMax = 1024, kRoutesMax = 4096, kFlowsMax = 64, kHopsMax = 64;
+
+// By a member, first of all.
+struct SwitchGreeting {
+  unsigned version = kVersion;
+  ctl::SwitchHello hello;
+};
+struct HostGreeting {
+  unsigned version = kVersion;
+  ctl::HostHello hello;
+};
+// By the controller, first of all.
+struct Welcome {
+  unsigned version = kVersion;
+};
+// By a switch.
+struct RoutesInstalled {
+  std::uint64_t epoch = 0;
+  bool installed = false;
+};
+struct LinkReports {
+  std::vector<ctl::PortReport> ports;
+};
+struct ActiveFeedback {
+  ctl::PortReport port;
+  std::vector<ctl::FlowEnds> flows;
+};
+// By a host.
+struct PassiveFeedback {
+  ctl::FlowEnds flow;
+  std::vector<ctl::HopReport> hops;
+};
+// By the controller.
+struct Routes {
+  std::uint64_t epoch = 0;
+  std::vector<ctl::PortRoute> routes;
+};
+struct ControlPacket {
+  IpAddress destination;
+  std::uint32_t congested_links = 0;
+};
+// By both, so that silence means something.
+struct Alive {};
+
+using Message = std::variant<Alive, SwitchGreeting, HostGreeting, Welcome, RoutesInstalled, LinkReports, ActiveFeedback,
+                             PassiveFeedback, Routes, ControlPacket>;
+
+struct Parsed {
+  bool ok = false;
+  Message message;
+  std::string error;  // a sentence for the log
+};
+[[nodiscard]] Parsed parse_message(std::string_view text);
+[[nodiscard]] std::string message_text(const Message& message);
+
+[[nodiscard]] bool good_name(std::string_view name);
+[[nodiscard]] std::string address_text(const IpAddress& address);
+[[nodiscard]] std::string prefix_text(const fabric::Prefix& prefix);
+[[nodiscard]] std::optional<IpAddress> parse_address(const std::string& text);
+[[nodiscard]] std::optional<fabric::Prefix> parse_prefix(const std::string& text);
+
+}  // namespace brdma::session

@@ -2,17 +2,35 @@
 
 #include <algorithm>
 
+#include "base/bytes.h"
 #include "base/check.h"
 
 namespace brdma::fabric {
 
+namespace {
+
+// As two numbers, first byte highest: by bytes, masks and comparisons would be most of what a look-up costs.
+struct Number {
+  std::uint64_t high = 0, low = 0;
+  friend auto operator<=>(const Number&, const Number&) = default;
+};
+Number number_of(const IpAddress& address) {
+  const auto* const bytes = reinterpret_cast<const std::byte*>(address.bytes.data());
+  return {load_be64(bytes), load_be64(bytes + 8)};
+}
+
+// The highest `count` of 64 bits.
+std::uint64_t mask_of(unsigned count) { return count == 0 ? 0 : ~std::uint64_t{0} << (64 - count); }
+
+}  // namespace
+
 Prefix Prefix::of(const IpAddress& address, std::uint8_t length) {
   BRDMA_CHECK(length <= 128);
-  Prefix prefix{address, length};
-  for (std::size_t i = 0; i < prefix.address.bytes.size(); ++i) {
-    const std::size_t kept = std::min<std::size_t>(8, length - std::min<std::size_t>(length, i * 8));
-    prefix.address.bytes[i] = static_cast<std::uint8_t>(prefix.address.bytes[i] & (0xFF00u >> kept));
-  }
+  const Number number = number_of(address);
+  Prefix prefix{{}, length};
+  auto* const bytes = reinterpret_cast<std::byte*>(prefix.address.bytes.data());
+  store_be64(bytes, number.high & mask_of(std::min<unsigned>(length, 64)));
+  store_be64(bytes + 8, number.low & mask_of(length < 64 ? 0 : length - 64u));
   return prefix;
 }
 
@@ -27,7 +45,7 @@ namespace {
 
 // Longest first, then by address.
 bool before(const Prefix& a, const Prefix& b) {
-  return a.length != b.length ? a.length > b.length : a.address < b.address;
+  return a.length != b.length ? a.length > b.length : number_of(a.address) < number_of(b.address);
 }
 
 }  // namespace
@@ -81,8 +99,9 @@ std::optional<std::uint32_t> ForwardingTable::port_for(const FiveTuple& flow) co
     const IpAddress wanted = Prefix::of(flow.destination, length.length).address;
     const auto first = routes_.begin() + static_cast<std::ptrdiff_t>(length.first);
     const auto end = routes_.begin() + static_cast<std::ptrdiff_t>(length.end);
-    const auto route = std::lower_bound(
-        first, end, wanted, [](const Route& each, const IpAddress& address) { return each.prefix.address < address; });
+    const auto route = std::lower_bound(first, end, number_of(wanted), [](const Route& each, const Number& number) {
+      return number_of(each.prefix.address) < number;
+    });
     if (route == end || !(route->prefix.address == wanted)) continue;
     if (route->port_count == 1) return route->ports[0];
     const auto chosen = static_cast<unsigned __int128>(flow.hash(seed_)) * route->port_count >> 64;

@@ -16,10 +16,21 @@
 
 namespace brdma::control {
 
+// Where received packets come by.
+enum class Datapath : std::uint8_t { kAuto, kUdp, kXdp };
+enum class XdpHookChoice : std::uint8_t { kAuto, kZeroCopy, kNative, kGeneric };
+
+struct DatapathConfig {
+  Datapath receive = Datapath::kAuto;
+  XdpHookChoice xdp_mode = XdpHookChoice::kAuto;
+  std::uint32_t xdp_chunks = 4096;  // of 4096 bytes each, a power of two
+};
+
 struct Settings {
   RecoveryConfig recovery;
   TransferConfig transfer;
   AlarmThresholds alarms;
+  DatapathConfig datapath;
   bool loopback_device = false;       // BRDMA_LO: show brdma_lo even where there are other devices
   bool kernel_rdma_cm = false;        // BRDMA_KERNEL_RDMA_CM: RDMA-CM is the kernel's, for its own devices
   std::optional<std::uint64_t> seed;  // BRDMA_SEED: keys and first PSNs repeat; none = from the kernel's generator

@@ -10,6 +10,8 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kModes{"bitmap",    "standard", "gobackn",
                                                  "selective", "wan",      "wan_ffm"};          // order of RecoveryMode
+constexpr std::array<std::string_view, 3> kDatapaths{"auto", "udp", "xdp"};                    // order of Datapath
+constexpr std::array<std::string_view, 4> kXdpModes{"auto", "zerocopy", "native", "generic"};  // order of XdpHookChoice
 constexpr std::array<std::string_view, 3> kSprayings{"round_robin", "least_rtt", "weighted"};  // order of Spraying
 constexpr std::array<std::string_view, 5> kControls{"window", "timely", "dcqcn", "none",
                                                     "paced"};                         // of CongestionControl
@@ -115,6 +117,21 @@ constexpr ChoiceSetting edn() {
 constexpr ChoiceSetting congestion_edn() {
   return {kSwitch, [](const Settings& s) { return static_cast<std::size_t>(s.recovery.congestion.edn); },
           [](Settings& s, std::size_t place) { s.recovery.congestion.edn = place != 0; }};
+}
+
+constexpr ChoiceSetting datapath() {
+  return {kDatapaths, [](const Settings& s) { return static_cast<std::size_t>(s.datapath.receive); },
+          [](Settings& s, std::size_t place) { s.datapath.receive = static_cast<Datapath>(place); }};
+}
+
+constexpr ChoiceSetting xdp_mode() {
+  return {kXdpModes, [](const Settings& s) { return static_cast<std::size_t>(s.datapath.xdp_mode); },
+          [](Settings& s, std::size_t place) { s.datapath.xdp_mode = static_cast<XdpHookChoice>(place); }};
+}
+
+constexpr NumberSetting xdp_chunks() {
+  return {64, 65'536, true, [](const Settings& s) -> std::uint64_t { return s.datapath.xdp_chunks; },
+          [](Settings& s, std::uint64_t value) { s.datapath.xdp_chunks = static_cast<std::uint32_t>(value); }};
 }
 
 constexpr ChoiceSetting loopback() {
@@ -344,6 +361,14 @@ const std::array kDefinitions{
     Definition{"alarm.stall_seconds", "BRDMA_ALARM_STALL_SECONDS",
                "time for which a queue pair's send window stands still; 0: no alarm",
                threshold<&AlarmThresholds::stall_seconds>(3600), kNow},
+    Definition{"datapath.receive", "BRDMA_DATAPATH",
+               "where packets come by; auto: AF_XDP where the driver leaves them in place (zero copy), else UDP",
+               datapath(), kNewPrograms},
+    Definition{"datapath.xdp_mode", "BRDMA_XDP_MODE", "hook of the AF_XDP socket; auto: the first of them that works",
+               xdp_mode(), kNewPrograms},
+    Definition{"datapath.xdp_chunks", "BRDMA_XDP_CHUNKS",
+               "chunks of 4096 bytes that an AF_XDP socket receives into; a packet takes one or two", xdp_chunks(),
+               kNewPrograms},
     Definition{"device.loopback", "BRDMA_LO", "show brdma_lo even where there are other devices", loopback(),
                kNewPrograms},
     Definition{"device.kernel_rdma_cm", "BRDMA_KERNEL_RDMA_CM",

@@ -16,7 +16,7 @@
 #include "control/config.h"
 #include "io/clock.h"
 #include "io/open_context.h"
-#include "io/receive_budget.h"
+#include "io/xdp_request.h"
 
 namespace brdma {
 namespace {
@@ -33,8 +33,7 @@ std::uint64_t random_seed() {
   return seed;
 }
 
-EngineConfig engine_config(const io::ContextImpl::Options& options, const io::Lease& lease,
-                           const io::ReceiveSocket& receive_socket,
+EngineConfig engine_config(const io::ContextImpl::Options& options, const io::Lease& lease, const io::Intake& intake,
                            const std::vector<io::TransmitSocket>& transmit_sockets) {
   EngineConfig config;
   config.recovery = options.recovery;
@@ -52,10 +51,37 @@ EngineConfig engine_config(const io::ContextImpl::Options& options, const io::Le
     config.source_ports.push_back(socket.port());
     if (!socket.gso()) config.ip_id_counts_in_batch = false;
   }
-  const io::ReceiveBudget budget = io::receive_budget(receive_socket.buffer_bytes());
+  const io::ReceiveBudget budget = intake.budget();
   config.receive_packets = budget.packets;
   config.receive_bytes = budget.bytes;
   return config;
+}
+
+io::XdpMode xdp_mode(const control::DatapathConfig& datapath) {
+  using Choice = control::XdpHookChoice;
+  switch (datapath.xdp_mode) {
+    case Choice::kZeroCopy:
+      return io::XdpMode::kZeroCopy;
+    case Choice::kNative:
+      return io::XdpMode::kNative;
+    case Choice::kGeneric:
+      return io::XdpMode::kGeneric;
+    case Choice::kAuto:
+      break;
+  }
+  // Where packets are copied out of the driver's memory anyway, UDP with its merged packets is faster
+  // (docs/datapath.md).
+  return datapath.receive == control::Datapath::kXdp ? io::XdpMode::kAny : io::XdpMode::kZeroCopy;
+}
+
+// UDP always; with AF_XDP where it is wanted and to be had. Why not is kept with the intake for whoever asks.
+io::Intake make_intake(const io::ContextImpl::Options& options, const io::Lease& lease) {
+  io::ReceiveSocket udp{lease.socket_fd, lease.dual_stack, options.receive};
+  if (options.datapath.receive == control::Datapath::kUdp)
+    return io::Intake{std::move(udp), std::nullopt, "datapath.receive is udp"};
+  auto xdp = io::request_xdp(lease, {xdp_mode(options.datapath), options.datapath.xdp_chunks});
+  if (!xdp) return io::Intake{std::move(udp), std::nullopt, xdp.reason().message};
+  return io::Intake{std::move(udp), std::move(xdp).value()};
 }
 
 void give_back(io::Shard& shard) {
@@ -86,12 +112,12 @@ class Call {
 }  // namespace
 
 Context::Impl::Impl(const DeviceInfo& device_info, io::Lease leased, const Options& options, const EngineConfig& config,
-                    io::ReceiveSocket receive_socket, std::vector<io::TransmitSocket> transmit_sockets,
+                    io::Intake intake, std::vector<io::TransmitSocket> transmit_sockets,
                     NotificationHandler* notification_handler)
     : device(device_info),
       lease(std::move(leased)),
       handler(notification_handler),
-      shard(config, std::move(receive_socket), std::move(transmit_sockets), *lease.statistics, notification_handler),
+      shard(config, std::move(intake), std::move(transmit_sockets), *lease.statistics, notification_handler),
       thread_wanted(options.progress_thread),
       thread(shard,
              [&] {
@@ -117,7 +143,7 @@ Context::Impl::Impl(const DeviceInfo& device_info, io::Lease leased, const Optio
 Result<std::unique_ptr<Context>, ContextError> Context::Impl::make(const DeviceInfo& device, io::Lease lease,
                                                                    const Options& options,
                                                                    NotificationHandler* handler) {
-  io::ReceiveSocket receive_socket{lease.socket_fd, lease.dual_stack, options.receive};
+  io::Intake intake = make_intake(options, lease);
   io::TransmitSocketOptions transmit_options;
   transmit_options.gso = options.gso;
   transmit_options.ifindex = device.ifindex;
@@ -128,8 +154,8 @@ Result<std::unique_ptr<Context>, ContextError> Context::Impl::make(const DeviceI
     if (!opened) return opened.reason();
     transmit_sockets.push_back(std::move(opened).value());
   } while (transmit_sockets.size() < std::min(options.recovery.paths, kPathsMax));
-  const EngineConfig config = engine_config(options, lease, receive_socket, transmit_sockets);
-  auto impl = std::make_unique<Impl>(device, std::move(lease), options, config, std::move(receive_socket),
+  const EngineConfig config = engine_config(options, lease, intake, transmit_sockets);
+  auto impl = std::make_unique<Impl>(device, std::move(lease), options, config, std::move(intake),
                                      std::move(transmit_sockets), handler);
   return std::unique_ptr<Context>{new Context{std::move(impl)}};
 }
@@ -169,6 +195,7 @@ Result<std::unique_ptr<Context>, ContextError> Context::open(const DeviceInfo& d
   options.recovery = settings.recovery;
   options.transfer = settings.transfer;
   options.control_thread = true;
+  options.datapath = settings.datapath;
   options.seed = settings.seed ? *settings.seed : random_seed();
   return Impl::make(device, std::move(lease).value(), options, handler);
 }

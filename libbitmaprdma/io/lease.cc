@@ -205,6 +205,7 @@ Result<Lease, ContextError> acquire_lease(const DeviceInfo& device) {
   lease.dual_stack = answer.reply.dual_stack != 0;
   lease.slot = answer.reply.slot;
   lease.slot_bits = answer.reply.slot_bits;
+  lease.id = answer.reply.lease_id;
   lease.settings = get_text(answer.reply.settings);
   lease.socket_fd = answer.socket.release();
   lease.control_fd = connection.release();
@@ -225,6 +226,7 @@ Lease& Lease::operator=(Lease&& other) noexcept {
   std::swap(dual_stack, other.dual_stack);
   std::swap(slot, other.slot);
   std::swap(slot_bits, other.slot_bits);
+  std::swap(id, other.id);
   std::swap(statistics, other.statistics);
   std::swap(control_fd, other.control_fd);
   std::swap(events, other.events);

@@ -31,6 +31,7 @@ struct Lease {
   bool dual_stack = false;  // AF_INET6 that takes IPv4 too (as ::ffff:a.b.c.d); else AF_INET
   std::uint32_t slot = 0;   // low `slot_bits` bits of each QPN of this socket; never 0 or 1, which are the daemon's
   std::uint32_t slot_bits = 8;
+  std::uint64_t id = 0;                // brdmad's number of this lease
   Statistics* statistics = nullptr;    // zeroed; shared with brdmad, which adds it to the device's totals at the end
   int control_fd = -1;                 // connection to brdmad: the lease lives as long as this end is open
   trace::EventRing* events = nullptr;  // shared likewise; null: nobody reads them

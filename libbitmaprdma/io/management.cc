@@ -165,6 +165,7 @@ Json Management::queue_pairs(const Json& request, Json (*row)(const QueuePairRep
   if (cut) numbers.resize(kRowsMax);
   Json rows = Json::array();
   std::vector<QueuePairReport> reports;
+  const char* const receives_by = shard_.intake().xdp() != nullptr ? "xdp" : "udp";
   for (std::size_t at = 0; at < numbers.size();) {
     reports.clear();
     {
@@ -173,7 +174,10 @@ Json Management::queue_pairs(const Json& request, Json (*row)(const QueuePairRep
         if (const auto report = shard_.engine().report(numbers[at])) reports.push_back(*report);
       }
     }
-    for (const QueuePairReport& report : reports) rows.push_back(row(report));
+    for (const QueuePairReport& report : reports) {
+      rows.push_back(row(report));
+      if (row == &control::queue_pair_json) rows.back()["datapath"] = receives_by;
+    }
   }
   return {{"rows", std::move(rows)}, {"cut", cut}};
 }
@@ -193,7 +197,17 @@ Json Management::objects() {
       if (const auto report = shard_.engine().report(numbers[at])) state_bytes += report->state_bytes;
     }
   }
-  return {{"qp", numbers.size()}, {"cq", queues}, {"mr", regions}, {"state_bytes", state_bytes}};
+  return {
+      {"qp", numbers.size()}, {"cq", queues}, {"mr", regions}, {"state_bytes", state_bytes}, {"datapath", datapath()}};
+}
+
+Json Management::datapath() const {
+  const XdpSocket* const xdp = shard_.intake().xdp();
+  if (xdp == nullptr) return {{"receive", "udp"}, {"reason", shard_.intake().why_udp()}};
+  constexpr std::array<const char*, 4> kModes{"", "zerocopy", "native", "generic"};  // order of XdpMode
+  return {{"receive", "xdp"},
+          {"mode", kModes[static_cast<std::size_t>(xdp->mode()) % kModes.size()]},
+          {"queue", xdp->queue()}};
 }
 
 Json Management::completion_queues() {

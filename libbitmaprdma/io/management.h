@@ -5,7 +5,7 @@
 //   {"id":1,"do":"set","qp":N,"settings":{"KEY":VALUE}}    changes them; without "qp": for all, and those made later
 //   {"id":1,"do":"queue_pairs","qp":N}                     how they stand: all, or one
 //   {"id":1,"do":"statistics","qp":N}                      their counters
-//   {"id":1,"do":"objects"}                                how many there are of each
+//   {"id":1,"do":"objects"}                                how many there are of each; where packets come by
 //   {"id":1,"do":"completion_queues"}  {"id":1,"do":"memory_regions"}
 //   {"do":"icmp","messages":["0400..."]}                   not a question: what the network says of packets sent, each
 //                                                          message in hexadecimal, from the ICMP header on
@@ -36,6 +36,7 @@ class Management {
   [[nodiscard]] Json set(const Json& request);
   [[nodiscard]] Json queue_pairs(const Json& request, Json (*row)(const QueuePairReport&));
   [[nodiscard]] Json objects();
+  [[nodiscard]] Json datapath() const;
   [[nodiscard]] Json completion_queues();
   [[nodiscard]] Json memory_regions();
 

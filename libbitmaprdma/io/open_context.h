@@ -9,6 +9,7 @@
 #include "base/config.h"
 #include "base/result.h"
 #include "bitmaprdma/context.h"
+#include "control/config.h"
 #include "io/control_thread.h"
 #include "io/lease.h"
 #include "io/management.h"
@@ -30,14 +31,14 @@ struct Context::Impl {
     bool progress_thread = true;  // false: only calls make progress
     io::ProgressThread::Options thread;
     bool control_thread = false;  // brdmad is at the other end of the lease, and may ask
+    control::DatapathConfig datapath{.receive = control::Datapath::kUdp};  // else brdmad is asked for AF_XDP
   };
   // Error: no socket to send from.
   static Result<std::unique_ptr<Context>, ContextError> make(const DeviceInfo& device, io::Lease lease,
                                                              const Options& options, NotificationHandler* handler);
 
-  Impl(const DeviceInfo& device, io::Lease lease, const Options& options, const EngineConfig& config,
-       io::ReceiveSocket receive_socket, std::vector<io::TransmitSocket> transmit_sockets,
-       NotificationHandler* handler);
+  Impl(const DeviceInfo& device, io::Lease lease, const Options& options, const EngineConfig& config, io::Intake intake,
+       std::vector<io::TransmitSocket> transmit_sockets, NotificationHandler* handler);
   // Shard's lock held. At the first queue pair packets can come: somebody must be there for them.
   void start_thread_if_needed();
   void handle_hangup();

@@ -109,6 +109,7 @@ void ProgressThread::be_in_charge() {
     if (now - last_busy < spin_time(now) || (deadline && left < kSleepMin)) continue;
     attendance.block_until(deadline);
     const int writable_fd = shard_.blocked_fd();
+    shard_.count_drops();
     held.unlock();
     sleep(true, writable_fd, left, deadline.has_value());
   }
@@ -130,9 +131,13 @@ void ProgressThread::stay_parked() {
 void ProgressThread::sleep(bool on_packets, int writable_fd, Duration at_most, bool bounded) {
   constexpr std::int64_t kNsPerSecond = 1'000'000'000;
   const Attendance& attendance = shard_.attendance();
-  std::array<pollfd, 5> fds{pollfd{options_.watched_fd, POLLRDHUP, 0}, pollfd{attendance.wake_fd(), POLLIN, 0},
+  const std::array<int, 2> packets = on_packets ? shard_.receive_fds() : std::array{-1, -1};
+  std::array<pollfd, 6> fds{pollfd{options_.watched_fd, POLLRDHUP, 0},
+                            pollfd{attendance.wake_fd(), POLLIN, 0},
                             pollfd{attendance.timer_fd(), POLLIN, 0},
-                            pollfd{on_packets ? shard_.receive_fd() : -1, POLLIN, 0}, pollfd{writable_fd, POLLOUT, 0}};
+                            pollfd{packets[0], POLLIN, 0},
+                            pollfd{packets[1], POLLIN, 0},
+                            pollfd{writable_fd, POLLOUT, 0}};
   const timespec timeout{at_most.ns() / kNsPerSecond, at_most.ns() % kNsPerSecond};
   if (ppoll(fds.data(), fds.size(), bounded ? &timeout : nullptr, nullptr) <= 0) return;
   if ((fds[1].revents | fds[2].revents) != 0) shard_.attendance().clear_wake();

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "io/xdp_protocol.h"
+
 namespace brdma::io {
 
 struct ReceiveBudget {
@@ -27,6 +29,12 @@ inline constexpr std::uint64_t kPacketShare = 4;  // a quarter of the buffer for
   const std::uint64_t for_packets = buffer / kPacketShare;
   return {static_cast<std::uint32_t>(for_packets / kChargePerPacket),
           static_cast<std::uint32_t>((buffer - for_packets) * kChargeDenominator / kChargeNumerator)};
+}
+
+// Of an AF_XDP socket: a packet takes as many chunks as its bytes need, so at most its bytes' share and one more.
+[[nodiscard]] constexpr ReceiveBudget xdp_receive_budget(std::uint32_t chunks) {
+  const std::uint32_t half = chunks / 2;
+  return {half, half * (kXdpChunkBytes - kXdpHeadroom - kXdpFrameHeaders)};
 }
 
 }  // namespace brdma::io

@@ -88,6 +88,7 @@ bool ReceiveSocket::receive(ReceivedMessage& out) {
 
   Datagram& datagram = out.datagram;
   datagram = Datagram{};
+  out.by_xdp = false;
   if (from.v6.sin6_family == AF_INET6) {
     datagram.source = from_in6_addr(from.v6.sin6_addr);
     datagram.source_port = ntohs(from.v6.sin6_port);

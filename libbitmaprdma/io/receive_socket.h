@@ -24,6 +24,7 @@ struct ReceivedMessage {
   Datagram datagram;  // everything but `bytes`
   ConstBytes bytes;
   std::size_t segment_bytes = 0;  // > 0; the whole size where nothing was merged
+  bool by_xdp = false;
 };
 
 class ReceiveSocket {

@@ -40,11 +40,11 @@ int verbs_event(Notification::Kind kind) {
 
 }  // namespace
 
-Shard::Shard(const EngineConfig& config, ReceiveSocket receive_socket, std::vector<TransmitSocket> transmit_sockets,
+Shard::Shard(const EngineConfig& config, Intake intake, std::vector<TransmitSocket> transmit_sockets,
              Statistics& statistics, NotificationHandler* handler)
     : statistics_(statistics),
       handler_(handler),
-      receive_socket_(std::move(receive_socket)),
+      intake_(std::move(intake)),
       transmit_sockets_(std::move(transmit_sockets)),
       slot_(config.slot),
       slot_mask_((1u << config.slot_bits) - 1),
@@ -66,11 +66,11 @@ std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out, std::
   Instant now = monotonic_now();
   ReceivedMessage message;
   unsigned received = 0;
-  while (received < kReceiveBurstMax && count < out.size() && take_message(message, now)) {
+  while (received < intake_.burst() && count < out.size() && take_message(message, now)) {
     handle_message(message, now);
     // As soon as the caller's array is full he gets it: what else came can wait for his next call, he cannot.
     count += poll_more(count);
-    if (++received % kMessagesPerDrain == 0) drain(now);
+    if (++received % intake_.messages_per_drain() == 0) drain(now);
   }
   const bool due = deadline_ && *deadline_ <= now;
   if (received == 0 && !due && !pending_ && !cut_short_ && gathered_.posts == 0)
@@ -198,7 +198,7 @@ void Shard::before() {
 
 Status Shard::attach_multicast(QueuePair* qp, const IpAddress& group, std::uint32_t ifindex) {
   if (const Status attached = engine_.attach_multicast(qp, group); !attached.ok()) return attached;
-  receive_socket_.take_multicast(true);
+  intake_.take_multicast(true);
   const Status joined = groups_.join(group, ifindex);
   if (!joined.ok()) (void)detach_multicast(qp, group);
   return joined;
@@ -207,7 +207,7 @@ Status Shard::attach_multicast(QueuePair* qp, const IpAddress& group, std::uint3
 Status Shard::detach_multicast(QueuePair* qp, const IpAddress& group) {
   if (const Status detached = engine_.detach_multicast(qp, group); !detached.ok()) return detached;
   if (!engine_.has_members(group)) groups_.leave(group);
-  if (groups_.empty()) receive_socket_.take_multicast(false);
+  if (groups_.empty()) intake_.take_multicast(false);
   return Status::success();
 }
 
@@ -222,9 +222,9 @@ Shard::Round Shard::make_progress() {
   Round round;
   Instant now = monotonic_now();
   ReceivedMessage message;
-  while (round.received < kReceiveBurstMax && take_message(message, now)) {
+  while (round.received < intake_.burst() && take_message(message, now)) {
     handle_message(message, now);
-    if (++round.received % kMessagesPerDrain == 0) drain(now);
+    if (++round.received % intake_.messages_per_drain() == 0) drain(now);
   }
   if (round.received > 0) linger_.thread_received();
   const bool timeouts = handle_due_timeouts(now);
@@ -239,7 +239,7 @@ Shard::Round Shard::make_progress() {
 // would be found shorter than the path is: the sender takes the smallest for what the path needs, and its window
 // shrinks to a part of what it holds.
 bool Shard::take_message(ReceivedMessage& message, Instant& now) {
-  if (!receive_socket_.receive(message)) return false;
+  if (!intake_.receive(message)) return false;
   now = monotonic_now();
   return true;
 }
@@ -259,8 +259,17 @@ void Shard::handle_message(const ReceivedMessage& message, Instant now) {
     engine_.handle_datagram(datagram, now);
   }
   output_possible_ = true;
-  if (const std::uint32_t lost = receive_socket_.take_overflow(); lost > 0) [[unlikely]]
+  if (message.by_xdp) {
+    statistics_.add(Counter::kXdpReceived);
+    if (const std::uint64_t bad = intake_.take_unreadable(); bad > 0) [[unlikely]]
+      statistics_.add(Counter::kXdpUnreadable, bad);
+  }
+  if (const std::uint64_t lost = intake_.take_overflow(); lost > 0) [[unlikely]]
     statistics_.add(Counter::kSocketOverflow, lost);
+}
+
+void Shard::count_drops() {
+  if (const std::uint64_t lost = intake_.take_drops(); lost > 0) statistics_.add(Counter::kSocketOverflow, lost);
 }
 
 bool Shard::handle_due_timeouts(Instant now) {

@@ -17,18 +17,14 @@
 #include "device/engine.h"
 #include "io/ack_deferral.h"
 #include "io/attendance.h"
+#include "io/intake.h"
 #include "io/multicast_groups.h"
-#include "io/receive_socket.h"
 #include "io/reply_linger.h"
 #include "io/shard_lock.h"
 #include "io/transmit_socket.h"
 
 namespace brdma::io {
 
-// Receive messages (up to 64 KiB each) of one round; output is sent in between, or a sender would wait for its
-// acknowledgements while a round lasts.
-inline constexpr unsigned kReceiveBurstMax = 16;
-inline constexpr unsigned kMessagesPerDrain = 4;
 inline constexpr unsigned kTransmitBurstMax = 512;
 // Posts that may wait for more: at most so many, and less than so many bytes (some batches), while at least so many
 // packets are on their way.
@@ -47,9 +43,9 @@ struct Gathered {
 
 class Shard {
  public:
-  // `handler` may be null. The socket's descriptor and `statistics` outlive the shard.
-  Shard(const EngineConfig& config, ReceiveSocket receive_socket, std::vector<TransmitSocket> transmit_sockets,
-        Statistics& statistics, NotificationHandler* handler);
+  // `handler` may be null. The leased socket's descriptor and `statistics` outlive the shard.
+  Shard(const EngineConfig& config, Intake intake, std::vector<TransmitSocket> transmit_sockets, Statistics& statistics,
+        NotificationHandler* handler);
 
   [[nodiscard]] ShardLock& lock() { return lock_; }
   [[nodiscard]] Attendance& attendance() { return attendance_; }
@@ -81,7 +77,10 @@ class Shard {
   [[nodiscard]] bool awaits_reply() const { return deferral_.holding(); }
   // The descriptor whose becoming writable lets the pending batch go on; -1: nothing pending.
   [[nodiscard]] int blocked_fd() const;
-  [[nodiscard]] int receive_fd() const { return receive_socket_.fd(); }
+  [[nodiscard]] std::array<int, 2> receive_fds() const { return intake_.fds(); }
+  [[nodiscard]] const Intake& intake() const { return intake_; }
+  // Before the thread sleeps: what the kernel has dropped since it was last asked.
+  void count_drops();
 
  private:
   template <class Queue>
@@ -106,7 +105,7 @@ class Shard {
   Statistics& statistics_;
   NotificationHandler* handler_;
   Gauges* gauges_ = nullptr;
-  ReceiveSocket receive_socket_;
+  Intake intake_;
   MulticastGroups groups_;
   std::vector<TransmitSocket> transmit_sockets_;
   std::uint32_t slot_, slot_mask_;

@@ -122,6 +122,8 @@ namespace brdma {
   X(kCreditStalls, credit_stalls)               /* times a queue pair waited for the receiver's credit */           \
   X(kSocketOverflow, socket_overflow)           /* datagrams that found the socket's buffer full */                 \
   X(kStrayPackets, stray_pkts)                  /* packets of another slot's queue pairs */                         \
+  X(kXdpReceived, xdp_rcvd_pkts)                /* packets that came by AF_XDP; the others by UDP */                \
+  X(kXdpUnreadable, xdp_unreadable_pkts)        /* frames that came by it and are no RoCE packets */                \
   X(kSendBlocked, send_blocked)                 /* batches that the system could not take at once */                \
   X(kPeerUnreachable, peer_unreachable) /* ICMP errors of earlier packets, told when sending; nothing is lost */    \
   X(kLinkStateInquiriesSent, link_state_inquiries_sent)                                                             \

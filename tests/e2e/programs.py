@@ -21,13 +21,15 @@ NETWORKS = {
     "dup1": ["--duplicate", "1%", "--seed", "13"],
     "paths4": ["--paths", "4", "--skew", "100us", "--loss", "1%", "--seed", "14"],
     "one_of_4": ["--paths", "4", "--skew", "100us", "--loss", "1%", "--seed", "15"],
+    "xdp": [],
+    "xdp1": ["--loss", "1%", "--reorder", "2%,4", "--seed", "17"],
     "silent": ["--paths", "4", "--skew", "20us", "--path-loss", "100%", "--seed", "16"],
 }
 # What programs find in their environment, beside what they always do. (The lab tells them to send on all of its paths.)
-SETTINGS = {"one_of_4": {"BRDMA_PATHS": "1"}}
+SETTINGS = {"one_of_4": {"BRDMA_PATHS": "1"}, "xdp": {"BRDMA_DATAPATH": "xdp"}, "xdp1": {"BRDMA_DATAPATH": "xdp"}}
 # What must have happened for a network to count as impaired: counter of the switch, and from how many packets on it is
 # certain enough to be demanded.
-IMPAIRED = {"loss1": "lost", "loss5": "lost", "dup1": "duplicated", "paths4": "lost", "one_of_4": "lost", "silent": "lost"}
+IMPAIRED = {"loss1": "lost", "loss5": "lost", "dup1": "duplicated", "paths4": "lost", "one_of_4": "lost", "silent": "lost", "xdp1": "lost"}
 CERTAIN_PACKETS = 2000
 # The WRITE tools have no -e: their peers see no completion to sleep on.
 WITH_EVENTS = {"ib_send_bw", "ib_send_lat", "ib_read_bw", "ib_read_lat", "ib_atomic_bw", "ib_atomic_lat"}
@@ -117,7 +119,7 @@ def shared(impaired, short):
 
 
 def cases_of(group, network, build, short):
-    impaired = network != "clean"
+    impaired = network not in ("clean", "xdp")
     own = os.path.join(build, "bin", "verbs_integrity")
     if group == "devices":
         return [["ibv_devices"], ["ibv_devinfo", "-v"]]
@@ -174,6 +176,8 @@ def run_case(brdma, network, program, prefix, seconds):
 
 
 def judge(report, network, program):
+    if network.startswith("xdp") and sum(host["counters"]["xdp_rcvd_pkts"] for host in report["hosts"]) == 0:
+        return "no packet came by AF_XDP"
     if network not in IMPAIRED:
         return None
     total = report["switch"]["total"]
@@ -224,6 +228,9 @@ def main():
     parser.add_argument("--seconds", type=int, default=120, help="limit of one case")
     options = parser.parse_args()
 
+    if options.network.startswith("xdp") and os.geteuid() != 0:
+        print("skipped: an AF_XDP socket needs a brdmad that runs as root")
+        return 77
     build, prefix, home = options.build, [], None
     if options.as_nobody and os.geteuid() == 0:
         home = tempfile.TemporaryDirectory(prefix="brdma-nobody-")

@@ -19,7 +19,7 @@ constexpr std::uint32_t kBytes = 8;
 // A queue pair that writes its first eight bytes to the peer's second eight.
 struct Side {
   explicit Side(Lease given) : lease(std::move(given)), memory(2 * kBytes) {
-    ReceiveSocket receive_socket{lease.socket_fd, lease.dual_stack};
+    Intake intake{ReceiveSocket{lease.socket_fd, lease.dual_stack}};
     std::vector<TransmitSocket> transmit_sockets;
     transmit_sockets.push_back(TransmitSocket::open({}).value());
     EngineConfig config;
@@ -28,8 +28,7 @@ struct Side {
     config.source_ports = {transmit_sockets[0].port()};
     config.segments_max = kSegmentsMax;
     config.recovery.ack_hold_max = kPatience;  // whatever is held back in here is not let go by a busy machine
-    shard = std::make_unique<Shard>(config, std::move(receive_socket), std::move(transmit_sockets), *lease.statistics,
-                                    nullptr);
+    shard = std::make_unique<Shard>(config, std::move(intake), std::move(transmit_sockets), *lease.statistics, nullptr);
     Engine& engine = shard->engine();
     ProtectionDomain* pd = engine.alloc_pd();
     cq = engine.create_cq(16, nullptr).value();
@@ -123,7 +122,7 @@ class HoldingBack : public testing::Test {
   }
   // The packet lies in b's socket: its next poll receives it.
   void arrived_at_b() {
-    pollfd readable{b->shard->receive_fd(), POLLIN, 0};
+    pollfd readable{b->shard->receive_fds()[0], POLLIN, 0};
     ASSERT_EQ(::poll(&readable, 1, 20'000), 1);
   }
 

@@ -90,6 +90,7 @@ class PacketPort {
   ReceiveRing singles_;
   std::optional<ReceiveRing> batches_;
   ReceiveRing* received_from_ = nullptr;
+  bool past_queueing_ = true;
 };
 
 }  // namespace brdma::lab

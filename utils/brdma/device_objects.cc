@@ -121,6 +121,24 @@ bool takes(Invocation& invocation, std::string_view what) {
 
 }  // namespace
 
+namespace {
+
+// Where the packets of each program that uses the device come by, and why, as far as a brdmad can ask them.
+Json datapaths(const std::string& device) {
+  Json list = Json::array();
+  const auto reply = io::query_daemon({{"query", "resource"}, {"what", "objects"}, {"device", device}});
+  if (!reply.ok()) return list;
+  for (const Json& answer : reply.value().at("answers")) {
+    if (!answer.contains("datapath")) continue;
+    Json entry = {{"pid", answer.at("pid")}, {"comm", answer.at("comm")}};
+    entry.update(answer.at("datapath"));
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+}  // namespace
+
 int dev_object(Invocation& invocation) {
   const Filter filter = parse_show(invocation, "dev");
   std::vector<Record> records;
@@ -137,6 +155,7 @@ int dev_object(Invocation& invocation) {
     if (invocation.style.details > 0) {
       record.fields["gids"] = address_list(device);
       record.fields["capabilities"] = device_capabilities();
+      record.fields["datapaths"] = datapaths(device.name);
     }
     records.push_back(std::move(record));
   }

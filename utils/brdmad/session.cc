@@ -10,9 +10,11 @@
 #include <cstring>
 
 #include "io/cm_protocol.h"
+#include "io/xdp_protocol.h"
 #include "management.h"
 #include "queries.h"
 #include "read_input.h"
+#include "xdp_answer.h"
 
 namespace brdma::daemon {
 namespace {
@@ -75,6 +77,7 @@ void Session::handle_input(std::size_t bytes) {
   if (input_.size() < sizeof magic) return read_more();
   std::memcpy(&magic, input_.data(), sizeof magic);
   if (magic == io::kCmMagic) return handle_cm();
+  if (magic == io::kXdpMagic) return handle_xdp();
   if (magic != io::kLeaseMagic) return end();
   handle_lease_request();
 }
@@ -86,6 +89,17 @@ void Session::handle_cm() {
   Socket socket{socket_.get_executor()};
   std::swap(socket, socket_);
   host_.begin_cm(std::move(socket), uid_, pid_, std::move(input_));
+  end();
+}
+
+// One question, one answer; the process closes.
+void Session::handle_xdp() {
+  io::XdpRequest request;
+  if (input_.size() < sizeof request) return read_more();
+  std::memcpy(&request, input_.data(), sizeof request);
+  input_.erase(0, sizeof request);
+  first_request_.cancel();
+  answer_xdp(socket_.native_handle(), host_.book().state(), uid_, request);
   end();
 }
 

@@ -55,6 +55,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void handle_input(std::size_t bytes);
   void handle_lease_request();
   void handle_cm();
+  void handle_xdp();
   void answer_next_line();
   void write_answer(std::string line, bool shutdown);
   void begin_lease(std::uint32_t slot);

@@ -1,0 +1,83 @@
+#include "io/xdp_request.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "io/daemon_connection.h"
+#include "io/lease_protocol.h"
+
+namespace brdma::io {
+namespace {
+
+constexpr std::chrono::seconds kTimeout{10};
+constexpr int kFreeingTries = 200, kFreeingPauseMs = 5;
+
+struct Answer {
+  XdpReply reply;
+  XdpDescriptors descriptors;
+};
+
+// The whole answer with its descriptors comes in one message of a connection on which nothing was sent before.
+Result<Answer, ContextError> read_answer(int fd, Deadline deadline) {
+  if (!wait_readable(fd, deadline)) return ContextError{ETIMEDOUT, "brdmad does not answer"};
+  Answer answer;
+  iovec space{&answer.reply, sizeof answer.reply};
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(kXdpDescriptors * sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &space;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  ssize_t got = 0;
+  do got = ::recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+  while (got < 0 && errno == EINTR);
+  if (const cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr && part->cmsg_type == SCM_RIGHTS) {
+    std::array<int, kXdpDescriptors> fds{-1, -1, -1};
+    std::memcpy(fds.data(), CMSG_DATA(part), std::min(sizeof fds, std::size_t{part->cmsg_len - CMSG_LEN(0)}));
+    answer.descriptors = {FileDescriptor{fds[0]}, FileDescriptor{fds[1]}, FileDescriptor{fds[2]}};
+  }
+  const XdpReply& reply = answer.reply;
+  if (got != sizeof reply || reply.magic != kXdpMagic || reply.version != kXdpVersion)
+    return ContextError{EPROTO, "brdmad knows nothing of AF_XDP: it is of another version"};
+  if (reply.error != 0) return ContextError{reply.error, std::string{get_text(reply.message)}};
+  if (!answer.descriptors.link.valid()) return ContextError{EPROTO, "brdmad's answer has no AF_XDP socket"};
+  return answer;
+}
+
+Result<Answer, ContextError> ask_once(const XdpRequest& request, Deadline deadline) {
+  auto connected = connect_to_daemon(deadline);
+  if (!connected) return connected.reason();
+  const int fd = connected.value().get();
+  if (ContextError refused = check_owner(fd); refused.error != 0) return refused;
+  if (const Status sent = send_all(fd, &request, sizeof request, deadline); !sent.ok())
+    return ContextError{sent.error(), "brdmad closed the connection"};
+  return read_answer(fd, deadline);
+}
+
+}  // namespace
+
+Result<XdpSocket, ContextError> request_xdp(const Lease& lease, const XdpWant& want) {
+  XdpRequest request;
+  request.lease_id = lease.id;
+  request.slot = lease.slot;
+  request.mode = want.mode;
+  request.receive_chunks = want.receive_chunks;
+  const Deadline deadline = std::chrono::steady_clock::now() + kTimeout;
+  auto answer = ask_once(request, deadline);
+  // The kernel tells nobody when it has freed a queue.
+  for (int tries = 0; !answer && answer.reason().error == EAGAIN && tries < kFreeingTries; ++tries) {
+    ::poll(nullptr, 0, kFreeingPauseMs);
+    answer = ask_once(request, deadline);
+  }
+  if (!answer) return answer.reason();
+  Answer& good = answer.value();
+  return XdpSocket::open(std::move(good.descriptors), good.reply);
+}
+
+}  // namespace brdma::io

@@ -1,0 +1,150 @@
+#include "io/xdp_socket.h"
+
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "io/xdp_abi.h"
+#include "io/xdp_frame.h"
+
+namespace brdma::io {
+namespace {
+
+template <class Entry>
+std::size_t ring_bytes(const xdp_ring_offset& offsets, std::uint32_t entries) {
+  return offsets.desc + entries * sizeof(Entry);
+}
+
+}  // namespace
+
+XdpSocket::XdpSocket(XdpDescriptors descriptors, const XdpReply& reply)
+    : descriptors_(std::move(descriptors)), mode_(reply.mode), queue_(reply.queue) {}
+
+XdpSocket::XdpSocket(XdpSocket&& other) noexcept
+    : descriptors_(std::move(other.descriptors_)),
+      mode_(other.mode_),
+      queue_(other.queue_),
+      mappings_(std::exchange(other.mappings_, {})),
+      mapped_(std::exchange(other.mapped_, 0)),
+      memory_(other.memory_),
+      memory_bytes_(other.memory_bytes_),
+      fill_(other.fill_),
+      receive_(other.receive_),
+      position_(other.position_),
+      produced_(other.produced_),
+      given_(other.given_),
+      lent_(other.lent_),
+      joined_(std::move(other.joined_)),
+      drops_seen_(other.drops_seen_),
+      unreadable_(other.unreadable_) {}
+
+XdpSocket::~XdpSocket() {
+  for (std::size_t i = 0; i < mapped_; ++i) ::munmap(mappings_[i].base, mappings_[i].bytes);
+}
+
+Result<XdpSocket, ContextError> XdpSocket::open(XdpDescriptors descriptors, const XdpReply& reply) {
+  XdpSocket socket{std::move(descriptors), reply};
+  if (!socket.map_all(reply)) return ContextError{errno, std::string{"mapping an AF_XDP socket: "} + strerror(errno)};
+  socket.joined_ = std::make_unique<std::byte[]>(kFrameBytesMax);
+  for (std::uint32_t i = 0; i < reply.receive_chunks; ++i) socket.give_back(std::uint64_t{i} * kXdpChunkBytes);
+  socket.publish_given();
+  return socket;
+}
+
+std::byte* XdpSocket::map(int fd, std::size_t bytes, std::uint64_t offset) {
+  void* const base =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, static_cast<off_t>(offset));
+  if (base == MAP_FAILED) return nullptr;
+  mappings_[mapped_++] = {base, bytes};
+  return static_cast<std::byte*>(base);
+}
+
+bool XdpSocket::map_all(const XdpReply& reply) {
+  xdp_mmap_offsets offsets{};
+  socklen_t size = sizeof offsets;
+  if (::getsockopt(fd(), SOL_XDP, XDP_MMAP_OFFSETS, &offsets, &size) != 0) return false;
+  memory_bytes_ = (std::uint64_t{reply.receive_chunks} + reply.transmit_chunks) * kXdpChunkBytes;
+  memory_ = map(descriptors_.memory.get(), memory_bytes_, 0);
+  const std::uint32_t entries = reply.receive_chunks;
+  std::byte* const fill = map(fd(), ring_bytes<std::uint64_t>(offsets.fr, entries), XDP_UMEM_PGOFF_FILL_RING);
+  std::byte* const receive = map(fd(), ring_bytes<xdp_desc>(offsets.rx, entries), XDP_PGOFF_RX_RING);
+  if (memory_ == nullptr || fill == nullptr || receive == nullptr) return false;
+  fill_ = XdpRing<std::uint64_t>{{fill, offsets.fr, entries}};
+  receive_ = XdpRing<xdp_desc>{{receive, offsets.rx, entries}};
+  position_ = produced_ = receive_.consumed();
+  given_ = fill_.filled();
+  return true;
+}
+
+// The fill ring has as many entries as there are chunks to receive into: there is always room.
+void XdpSocket::give_back(std::uint64_t address) { fill_.at(given_++) = address & ~std::uint64_t{kXdpChunkBytes - 1}; }
+
+void XdpSocket::publish_given() {
+  receive_.consume_to(position_);
+  fill_.fill_to(given_);
+  // The driver has run out of chunks and waits to be told of new ones.
+  if (fill_.needs_wakeup()) [[unlikely]]
+    (void)syscall(SYS_recvfrom, fd(), nullptr, 0, MSG_DONTWAIT, nullptr, nullptr);
+}
+
+bool XdpSocket::receive(ReceivedMessage& out) {
+  if (lent_) give_back(*std::exchange(lent_, std::nullopt));
+  while (const auto frame = next_frame()) {
+    if (parse_roce_frame(*frame, out.datagram)) {
+      out.bytes = out.datagram.bytes;
+      out.segment_bytes = out.bytes.size();
+      out.by_xdp = true;
+      return true;
+    }
+    ++unreadable_;
+    if (lent_) give_back(*std::exchange(lent_, std::nullopt));
+  }
+  if (given_ != fill_.filled()) publish_given();
+  return false;
+}
+
+std::optional<ConstBytes> XdpSocket::next_frame() {
+  if (given_ - fill_.filled() >= kGiveBackAt) publish_given();
+  if (position_ == produced_) {
+    produced_ = receive_.produced();
+    if (position_ == produced_) return std::nullopt;
+  }
+  const std::uint32_t first = position_;
+  std::uint32_t last = first;
+  // A packet's descriptors are published together.
+  while ((receive_.at(last).options & kXdpPacketContinues) != 0 && last + 1 != produced_) ++last;
+  position_ = last + 1;
+  if (first != last) return join(first, last);
+  const xdp_desc& descriptor = receive_.at(first);
+  lent_ = descriptor.addr;
+  return ConstBytes{memory_ + descriptor.addr, descriptor.len};
+}
+
+ConstBytes XdpSocket::join(std::uint32_t first, std::uint32_t last) {
+  std::size_t size = 0;
+  for (std::uint32_t i = first; i != last + 1; ++i) {
+    const xdp_desc& descriptor = receive_.at(i);
+    const std::size_t part = std::min<std::size_t>(descriptor.len, kFrameBytesMax - size);
+    std::memcpy(joined_.get() + size, memory_ + descriptor.addr, part);
+    size += part;
+    give_back(descriptor.addr);
+  }
+  return {joined_.get(), size};
+}
+
+std::uint64_t XdpSocket::take_drops() {
+  xdp_statistics statistics{};
+  socklen_t size = sizeof statistics;
+  if (::getsockopt(fd(), SOL_XDP, XDP_STATISTICS, &statistics, &size) != 0) return 0;
+  // An empty fill ring counts as dropped too.
+  const std::uint64_t drops = statistics.rx_dropped + statistics.rx_ring_full;
+  return drops - std::exchange(drops_seen_, drops);
+}
+
+}  // namespace brdma::io

@@ -1,0 +1,276 @@
+// AF_XDP sockets as brdmad makes them, over a veth pair, packets sent by UDP sockets on its other end.
+#include "io/xdp_socket.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <net/if.h>
+#include <netinet/udp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "private_network.h"
+#include "xdp_grant.h"
+#include "xdp_steering.h"
+
+namespace brdma::test {
+namespace {
+
+using io::FileDescriptor;
+using io::XdpMode;
+
+constexpr std::uint32_t kSlot = 7;
+constexpr int kPatienceMs = 20'000;
+
+io::XdpReply reply_of(const daemon::XdpGrant& grant, std::uint32_t chunks) {
+  io::XdpReply reply;
+  reply.mode = grant.mode;
+  reply.queue = grant.queue;
+  reply.receive_chunks = chunks;
+  return reply;
+}
+
+class XdpSocketTest : public testing::TestWithParam<XdpMode> {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(network_.ready());
+    const SecondNetwork::Visit visit{network_};
+    ifindex_ = if_nametoindex("right");
+    const auto hook = GetParam() == XdpMode::kGeneric ? daemon::XdpHook::kGeneric : daemon::XdpHook::kDriver;
+    const auto attached = daemon::XdpSteering::attach(ifindex_, 9000, hook);
+    if (!attached && attached.reason().error == EPERM) GTEST_SKIP() << attached.reason().message;
+  }
+
+  [[nodiscard]] daemon::XdpWish wish(std::uint32_t chunks = 256) const {
+    daemon::XdpWish wish;
+    wish.ifindex = ifindex_;
+    wish.slot = kSlot;
+    wish.mode = GetParam();
+    wish.receive_chunks = chunks;
+    return wish;
+  }
+
+  [[nodiscard]] io::XdpSocket open(std::uint32_t chunks = 256) {
+    const SecondNetwork::Visit visit{network_};
+    auto granted = daemon::grant_xdp(wish(chunks));
+    // The kernel frees a queue some time after its socket was closed, and tells nobody.
+    for (int left = kPatienceMs; !granted && granted.reason().error == EAGAIN && left > 0; --left) {
+      poll(nullptr, 0, 1);
+      granted = daemon::grant_xdp(wish(chunks));
+    }
+    if (!granted) {
+      ADD_FAILURE() << granted.reason().message;
+      std::abort();
+    }
+    auto grant = std::move(granted).value();
+    const io::XdpReply reply = reply_of(grant, chunks);
+    auto opened = io::XdpSocket::open({std::move(grant.socket), std::move(grant.memory), std::move(grant.link)}, reply);
+    if (!opened) {
+      ADD_FAILURE() << opened.reason().message;
+      std::abort();
+    }
+    return std::move(opened).value();
+  }
+
+  // A UDP socket here and one there that get what XDP leaves.
+  [[nodiscard]] FileDescriptor receiver() {
+    const SecondNetwork::Visit visit{network_};
+    FileDescriptor fd{socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+    sockaddr_in6 any{};
+    any.sin6_family = AF_INET6;
+    any.sin6_port = htons(kRoceUdpPort);
+    EXPECT_EQ(bind(fd.get(), reinterpret_cast<const sockaddr*>(&any), sizeof any), 0);
+    return fd;
+  }
+
+  void send(const std::vector<std::byte>& payload, bool ipv6 = false, int segment = 0, std::uint8_t tos = 0) {
+    const FileDescriptor fd{socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+    sockaddr_in6 to{};
+    to.sin6_family = AF_INET6;
+    to.sin6_port = htons(kRoceUdpPort);
+    ASSERT_EQ(inet_pton(AF_INET6, ipv6 ? "fd09::2" : "::ffff:10.9.0.2", &to.sin6_addr), 1);
+    const int classes = tos;
+    (void)setsockopt(fd.get(), IPPROTO_IP, IP_TOS, &classes, sizeof classes);
+    (void)setsockopt(fd.get(), IPPROTO_IPV6, IPV6_TCLASS, &classes, sizeof classes);
+    if (segment > 0) {
+      ASSERT_EQ(setsockopt(fd.get(), SOL_UDP, UDP_SEGMENT, &segment, sizeof segment), 0);
+    }
+    ASSERT_EQ(sendto(fd.get(), payload.data(), payload.size(), 0, reinterpret_cast<const sockaddr*>(&to), sizeof to),
+              static_cast<ssize_t>(payload.size()));
+  }
+
+  static std::vector<std::byte> packet(std::uint32_t qpn, std::size_t size, unsigned fill = 0x5a) {
+    std::vector<std::byte> bytes(size, static_cast<std::byte>(fill));
+    store_be32(bytes.data(), 0x0400'FFFF);
+    store_be32(bytes.data() + 4, qpn);
+    return bytes;
+  }
+
+  // Waits for the socket to say that there is something.
+  static bool receive(io::XdpSocket& socket, io::ReceivedMessage& message) {
+    while (!socket.receive(message)) {
+      pollfd readable{socket.fd(), POLLIN, 0};
+      if (poll(&readable, 1, kPatienceMs) <= 0) return false;
+    }
+    return true;
+  }
+
+  static bool equal(ConstBytes got, const std::vector<std::byte>& sent) {
+    return got.size() == sent.size() && std::memcmp(got.data(), sent.data(), got.size()) == 0;
+  }
+
+  SecondNetwork network_;
+  std::uint32_t ifindex_ = 0;
+};
+
+std::string mode_name(const testing::TestParamInfo<XdpMode>& info) {
+  return info.param == XdpMode::kNative ? "Native" : "Generic";
+}
+INSTANTIATE_TEST_SUITE_P(Modes, XdpSocketTest, testing::Values(XdpMode::kNative, XdpMode::kGeneric), mode_name);
+
+TEST_P(XdpSocketTest, ReceivesItsSlotsPacketsWithAllThatTheirHeadersSay) {
+  io::XdpSocket socket = open();
+  EXPECT_EQ(socket.mode(), GetParam());
+  for (const bool ipv6 : {false, true}) {
+    const auto sent = packet(0x000100 | kSlot, 80);
+    send(sent, ipv6, 0, 0x2A);
+    io::ReceivedMessage message;
+    ASSERT_TRUE(receive(socket, message));
+    EXPECT_TRUE(equal(message.bytes, sent));
+    EXPECT_EQ(message.segment_bytes, sent.size());
+    EXPECT_EQ(message.datagram.traffic_class, 0x2A);
+    EXPECT_NE(message.datagram.source_port, 0);
+    EXPECT_EQ(message.datagram.ip_id_known, !ipv6);
+    if (!ipv6) {
+      EXPECT_EQ(message.datagram.source, IpAddress::v4(10, 9, 0, 1));
+      EXPECT_EQ(message.datagram.destination, IpAddress::v4(10, 9, 0, 2));
+    } else {
+      EXPECT_EQ(message.datagram.source.bytes[0], 0xfd);
+      EXPECT_EQ(message.datagram.source.bytes[15], 1);
+      EXPECT_EQ(message.datagram.destination.bytes[15], 2);
+    }
+  }
+}
+
+// Longer than a chunk holds, and around that; each byte, and again and again round the rings.
+TEST_P(XdpSocketTest, ReceivesPacketsOfAllSizesManyTimesAround) {
+  constexpr std::uint32_t kChunks = 64;
+  io::XdpSocket socket = open(kChunks);
+  std::uint32_t count = 0;
+  for (unsigned round = 0; round < 40; ++round) {
+    for (const std::size_t size : {12u, 64u, 1044u, 3796u, 3797u, 3798u, 3799u, 3840u, 4096u, 4116u, 8900u}) {
+      const auto sent = packet(0x000200 | kSlot, size, ++count);
+      send(sent, round % 2 == 1);
+      io::ReceivedMessage message;
+      ASSERT_TRUE(receive(socket, message)) << size << " round " << round;
+      EXPECT_TRUE(equal(message.bytes, sent)) << size << " round " << round;
+    }
+  }
+  EXPECT_EQ(socket.take_drops(), 0u);
+  EXPECT_EQ(socket.take_unreadable(), 0u);
+}
+
+TEST_P(XdpSocketTest, LeavesOtherSlotsToUdp) {
+  io::XdpSocket socket = open();
+  const FileDescriptor udp = receiver();
+  const auto other = packet(0x000108, 80), mine = packet(0x000107, 96);
+  send(other);
+  send(mine);
+  io::ReceivedMessage message;
+  ASSERT_TRUE(receive(socket, message));
+  EXPECT_TRUE(equal(message.bytes, mine));
+  EXPECT_FALSE(socket.receive(message));
+  std::vector<std::byte> got(4096);
+  ASSERT_EQ(recv(udp.get(), got.data(), got.size(), 0), static_cast<ssize_t>(other.size()));
+  EXPECT_EQ(recv(udp.get(), got.data(), got.size(), MSG_DONTWAIT), -1);
+}
+
+// A batch that the sender's kernel did not split: the driver's hook gets it in packets, the generic one in one piece,
+// which goes to UDP with the size of its packets.
+TEST_P(XdpSocketTest, BatchesArriveWholeEitherWay) {
+  io::XdpSocket socket = open();
+  const FileDescriptor udp = receiver();
+  constexpr std::size_t kSegment = 4116, kSegments = 8;
+  std::vector<std::byte> batch;
+  for (std::size_t i = 0; i < kSegments; ++i) {
+    const auto one = packet(0x000107, kSegment, static_cast<unsigned>(i));
+    batch.insert(batch.end(), one.begin(), one.end());
+  }
+  send(batch, false, kSegment);
+  std::size_t by_xdp = 0, by_udp = 0;
+  std::array<pollfd, 2> both{pollfd{socket.fd(), POLLIN, 0}, pollfd{udp.get(), POLLIN, 0}};
+  while (by_xdp + by_udp < kSegments) {
+    ASSERT_GT(poll(both.data(), both.size(), kPatienceMs), 0);
+    io::ReceivedMessage message;
+    for (; socket.receive(message); ++by_xdp) {
+      EXPECT_TRUE(equal(message.bytes, packet(0x000107, kSegment, static_cast<unsigned>(by_xdp))));
+    }
+    std::vector<std::byte> got(kSegment + 1);
+    while (recv(udp.get(), got.data(), got.size(), MSG_DONTWAIT) == static_cast<ssize_t>(kSegment)) ++by_udp;
+  }
+  EXPECT_EQ(by_xdp, GetParam() == XdpMode::kNative ? kSegments : 0);
+}
+
+TEST_P(XdpSocketTest, CountsWhatItHadNoRoomFor) {
+  constexpr std::uint32_t kChunks = 16, kSent = 40;
+  io::XdpSocket socket = open(kChunks);
+  const FileDescriptor udp = receiver();
+  for (unsigned i = 0; i < kSent; ++i) send(packet(0x000107, 80));
+  io::ReceivedMessage message;
+  unsigned received = 0;
+  while (socket.receive(message)) ++received;
+  EXPECT_EQ(received, kChunks);
+  EXPECT_EQ(received + socket.take_drops(), kSent);
+  EXPECT_EQ(socket.take_drops(), 0u);
+}
+
+TEST_P(XdpSocketTest, QueueIsForOneAndFreeAgainWhenTheSocketCloses) {
+  const auto ask = [&] {
+    const SecondNetwork::Visit visit{network_};
+    return daemon::grant_xdp(wish());
+  };
+  std::uint32_t queues = 0;
+  {
+    std::vector<daemon::XdpGrant> all;
+    for (;;) {
+      auto granted = ask();
+      if (!granted) {
+        EXPECT_EQ(granted.reason().error, EBUSY);
+        EXPECT_NE(granted.reason().message.find("receive queue"), std::string::npos) << granted.reason().message;
+        break;
+      }
+      all.push_back(std::move(granted).value());
+      ASSERT_LT(++queues, daemon::kXdpQueuesMax);
+    }
+    EXPECT_GE(queues, 1u);
+  }
+  const io::XdpSocket socket = open();
+  EXPECT_EQ(socket.queue(), 0u);
+}
+
+// Nothing stays behind: not of who ends, not where the packets go.
+TEST_P(XdpSocketTest, LastSocketTakesTheProgramWithIt) {
+  const auto attached = [&] {
+    const SecondNetwork::Visit visit{network_};
+    return daemon::XdpSteering::find(ifindex_).link.valid();
+  };
+  const FileDescriptor udp = receiver();
+  {
+    const io::XdpSocket socket = open();
+    EXPECT_TRUE(attached());
+  }
+  EXPECT_FALSE(attached());
+  const auto sent = packet(0x000107, 80);
+  send(sent);
+  std::vector<std::byte> got(4096);
+  EXPECT_EQ(recv(udp.get(), got.data(), got.size(), 0), static_cast<ssize_t>(sent.size()));
+}
+
+}  // namespace
+}  // namespace brdma::test

@@ -1,0 +1,102 @@
+#include "xdp_answer.h"
+
+#include <net/if.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "io/lease_protocol.h"
+#include "xdp_features.h"
+#include "xdp_grant.h"
+
+namespace brdma::daemon {
+namespace {
+
+bool is_leased(const SharedState& state, std::uint32_t slot) {
+  return slot < io::kSlotCount && state.slots[slot].state == SlotState::kLeased;
+}
+
+// 0: it is gone.
+std::uint32_t interface_of(const SlotRecord& record) {
+  constexpr std::string_view kPrefix = "brdma_";
+  const std::string_view device = io::get_text(record.device);
+  return device.starts_with(kPrefix) ? ::if_nametoindex(std::string{device.substr(kPrefix.size())}.c_str()) : 0;
+}
+
+// What can be known to be useless without touching the interface; and the generic hook where it would do harm: it gets
+// batches that a sender on this machine left unsplit, and nothing says how long their packets are.
+ContextError check_mode(XdpWish& wish) {
+  std::array<char, IF_NAMESIZE> name{};
+  if (::if_indextoname(wish.ifindex, name.data()) == nullptr) return {ENODEV, "the interface is gone"};
+  wish.generic_too = !is_virtual(name.data());
+  if (wish.mode == io::XdpMode::kGeneric && !wish.generic_too)
+    return {EOPNOTSUPP, "the generic XDP hook does not split batches of senders on this machine: take 'native'"};
+  const XdpFeatures features = xdp_features(wish.ifindex);
+  wish.zero_copy_too = features.zero_copy || !features.known;
+  if (wish.mode == io::XdpMode::kZeroCopy && !features.zero_copy)
+    return {EOPNOTSUPP, "the interface's driver has no AF_XDP without copying"};
+  return {};
+}
+
+Result<XdpGrant, ContextError> grant_to(const SharedState& state, std::uint32_t uid, const io::XdpRequest& request) {
+  if (request.version != io::kXdpVersion) return ContextError{EPROTO, "brdmad is of another version"};
+  if (!is_leased(state, request.slot) || state.slots[request.slot].lease_id != request.lease_id ||
+      (uid != 0 && state.slots[request.slot].uid != uid))
+    return ContextError{EACCES, "an AF_XDP socket is for who has the lease"};
+  XdpWish wish;
+  wish.ifindex = interface_of(state.slots[request.slot]);
+  wish.slot = request.slot;
+  wish.mode = request.mode;
+  wish.receive_chunks = request.receive_chunks;
+  wish.leased = [&state](std::uint32_t slot) { return is_leased(state, slot); };
+  if (const ContextError unfit = check_mode(wish); unfit.error != 0) return unfit;
+  return grant_xdp(wish);
+}
+
+void send_answer(int connection, const io::XdpReply& reply, const XdpGrant* grant) {
+  iovec part{const_cast<io::XdpReply*>(&reply), sizeof reply};
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(io::kXdpDescriptors * sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (grant != nullptr) {
+    const std::array<int, io::kXdpDescriptors> fds{grant->socket.get(), grant->memory.get(), grant->link.get()};
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof fds);
+    std::memcpy(CMSG_DATA(header), fds.data(), sizeof fds);
+  }
+  // A process that does not take it gets none: what was made goes when our descriptors close.
+  if (::sendmsg(connection, &message, MSG_DONTWAIT | MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof reply))
+    spdlog::warn("an answer about AF_XDP was not taken: {}", std::strerror(errno));
+}
+
+}  // namespace
+
+void answer_xdp(int connection, const SharedState& state, std::uint32_t uid, const io::XdpRequest& request) {
+  io::XdpReply reply;
+  const auto granted = grant_to(state, uid, request);
+  if (!granted) {
+    reply.error = granted.reason().error;
+    io::put_text(reply.message, granted.reason().message);
+    spdlog::info("slot {} receives by UDP: {}", request.slot, granted.reason().message);
+    return send_answer(connection, reply, nullptr);
+  }
+  const XdpGrant& grant = granted.value();
+  reply.mode = grant.mode;
+  reply.queue = grant.queue;
+  reply.receive_chunks = request.receive_chunks;
+  spdlog::info("slot {} receives by AF_XDP, queue {}", request.slot, grant.queue);
+  send_answer(connection, reply, &grant);
+}
+
+}  // namespace brdma::daemon

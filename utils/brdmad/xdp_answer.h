@@ -1,0 +1,14 @@
+// brdmad/xdp_answer.h - answers a process that asks for an AF_XDP socket beside its lease (io/xdp_protocol.h).
+#pragma once
+
+#include <cstdint>
+
+#include "io/xdp_protocol.h"
+#include "shared_state.h"
+
+namespace brdma::daemon {
+
+// Only the user who has the lease gets one, and only for the slot and the interface that it leased.
+void answer_xdp(int connection, const SharedState& state, std::uint32_t uid, const io::XdpRequest& request);
+
+}  // namespace brdma::daemon

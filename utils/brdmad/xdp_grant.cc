@@ -1,0 +1,181 @@
+#include "xdp_grant.h"
+
+#include <fcntl.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "io/xdp_abi.h"
+#include "xdp_steering.h"
+
+namespace brdma::daemon {
+namespace {
+
+using io::XdpMode;
+
+constexpr std::uint32_t kChunksMax = 1u << 16;
+
+struct Interface {
+  std::array<char, IF_NAMESIZE> name{};
+  std::uint32_t mtu = 0;
+  std::uint32_t queues = 1;
+};
+
+// False: there is none.
+bool ask_interface(std::uint32_t ifindex, Interface& out) {
+  if (::if_indextoname(ifindex, out.name.data()) == nullptr) return false;
+  const io::FileDescriptor any{::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+  ifreq request{};
+  std::copy(out.name.begin(), out.name.end(), request.ifr_name);
+  if (::ioctl(any.get(), SIOCGIFMTU, &request) != 0) return false;
+  out.mtu = static_cast<std::uint32_t>(request.ifr_mtu);
+  ethtool_channels channels{};
+  channels.cmd = ETHTOOL_GCHANNELS;
+  request.ifr_data = reinterpret_cast<char*>(&channels);
+  if (::ioctl(any.get(), SIOCETHTOOL, &request) == 0)
+    out.queues = std::clamp(channels.rx_count + channels.combined_count, 1u, kXdpQueuesMax);
+  return true;
+}
+
+template <class T>
+bool set_xdp(int fd, int option, const T& value) {
+  return ::setsockopt(fd, SOL_XDP, option, &value, sizeof value) == 0;
+}
+
+bool valid_size(std::uint32_t chunks) { return std::has_single_bit(chunks) && chunks <= kChunksMax; }
+
+// The memory that packets lie in: pages that both processes can map. Sealed, so that a process that makes it shorter
+// can not make the other one stumble.
+io::FileDescriptor make_memory(std::size_t bytes) {
+  io::FileDescriptor memory{::memfd_create("brdma-umem", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  if (!memory.valid() || ::ftruncate(memory.get(), static_cast<off_t>(bytes)) != 0 ||
+      ::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    memory.reset();
+  return memory;
+}
+
+// Registers the memory with the socket. Our mapping may go at once: the kernel has the pages.
+bool register_memory(int socket_fd, int memory_fd, std::size_t bytes) {
+  void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory_fd, 0);
+  if (base == MAP_FAILED) return false;
+  xdp_umem_reg region{};
+  region.addr = reinterpret_cast<std::uint64_t>(base);
+  region.len = bytes;
+  region.chunk_size = io::kXdpChunkBytes;
+  const bool done = set_xdp(socket_fd, XDP_UMEM_REG, region);
+  const int error = errno;
+  ::munmap(base, bytes);
+  errno = error;
+  return done;
+}
+
+// An unbound socket with memory and rings; errno where it is not valid.
+io::FileDescriptor make_socket(const XdpWish& wish, int memory_fd, std::size_t bytes) {
+  io::FileDescriptor fd{::socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0)};
+  // The completion ring is asked for by the kernel even of those that don't transmit.
+  const std::uint32_t completions = std::max(wish.transmit_chunks, 1u);
+  if (!fd.valid() || !register_memory(fd.get(), memory_fd, bytes) ||
+      !set_xdp(fd.get(), XDP_UMEM_FILL_RING, wish.receive_chunks) ||
+      !set_xdp(fd.get(), XDP_UMEM_COMPLETION_RING, completions) ||
+      !set_xdp(fd.get(), XDP_RX_RING, wish.receive_chunks) ||
+      (wish.transmit_chunks > 0 && !set_xdp(fd.get(), XDP_TX_RING, wish.transmit_chunks))) {
+    const int error = errno;
+    fd.reset();
+    errno = error;
+  }
+  return fd;
+}
+
+bool bind_queue(int fd, std::uint32_t ifindex, std::uint32_t queue, XdpMode mode) {
+  sockaddr_xdp address{};
+  address.sxdp_family = AF_XDP;
+  address.sxdp_ifindex = ifindex;
+  address.sxdp_queue_id = queue;
+  address.sxdp_flags = static_cast<std::uint16_t>(io::kXdpUseMultiBuffer | XDP_USE_NEED_WAKEUP |
+                                                  (mode == XdpMode::kZeroCopy ? XDP_ZEROCOPY : XDP_COPY));
+  return ::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+}
+
+XdpHook hook_of(XdpMode mode) { return mode == XdpMode::kGeneric ? XdpHook::kGeneric : XdpHook::kDriver; }
+
+std::string said(const char* what, int error) { return std::string{what} + ": " + std::strerror(error); }
+
+// On the first queue that nobody has.
+Result<XdpGrant, ContextError> bind_some_queue(const XdpWish& wish, const Interface& interface, XdpMode mode) {
+  const std::size_t bytes = (std::size_t{wish.receive_chunks} + wish.transmit_chunks) * io::kXdpChunkBytes;
+  XdpGrant grant;
+  grant.mode = mode;
+  grant.memory = make_memory(bytes);
+  if (!grant.memory.valid()) return ContextError{errno, said("no memory for packets", errno)};
+  grant.socket = make_socket(wish, grant.memory.get(), bytes);
+  if (!grant.socket.valid()) return ContextError{errno, said("no AF_XDP socket", errno)};
+  for (; grant.queue < interface.queues; ++grant.queue) {
+    if (bind_queue(grant.socket.get(), wish.ifindex, grant.queue, mode)) return grant;
+    if (errno != EBUSY) return ContextError{errno, said("the queue does not take an AF_XDP socket", errno)};
+  }
+  return ContextError{EBUSY, "every receive queue of the interface (" + std::to_string(interface.queues) +
+                                 ") has an AF_XDP socket already"};
+}
+
+// All are taken, one by a process that has ended.
+bool some_queue_is_being_freed(const XdpWish& wish, const Interface& interface, const XdpSteering& steering) {
+  if (!wish.leased) return false;
+  for (std::uint32_t queue = 0; queue < interface.queues; ++queue) {
+    const std::uint32_t slot = steering.slot_of(queue);
+    if (slot == wish.slot || !wish.leased(slot)) return true;
+  }
+  return false;
+}
+
+Result<XdpGrant, ContextError> grant_in(const XdpWish& wish, const Interface& interface, XdpMode mode) {
+  XdpSteering steering = XdpSteering::find(wish.ifindex);
+  // Where the program is gone too, whoever had the socket is.
+  const bool found = steering.link.valid();
+  if (!found) {
+    auto attached = XdpSteering::attach(wish.ifindex, interface.mtu, hook_of(mode));
+    if (!attached) return attached.reason();
+    steering = std::move(attached).value();
+  }
+  auto bound = bind_some_queue(wish, interface, mode);
+  if (!bound && bound.reason().error == EBUSY && (!found || some_queue_is_being_freed(wish, interface, steering)))
+    return ContextError{EAGAIN, bound.reason().message};
+  if (!bound) return bound;
+  XdpGrant grant = std::move(bound).value();
+  if (const Status steered = steering.steer(grant.queue, wish.slot, grant.socket.get()); !steered.ok())
+    return ContextError{steered.error(), said("steering to the AF_XDP socket", steered.error())};
+  grant.link = std::move(steering.link);
+  return grant;
+}
+
+}  // namespace
+
+Result<XdpGrant, ContextError> grant_xdp(const XdpWish& wish) {
+  if (!valid_size(wish.receive_chunks) || (wish.transmit_chunks != 0 && !valid_size(wish.transmit_chunks)))
+    return ContextError{EINVAL, "sizes of AF_XDP rings are powers of two, at most 65536"};
+  Interface interface;
+  if (!ask_interface(wish.ifindex, interface)) return ContextError{ENODEV, "no such interface"};
+  if (wish.mode != XdpMode::kAny) return grant_in(wish, interface, wish.mode);
+  ContextError reason;
+  for (const XdpMode mode : {XdpMode::kZeroCopy, XdpMode::kNative, XdpMode::kGeneric}) {
+    if ((mode == XdpMode::kGeneric && !wish.generic_too) || (mode == XdpMode::kZeroCopy && !wish.zero_copy_too))
+      continue;
+    auto granted = grant_in(wish, interface, mode);
+    if (granted) return granted;
+    reason = granted.reason();
+    if (reason.error == EPERM || reason.error == EBUSY || reason.error == EAGAIN)
+      break;  // the other modes would say the same
+  }
+  return reason;
+}
+
+}  // namespace brdma::daemon

@@ -1,0 +1,40 @@
+// brdmad/xdp_grant.h - makes an AF_XDP socket for a process that may not: its memory (UMEM), rings, a free receive
+// queue of the interface, and the steering of the process's slot to it. Linux binds one such socket a queue, so one
+// process a queue; who comes later stays with UDP.
+//
+// The process gets everything and brdmad keeps nothing. A socket made to receive only stays so: rings can't be added
+// once it is bound, and who could transmit by it could put any frame on the network, so that is for those alone who may
+// do so anyway (CAP_NET_RAW, or brdmad's own user in its user namespace).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "base/result.h"
+#include "bitmaprdma/context.h"
+#include "io/file_descriptor.h"
+#include "io/xdp_protocol.h"
+
+namespace brdma::daemon {
+
+struct XdpWish {
+  std::uint32_t ifindex = 0;
+  std::uint32_t slot = 0;
+  io::XdpMode mode = io::XdpMode::kAny;
+  std::uint32_t receive_chunks = 4096;
+  std::uint32_t transmit_chunks = 0;
+  bool zero_copy_too = true, generic_too = true;   // of what kAny tries
+  std::function<bool(std::uint32_t slot)> leased;  // empty: all are
+};
+
+struct XdpGrant {
+  io::FileDescriptor socket, memory, link;
+  io::XdpMode mode = io::XdpMode::kNative;
+  std::uint32_t queue = 0;
+};
+
+// Errors: ENODEV no such interface; EBUSY all queues have a socket, or another XDP program is there; EAGAIN a queue's
+// socket is closed, but the kernel is not done with it; EPERM; EINVAL sizes.
+[[nodiscard]] Result<XdpGrant, ContextError> grant_xdp(const XdpWish& wish);
+
+}  // namespace brdma::daemon

@@ -1,0 +1,48 @@
+// brdmad/xdp_steering.h - the XDP program of an interface: RoCE packets of a leased slot go to the AF_XDP socket of the
+// queue that they came by, everything else goes on to the kernel as if the program were not there.
+//
+//   map `slots`:   receive queue -> slot whose packets its socket takes
+//   map `sockets`: receive queue -> AF_XDP socket; the kernel removes one that is closed
+//
+// What it leaves to the kernel: no IP or IP with options, fragments, extension headers, VLAN tags, other ports,
+// multicast queue pairs, other slots, packets longer than the interface's MTU (several in one, not split yet: a UDP
+// socket with UDP_GRO is told their sizes, an AF_XDP socket is not), and all where the socket is gone.
+//
+// Nothing is kept here: the link that holds the program to the interface goes to each process with such a socket, and
+// ends with the last of them, however that dies; the next daemon finds it by asking the kernel.
+#pragma once
+
+#include <linux/bpf.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "bitmaprdma/context.h"
+#include "io/file_descriptor.h"
+
+namespace brdma::daemon {
+
+enum class XdpHook : std::uint8_t { kDriver, kGeneric };
+
+struct XdpSteering {
+  io::FileDescriptor link, slots, sockets;
+  XdpHook hook = XdpHook::kDriver;
+
+  // EBUSY: somebody else's program is attached; EPERM; EOPNOTSUPP: no such hook. The message says what to do.
+  static Result<XdpSteering, ContextError> attach(std::uint32_t ifindex, std::uint32_t mtu, XdpHook hook);
+  // That of this interface, attached by whomever; without a link where there is none.
+  static XdpSteering find(std::uint32_t ifindex);
+
+  // Whose packets the queue's socket took last; 0: none yet. The socket may be gone.
+  [[nodiscard]] std::uint32_t slot_of(std::uint32_t queue) const;
+  // From now on that queue's packets for `slot` go to `socket_fd`, an AF_XDP socket bound to the queue.
+  [[nodiscard]] Status steer(std::uint32_t queue, std::uint32_t slot, int socket_fd) const;
+};
+
+// The program, for maps that exist. Queues beyond the maps are left to the kernel.
+[[nodiscard]] std::vector<bpf_insn> steering_program(int slots_map, int sockets_map, std::uint32_t mtu);
+
+inline constexpr std::uint32_t kXdpQueuesMax = 64;
+
+}  // namespace brdma::daemon

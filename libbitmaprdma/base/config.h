@@ -48,10 +48,11 @@ enum class CongestionControl : std::uint8_t {
   kDcqcn,   // a rate, by congestion notification packets (congestion/dcqcn.h)
   kNone,    // nothing
   kPaced,   // as kWindow, which leaves over a round trip instead of at once (qp/spread_window.cc)
+  kBoth,    // the lower of TIMELY's and DCQCN's rates
 };
 // The ECN field of what a queue pair sends (RFC 3168).
 enum class EcnField : std::uint8_t {
-  kAuto,  // ECT(0) where the control hears of marks (DCQCN), else as the application set its traffic class
+  kAuto,  // ECT(0) where the control hears of marks (DCQCN, both), else as the application set its traffic class
   kOff,   // not-ECT
   kEct0,
   kEct1,

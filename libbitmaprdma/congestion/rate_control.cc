@@ -58,36 +58,37 @@ Bandwidth first_rate(const CongestionConfig& config, std::uint32_t flows) {
   return std::clamp(first, mbps(config.rate_min_mbps), rate_max(config));
 }
 
-std::variant<Timely, Dcqcn> algorithm_of(const CongestionConfig& config, std::uint32_t flows) {
-  BRDMA_CHECK(is_rate_control(config.control));
-  if (config.control == CongestionControl::kDcqcn)
-    return Dcqcn(dcqcn_config(config), first_rate(config, flows), Instant{});
-  return Timely(timely_config(config, {}), first_rate(config, flows));
-}
-
 }  // namespace
 
 RateControl::RateControl(const CongestionConfig& config, std::uint32_t flows)
     : config_(config),
-      pacer_({.burst_bytes = config.burst_bytes, .interval = config.pace_interval}, first_rate(config, flows)),
-      algorithm_(algorithm_of(config, flows)) {}
+      pacer_({.burst_bytes = config.burst_bytes, .interval = config.pace_interval}, first_rate(config, flows)) {
+  BRDMA_CHECK(is_rate_control(config.control));
+  const Bandwidth first = first_rate(config, flows);
+  if (config.control != CongestionControl::kDcqcn) timely_.emplace(timely_config(config, {}), first);
+  if (config.control != CongestionControl::kTimely) dcqcn_.emplace(dcqcn_config(config), first, Instant{});
+}
 
 void RateControl::on_round_trip(Duration rtt, Duration base_rtt, Instant now) {
-  Timely* const timely = std::get_if<Timely>(&algorithm_);
-  if (timely == nullptr) return;
+  if (!timely_) return;
   if (base_rtt != base_rtt_) {
     base_rtt_ = base_rtt;
-    timely->configure(timely_config(config_, base_rtt));
+    timely_->configure(timely_config(config_, base_rtt));
   }
-  timely->on_rtt(rtt);
-  pacer_.set_rate(timely->rate(), now);
+  const Bandwidth in_use = wanted(now), before = timely_->rate();
+  timely_->on_rtt(rtt);
+  if (timely_->rate() < before && in_use < before) {  // by the same part
+    const auto part = static_cast<unsigned __int128>(in_use.bps()) * timely_->rate().bps() / before.bps();
+    timely_->limit(Bandwidth::from_bps(static_cast<std::uint64_t>(part)), now);
+  }
+  pacer_.set_rate(wanted(now), now);
 }
 
 bool RateControl::on_cnp(Instant now) {
-  Dcqcn* const dcqcn = std::get_if<Dcqcn>(&algorithm_);
-  if (dcqcn == nullptr) return false;
-  dcqcn->on_cnp(now);
-  pacer_.set_rate(dcqcn->rate(now), now);
+  if (!dcqcn_) return false;
+  dcqcn_->limit(wanted(now), now);
+  dcqcn_->on_cnp(now);
+  pacer_.set_rate(wanted(now), now);
   return true;
 }
 
@@ -102,18 +103,19 @@ void RateControl::on_drops(std::uint64_t bytes, Duration rtt, Instant now) {
   const auto less = static_cast<std::uint64_t>(std::min<unsigned __int128>(lost, before.bps()));
   const Bandwidth after = std::max(Bandwidth::from_bps(before.bps() - less), drops_floor_);
   if (after >= before) return;
-  std::visit([&](auto& algorithm) { algorithm.limit(after, now); }, algorithm_);
+  if (timely_) timely_->limit(after, now);
+  if (dcqcn_) dcqcn_->limit(after, now);
   pacer_.set_rate(wanted(now), now);
 }
 
 void RateControl::on_sent(std::uint64_t bytes, Instant now) {
   pacer_.spend(bytes);
-  if (Dcqcn* const dcqcn = std::get_if<Dcqcn>(&algorithm_)) dcqcn->on_sent(bytes, now);
+  if (dcqcn_) dcqcn_->on_sent(bytes, now);
 }
 
 Bandwidth RateControl::wanted(Instant now) {
-  if (Dcqcn* const dcqcn = std::get_if<Dcqcn>(&algorithm_)) return dcqcn->rate(now);
-  return std::get<Timely>(algorithm_).rate();
+  if (!timely_) return dcqcn_->rate(now);
+  return dcqcn_ ? std::min(timely_->rate(), dcqcn_->rate(now)) : timely_->rate();
 }
 
 std::uint64_t RateControl::allowance(Instant now) {

@@ -1,4 +1,5 @@
-// congestion/rate_control.h - the sending rate of one queue pair: TIMELY or DCQCN decides it, a pacer keeps it.
+// congestion/rate_control.h - the sending rate of one queue pair: TIMELY, DCQCN or the lower of the two, which a pacer
+// keeps.
 // For those queue pairs whose CongestionConfig asks for a rate; the others have none of this.
 //
 // The owner tells what it hears (round trips, notifications, bytes that left) and asks allowance() before it sends.
@@ -6,7 +7,7 @@
 #pragma once
 
 #include <cstdint>
-#include <variant>
+#include <optional>
 
 #include "base/config.h"
 #include "congestion/dcqcn.h"
@@ -16,7 +17,8 @@
 namespace brdma::congestion {
 
 [[nodiscard]] constexpr bool is_rate_control(CongestionControl control) {
-  return control == CongestionControl::kTimely || control == CongestionControl::kDcqcn;
+  return control == CongestionControl::kTimely || control == CongestionControl::kDcqcn ||
+         control == CongestionControl::kBoth;
 }
 
 class RateControl {
@@ -41,7 +43,7 @@ class RateControl {
   [[nodiscard]] const CongestionConfig& config() const { return config_; }
   [[nodiscard]] Bandwidth rate() const { return pacer_.rate(); }
   // A responder hears nothing of its answers' round trips, but of marks on them.
-  [[nodiscard]] bool paces_answers() const { return std::holds_alternative<Dcqcn>(algorithm_); }
+  [[nodiscard]] bool paces_answers() const { return dcqcn_.has_value(); }
 
  private:
   [[nodiscard]] Bandwidth wanted(Instant now);
@@ -49,7 +51,9 @@ class RateControl {
   CongestionConfig config_;
   Pacer pacer_;
   Duration base_rtt_{};
-  std::variant<Timely, Dcqcn> algorithm_;
+  // Of two, each goes on by its own signal; one that has to come down comes down from the rate in use.
+  std::optional<Timely> timely_;
+  std::optional<Dcqcn> dcqcn_;
   // Drops: since when they lower the rate, and how far at most.
   Instant drops_from_;
   Bandwidth drops_floor_;

@@ -13,8 +13,8 @@ constexpr std::array<std::string_view, 6> kModes{"bitmap",    "standard", "gobac
 constexpr std::array<std::string_view, 3> kDatapaths{"auto", "udp", "xdp"};                    // order of Datapath
 constexpr std::array<std::string_view, 4> kXdpModes{"auto", "zerocopy", "native", "generic"};  // order of XdpHookChoice
 constexpr std::array<std::string_view, 3> kSprayings{"round_robin", "least_rtt", "weighted"};  // order of Spraying
-constexpr std::array<std::string_view, 5> kControls{"window", "timely", "dcqcn", "none",
-                                                    "paced"};                         // of CongestionControl
+constexpr std::array<std::string_view, 6> kControls{"window", "timely", "dcqcn",
+                                                    "none",   "paced",  "both"};      // of CongestionControl
 constexpr std::array<std::string_view, 4> kEcnFields{"auto", "off", "ect0", "ect1"};  // of EcnField
 constexpr std::array<std::string_view, 2> kSwitch{"false", "true"};
 
@@ -248,8 +248,8 @@ const std::array kDefinitions{
     Definition{"recovery.spraying", "BRDMA_SPRAYING", "which path the next batch takes", spraying()},
     Definition{"congestion.control", "BRDMA_CONGESTION", "what bounds sending beside window and credit", control(),
                kNow},
-    Definition{"congestion.ecn", "BRDMA_ECN", "ECN field of packets sent; auto: ect0 with dcqcn, else untouched", ecn(),
-               kNow},
+    Definition{"congestion.ecn", "BRDMA_ECN",
+               "ECN field of packets sent; auto: ect0 with dcqcn and both, else untouched", ecn(), kNow},
     Definition{"congestion.edn", "BRDMA_CONGESTION_EDN", "drops told by switches lower window or rate",
                congestion_edn(), kNow},
     Definition{"congestion.rate_first_mbps", "BRDMA_RATE_FIRST_MBPS",

@@ -37,7 +37,7 @@ std::string_view mode_in_use(const QueuePairReport& report) {
 }
 
 std::string_view control_name(CongestionControl control) {
-  constexpr std::array<std::string_view, 5> kNames{"window", "timely", "dcqcn", "none", "paced"};
+  constexpr std::array<std::string_view, 6> kNames{"window", "timely", "dcqcn", "none", "paced", "both"};
   return kNames[static_cast<std::size_t>(control)];
 }
 

@@ -49,9 +49,24 @@ TEST(RateControl, DcqcnHearsNotificationsOnly) {
   EXPECT_EQ(control.rate().bps(), 7'500'000'000u);
 }
 
+// The lower of the two; who has to come down comes down from there, so that no signal is without effect.
+TEST(RateControl, BothSignals) {
+  RateControl control(with(CongestionControl::kBoth));
+  EXPECT_EQ(control.rate().bps(), 10'000'000'000u);
+  EXPECT_TRUE(control.on_cnp(at(1_ms)));
+  EXPECT_EQ(control.rate().bps(), 5'000'000'000u);
+  control.on_round_trip(1_ms, 20_us, at(1_ms));  // beyond high: 5 * (1 - 0.8 * (1 - 500/1000))
+  EXPECT_NEAR(static_cast<double>(control.rate().bps()), 3e9, 1e6);
+  EXPECT_TRUE(control.on_cnp(at(1_ms)));
+  EXPECT_NEAR(static_cast<double>(control.rate().bps()), 1.5e9, 1e7);
+  EXPECT_GT(control.allowance(at(20_ms)), 0u);  // notifications stay away: round trips hold it
+  EXPECT_NEAR(static_cast<double>(control.rate().bps()), 3e9, 1e6);
+}
+
 // 125 KB of what was sent in a round trip of 1 ms found no room: 1 Gbit/s too much.
 TEST(RateControl, DropsSayWhatThePathCarries) {
-  for (const CongestionControl which : {CongestionControl::kTimely, CongestionControl::kDcqcn}) {
+  for (const CongestionControl which :
+       {CongestionControl::kTimely, CongestionControl::kDcqcn, CongestionControl::kBoth}) {
     RateControl control(with(which));
     control.on_drops(125'000, 1_ms, at(10_ms));
     EXPECT_EQ(control.rate().bps(), 9'000'000'000u);

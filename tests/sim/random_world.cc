@@ -241,9 +241,7 @@ class RandomWorld {
     for (const sim::Host* host : hosts_) {
       result.lost += host->socket_drops();
       std::size_t cause = 0;
-      for (const Counter c : {Counter::kRetransmittedFfm, Counter::kRetransmittedNak, Counter::kRetransmittedTimeout,
-                              Counter::kRetransmittedProbe, Counter::kRetransmittedAck, Counter::kRetransmittedPath,
-                              Counter::kRetransmittedExpected, Counter::kRetransmittedWait}) {
+      for (const Counter c : kRetransmissions) {
         const std::uint64_t count = host->statistics().get(c);
         result.by_cause[cause++] += count;
         result.retransmitted += count;

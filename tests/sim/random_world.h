@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "trace/retransmissions.h"
+
 namespace brdma::test {
 
 // How the hosts recover: all in bitmap mode, all judging losses as TCP does, at least one going back N, else some as
@@ -20,7 +22,7 @@ struct WorldResult {
   WorldMode mode = WorldMode::kBitmap;
   std::uint64_t packets = 0, lost = 0, retransmitted = 0, bytes = 0;
   std::uint64_t group_messages = 0;  // received by UC, UD, and RC with a shared queue or windows (message_group.h)
-  std::uint64_t by_cause[8] = {};    // of the retransmitted: FFM, NAK, timeout, probe, acknowledgement, path
+  std::uint64_t by_cause[kRetransmissions.size()] = {};  // of the retransmitted, in that order
   std::int64_t virtual_ns = 0;
 
   [[nodiscard]] bool ok() const { return findings.empty(); }

@@ -62,7 +62,7 @@ using brdma::test::WorldMode;
 
 struct Totals {
   std::uint64_t worlds = 0, packets = 0, lost = 0, retransmitted = 0, bytes = 0, group_messages = 0;
-  std::uint64_t by_cause[8] = {};
+  std::uint64_t by_cause[brdma::kRetransmissions.size()] = {};
 
   void add(const brdma::test::WorldResult& result) {
     ++worlds;
@@ -81,11 +81,11 @@ struct Totals {
                 static_cast<unsigned long long>(retransmitted),
                 lost == 0 ? 0.0 : static_cast<double>(retransmitted) / static_cast<double>(lost),
                 static_cast<unsigned long long>(bytes >> 20));
-    constexpr const char* kCauses[] = {"FFM",         "NAK and RNR NAK", "timeout",  "probe", "acknowledgement",
-                                       "silent path", "expected",        "T + delta"};
-    std::printf("            retransmitted after");
+    std::printf("            retransmitted:");
     for (std::size_t i = 0; i < std::size(by_cause); ++i) {
-      std::printf("%s %s %llu", i == 0 ? "" : ",", kCauses[i], static_cast<unsigned long long>(by_cause[i]));
+      std::printf("%s %s %llu", i == 0 ? "" : ",",
+                  brdma::kCounterNames[static_cast<std::size_t>(brdma::kRetransmissions[i])].data(),
+                  static_cast<unsigned long long>(by_cause[i]));
     }
     std::printf("; %llu messages of other kinds\n", static_cast<unsigned long long>(group_messages));
   }

@@ -36,6 +36,12 @@ class Ring {
     ++tail_;
     return slot;
   }
+  T& push_front(T value) {
+    if (size() == capacity()) reserve(capacity() == 0 ? kSlotsAtFirst : capacity() * 2);
+    T& slot = slots_[--head_ & mask_];
+    slot = std::move(value);
+    return slot;
+  }
   void pop_front() {
     BRDMA_CHECK(!empty());
     ++head_;

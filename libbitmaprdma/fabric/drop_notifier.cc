@@ -23,12 +23,18 @@ static_assert(DropReport::kQuoteMax >= wire::kQuoteMax);
 static_assert(DropNotice::kSizeMax >= wire::kIcmpHeaderSize + wire::kQuoteMax);
 static_assert(DropNotice::kSizeMax >= wire::kBthSize + wire::kEdnSize + wire::kIcrcSize);
 
-// Its sender keeps what is needed to send it again.
+// Its sender keeps what is needed to send it again, or can say the same anew.
 bool is_repaired(std::uint8_t opcode) {
+  if (wire::is_acknowledgement(opcode)) return true;
   const OpcodeShape& shape = wire::opcode_shape(opcode);
   const std::uint8_t transport = opcode & wire::kTransportMask;
-  if (shape.parts == 0 || (transport != wire::kTransportRc && transport != wire::kTransportBitmap)) return false;
-  return static_cast<RcOp>(opcode & 0x1F) != RcOp::kAcknowledge;
+  return shape.parts != 0 && (transport == wire::kTransportRc || transport == wire::kTransportBitmap);
+}
+
+// PSNs of requests, of answers and of acknowledgements count apart, though all of them go to one queue pair.
+std::uint32_t numbers_of(std::uint8_t opcode) {
+  if (wire::is_acknowledgement(opcode)) return 2;
+  return wire::is_answer(static_cast<RcOp>(opcode & 0x1F)) ? 1 : 0;
 }
 
 std::optional<wire::Bth> repaired_packet(const RoceView& packet) {
@@ -44,7 +50,7 @@ DropFlow flow_of(const RoceView& packet, const wire::Bth& bth) {
           .source_port = packet.source_port,
           .destination_port = kRoceUdpPort,
           .protocol = 17,
-          .queue_pair = bth.dest_qpn};
+          .queue_pair = bth.dest_qpn | numbers_of(bth.opcode) << 24};
 }
 
 }  // namespace
@@ -123,18 +129,24 @@ std::optional<DropNotice> DropNotifier::as_icmp(const DropReport& report) {
 
 std::optional<DropNotice> DropNotifier::as_roce(const DropReport& report) {
   const std::size_t skipped = (report.flow.source.is_v4() ? kIpv4Size : kIpv6Size) + wire::kUdpSize;
+  // BXTH, or a control packet's body: the first word is the same.
   if (report.quote().size() < skipped + wire::kBthSize + wire::kBxthSize) return std::nullopt;
   const ConstBytes roce = report.quote().subspan(skipped);
   const wire::Bth dropped = wire::parse_bth(roce.first<wire::kBthSize>());
-  if (!wire::opcode_shape(dropped.opcode).has(OpcodeShape::kBxth)) return std::nullopt;
+  const OpcodeShape& shape = wire::opcode_shape(dropped.opcode);
+  if (!shape.has(OpcodeShape::kBxth) && !shape.has(OpcodeShape::kControl)) return std::nullopt;
   const wire::Bxth bxth = wire::parse_bxth(roce.subspan<wire::kBthSize, wire::kBxthSize>());
-  const wire::Edn edn{.first = Psn{report.number},
-                      .last = Psn{report.number + report.length - 1},
-                      .responses = wire::is_answer(static_cast<RcOp>(dropped.opcode & 0x1F)),
-                      .destination_qpn = dropped.dest_qpn,
-                      .path = bxth.path,
-                      .drain = report.drain,
-                      .timestamp = bxth.timestamp};
+  wire::Edn edn{.first = Psn{report.number},
+                .last = Psn{report.number + report.length - 1},
+                .destination_qpn = dropped.dest_qpn,
+                .drain = report.drain};
+  if (wire::is_acknowledgement(dropped.opcode)) {
+    edn.acknowledgement = true;
+  } else {
+    edn.responses = wire::is_answer(static_cast<RcOp>(dropped.opcode & 0x1F));
+    edn.path = bxth.path;
+    edn.timestamp = bxth.timestamp;
+  }
   wire::Packet packet;
   packet.bth.opcode = static_cast<std::uint8_t>(wire::Control::kEdn);
   packet.bth.dest_qpn = bxth.source_qpn;

@@ -1,10 +1,11 @@
 // fabric/drop_notifier.h - explicit drop notification of one switch (spec 5): hears of every packet that a queue has
 // dropped or taken, merges drops (fabric/drop_table.h), and makes the notifications to send to their sources.
 //
-// Told of are packets that their sender sends again: RC requests and responses, standard and in bitmap mode. Not:
-// acknowledgements and control packets, UC, UD, what is not RoCE (TCP: the table counts its bytes, and the simulator
-// uses that; an ordinary TCP host ignores source quench since RFC 6633, so the lab does not send any).
-//   kRoce  control packet; only where the dropped packet names its sender: bitmap mode. IPv4 and IPv6
+// Told of are packets that their sender sends again: RC requests and responses, standard and in bitmap mode; and
+// acknowledgements and feedback, which it says anew. Not: other control packets, UC, UD, what is not RoCE (TCP: the
+// table counts its bytes, and the simulator uses that; an ordinary TCP host ignores source quench since RFC 6633, so
+// the lab does not send any).
+//   kRoce  control packet; only where the dropped packet names its sender: bitmap mode, control packets. IPv4 and IPv6
 //   kIcmp  source quench; IPv4. IPv6, which has none: as kRoce
 // A token bucket bounds what a switch sends, beyond it drops are counted (limited) and left to the receiver's feedback.
 // Sans-I/O. No allocation after construction.

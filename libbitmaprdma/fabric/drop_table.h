@@ -28,7 +28,8 @@
 
 namespace brdma::fabric {
 
-// A connection as a switch sees it: the five-tuple, and for RoCE the queue pair that packets go to.
+// A connection as a switch sees it: the five-tuple, and for RoCE the queue pair that packets go to; the notifier keeps
+// its requests, answers and acknowledgements apart (high byte), whose numbers count separately.
 struct DropFlow {
   IpAddress source, destination;
   std::uint16_t source_port = 0, destination_port = 0;

@@ -101,6 +101,7 @@ std::uint32_t Responder::Impl::made_at(Instant now) const {
 // An acknowledgement is in the batch.
 void Responder::Impl::acknowledged(std::uint8_t syndrome, Instant now) {
   ack.pending = ack.requested = ack.forced = false;
+  ack.told = base();
   ack.packets = 0;
   env.count(Counter::kAcksSent);
   env.trace(now, identity.qpn, trace::AckSent{base(), window.highest(), syndrome});

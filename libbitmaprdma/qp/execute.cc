@@ -184,6 +184,7 @@ Verdict Responder::Impl::execute_read(const wire::Packet& packet) {
   answer.message = packet.bxth.msn;
   answer.packet_index = packet.bxth.packet_index;
   resources.push(answer);
+  log_answer(answer, /*is_read=*/true);
   return Verdict::kDone;
 }
 

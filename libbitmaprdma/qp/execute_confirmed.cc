@@ -97,12 +97,14 @@ void Responder::Impl::confirm(const wire::Packet& packet, bool replay) {
   answer.msn = msn;
   answer.message = packet.bxth.msn;
   resources.push(answer);
+  if (!replay) log_answer(answer, /*is_read=*/false);
 }
 
 // Sent again, so its answer may be lost. It was executed.
 void Responder::Impl::replay_confirmation(const wire::Packet& packet, Instant now) {
   if (speaks_bitmap()) acknowledge_soon(now);
   if (resources.will_answer(packet.bth.psn, 1, mtu)) return drop(DropReason::kDuplicate, packet, now);
+  if (just_sent_again(packet.bth.psn, 1, now)) return drop(DropReason::kDuplicate, packet, now);
   if (!resources.room_for_replay()) return drop(DropReason::kHoldFull, packet, now);
   note_asked_again(packet.bth.psn, 1, now);
   confirm(packet, /*replay=*/true);

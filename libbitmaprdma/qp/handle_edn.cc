@@ -1,4 +1,5 @@
-// Explicit drop notification (spec 5): a switch names packets of ours that it dropped. Exactly those become pending,
+// Explicit drop notification (spec 5): a switch names requests of ours that it dropped (answers and acknowledgements:
+// resend_answers.cc). Exactly those become pending,
 // unless they need not be sent again, and sending may wait for the full queue to drain. An FFM that names the same
 // packets comes later and finds them pending or just resent; where it came first, that holds for this one.
 #include <algorithm>
@@ -12,15 +13,6 @@ using recovery::RequestVerdict;
 
 Outcome Requester::handle_edn(const wire::Edn& edn, Instant now) {
   Impl& me = *impl_;
-  me.env.count(Counter::kEdnReceived);
-  if (!me.id.recovery->edn) {
-    me.env.count(Counter::kEdnOff);
-    return {};
-  }
-  if (edn.responses) {  // their requester sees what is missing, and asks for it
-    me.env.count(Counter::kEdnResponses);
-    return {};
-  }
   const std::int64_t start = distance(edn.first, me.window.base());
   const std::int64_t last = start + distance(edn.last, edn.first);
   const std::int64_t end = std::min<std::int64_t>(last + 1, me.window.in_window());
@@ -56,9 +48,10 @@ bool Requester::Impl::resend_dropped(Sequence sequence, const wire::Edn& edn, In
   const Duration quiet = std::max(id.recovery->resend_interval_min, round_trip_expected());
   switch (recovery::judge_drop(dropped, transmitted, quiet, now)) {
     case RequestVerdict::kResend: {
-      const Message& message = message_of(sequence);
+      Message& message = message_of(sequence);
       if (!message.answered()) return request_resend(sequence, message, Counter::kRetransmittedEdn, now);
       if (message.request_received) break;
+      message.told_dropped = true;
       return request_resend_range(sequence, sequence + 1, Counter::kRetransmittedEdn, now) > 0;
     }
     case RequestVerdict::kAcknowledged:

@@ -30,6 +30,7 @@ struct Message {
   bool last_of_wqe = true;
   bool request_received = false;   // answered: the peer has the request, only responses are missing
   bool copied = false;             // READ: its request has left a second time, unasked (copy_request.cc)
+  bool told_dropped = false;       // READ: a switch says that a request of it was dropped; another may have arrived
   bool in_flight_counted = false;  // answered: its request counts against the peer's credit
 
   [[nodiscard]] Sequence end() const { return first + packets; }

@@ -1,5 +1,7 @@
 // Congestion beside the window: which control a queue pair has, waiting for its rate, marks of ECN and the notification
 // packets that speak of them (CNP, IBTA annex A17).
+#include <algorithm>
+
 #include "qp/queue_pair.h"
 #include "qp/requester_impl.h"
 
@@ -84,6 +86,13 @@ void Requester::note_marked(Instant now) {
   signals.cnp_due = signals.cnps.on_marked(now, interval) || signals.cnp_due;
 }
 
+void Requester::note_answers_dropped(std::uint64_t bytes, Instant now) {
+  congestion::RateControl* const own = rate();
+  if (own == nullptr || !own->paces_answers() || !own->config().edn) return;
+  impl_->env.count(Counter::kEdnReductions);
+  own->on_drops(bytes, std::max(impl_->rtt.smoothed(), impl_->id.recovery->resend_interval_min), now);
+}
+
 bool Requester::cnp_due() const { return impl_->signals && impl_->signals->cnp_due; }
 
 // A packet of its own, and a standard one whoever the peer is: routers and NICs know it.
@@ -129,7 +138,8 @@ std::uint8_t QueuePair::traffic_class() const {
     case EcnField::kEct1:
       return with(kEct1);
   }
-  return config.control == CongestionControl::kDcqcn ? with(kEct0) : identity_.attributes.traffic_class;
+  const bool hears = config.control == CongestionControl::kDcqcn || config.control == CongestionControl::kBoth;
+  return hears ? with(kEct0) : identity_.attributes.traffic_class;
 }
 
 }  // namespace brdma

@@ -152,8 +152,8 @@ Outcome QueuePair::route_control(const wire::Packet& packet, Instant now) {
     }
     case wire::Control::kEdn: {
       const auto edn = wire::parse_edn(packet.payload, packet.bth.psn);
-      if (!edn || edn->destination_qpn != peer_qpn || !identity_.can_send()) return bad();
-      return requester_.handle_edn(*edn, now);
+      if (!edn || edn->destination_qpn != peer_qpn) return bad();
+      return heed_drops(*edn, now);
     }
     case wire::Control::kLinkStateInquiry: {  // for the hops on its way; it has come to their end
       const auto inquiry = wire::parse_link_state_inquiry(packet.payload);
@@ -173,8 +173,28 @@ Outcome QueuePair::route_control(const wire::Packet& packet, Instant now) {
 
 void QueuePair::handle_edn(const wire::Edn& edn, Instant now) {
   count_here();
-  if (!identity_.can_send() || unreliable_) return environment_.count(Counter::kEdnStale);
-  carry_out(requester_.handle_edn(edn, now), now);
+  if (!identity_.can_receive() || unreliable_) return environment_.count(Counter::kEdnStale);
+  carry_out(heed_drops(edn, now), now);
+}
+
+// Of the half that sent what was dropped.
+Outcome QueuePair::heed_drops(const wire::Edn& edn, Instant now) {
+  environment_.count(Counter::kEdnReceived);
+  if (!identity_.recovery->edn) {
+    environment_.count(Counter::kEdnOff);
+    return {};
+  }
+  if (edn.responses || edn.acknowledgement) {
+    const std::uint64_t bytes = responder_.handle_edn(edn, now);
+    if (bytes > 0 && edn.drain > Duration{}) requester_.note_answers_dropped(bytes, now);
+    return {};
+  }
+  if (!identity_.can_send()) {
+    environment_.count(Counter::kEdnStale);
+    return {};
+  }
+  responder_.repeat_with_data();
+  return requester_.handle_edn(edn, now);
 }
 
 void QueuePair::handle_timeout(Instant now) {

@@ -104,6 +104,7 @@ class QueuePair {
   void take_piggyback(const wire::Packet& packet, Instant now);
   qp::Outcome route(const wire::Packet& packet, Instant now);
   qp::Outcome route_control(const wire::Packet& packet, Instant now);
+  qp::Outcome heed_drops(const wire::Edn& edn, Instant now);
   // In SQE and ERR they are flushed.
   [[nodiscard]] bool takes_sends() const { return identity_.state >= QpState::kRts; }
   // In ERR only what the responder still owes leaves: the NAK that tells the peer why.

@@ -213,6 +213,7 @@ void Responder::Impl::replay_read(const wire::Packet& packet, Instant now) {
   if (check_read(packet) != Verdict::kDone) return drop(DropReason::kEarlyInvalid, packet, now);
   if (static_cast<std::uint32_t>(distance(base(), psn)) < count) return drop(DropReason::kOutOfWindow, packet, now);
   if (resources.will_answer(psn, count, mtu)) return drop(DropReason::kDuplicate, packet, now);
+  if (just_sent_again(psn, count, now)) return drop(DropReason::kDuplicate, packet, now);
   if (!resources.room_for_replay()) return drop(DropReason::kHoldFull, packet, now);
   note_asked_again(psn, count, now);
   Response answer;
@@ -232,7 +233,7 @@ void Responder::Impl::replay_read(const wire::Packet& packet, Instant now) {
 void Responder::Impl::replay_atomic(const wire::Packet& packet, Instant now) {
   const auto* result = resources.find_atomic(packet.bth.psn);
   if (speaks_bitmap()) acknowledge_soon(now);
-  if (result == nullptr) return drop(DropReason::kDuplicate, packet, now);
+  if (result == nullptr || just_sent_again(result->psn, 1, now)) return drop(DropReason::kDuplicate, packet, now);
   if (!resources.room_for_replay()) return drop(DropReason::kHoldFull, packet, now);
   note_asked_again(packet.bth.psn, 1, now);
   Response answer;

@@ -67,6 +67,7 @@ class Requester {
   void note_marked(Instant now);                             // we have, of the peer's
   [[nodiscard]] bool cnp_due() const;
   bool poll_cnp(TransmitBatch& batch);
+  void note_answers_dropped(std::uint64_t bytes, Instant now);  // by a full queue: they may leave at this rate, too
 
   // --- link_state.cc ---
   [[nodiscard]] bool inquiry_due(Instant now) const;

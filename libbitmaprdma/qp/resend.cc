@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "qp/requester_impl.h"
+#include "wire/read_copy.h"
 
 namespace brdma::qp {
 
@@ -140,6 +141,11 @@ bool Requester::Impl::resend_request(Sequence sequence, Message& message, Payloa
   }
   wire::Packet packet;
   build_request(packet, message, sequence, static_cast<std::uint32_t>(asked_end - sequence), true, now);
+  // Who has got the other one by then need not answer all of it twice.
+  if (std::exchange(message.told_dropped, false) && !message.request_received && id.peer_knows_copies &&
+      message.kind == MessageKind::kRead && packet.bitmap) {
+    wire::mark_copy(packet);
+  }
   const std::size_t bytes = TransmitBatch::packet_bytes(packet, payload);
   if (!batch.fits(bytes, cursor.slices().size(), packet.bitmap)) return false;
   if (paths) [[unlikely]]

@@ -49,6 +49,7 @@ void Responder::Impl::reset_connection() {
   end_disorder();
   paths.reset();
   answer_paths.reset();
+  answer_log.reset();
   operations.clear();
   escape = registry::EscapeChannel{env.config.transfer.escape_bytes_max};
   resources.reset(0);
@@ -185,6 +186,8 @@ bool Responder::piggyback_acknowledgement(TransmitBatch& batch, Instant now) {
   return impl_->piggyback_acknowledgement(batch, now);
 }
 void Responder::take_leave() { impl_->take_leave(); }
+std::uint64_t Responder::handle_edn(const wire::Edn& edn, Instant now) { return impl_->handle_edn(edn, now); }
+void Responder::repeat_with_data() { impl_->repeat_with_data(); }
 Responder::Snapshot Responder::snapshot() const {
   const Impl& me = *impl_;
   return {.next = me.base(),

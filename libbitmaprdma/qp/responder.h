@@ -24,6 +24,7 @@
 #include "qp/transmit_batch.h"
 #include "recovery/gap_judge.h"
 #include "recovery/path_spray.h"
+#include "wire/edn.h"
 #include "wire/packet.h"
 
 namespace brdma::qp {
@@ -55,6 +56,10 @@ class Responder {
   void flush(Instant now);                             // to ERR: receives complete as kFlushed
   // A request (RC or bitmap mode). Its ICRC and peer address have been checked.
   Outcome handle_request(const wire::Packet& packet, Instant now);
+  // A switch has dropped answers or acknowledgements of ours (resend_answers.cc); or data of ours, which may have
+  // carried an acknowledgement. Answers how many bytes leave again.
+  std::uint64_t handle_edn(const wire::Edn& edn, Instant now);
+  void repeat_with_data();
   Outcome handle_timeout(Instant now);  // gap deadlines, delayed acknowledgements
   [[nodiscard]] std::optional<Instant> next_timeout() const;
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "bitmap/receive_window.h"
+#include "qp/answer_log.h"
 #include "qp/answer_paths.h"
 #include "qp/disorder.h"
 #include "qp/paths_receive.h"
@@ -26,6 +27,7 @@
 #include "registry/escape_channel.h"
 #include "registry/receive_registry.h"
 #include "wire/control.h"
+#include "wire/edn.h"
 
 namespace brdma::qp {
 
@@ -70,6 +72,7 @@ struct Responder::Impl {
     std::uint32_t repeats = 0;  // data batches that are still to say it once more
     bool echo_valid = false;    // the newest bitmap packet's timestamp
     std::uint8_t echo_path = 0;
+    Psn told;  // base that the last one spoke of
     std::uint64_t echo = 0;
     Instant echo_arrival;
   };
@@ -171,6 +174,23 @@ struct Responder::Impl {
   std::uint8_t answer_path(std::span<const recovery::PathFacts> sending, Instant now);
   void note_asked_again(Psn first, std::uint32_t count, Instant now);
 
+  // resend_answers.cc: what a switch says that it dropped
+  void log_answer(const Response& answer, bool is_read);
+  struct AnsweredAgain {
+    bool known = false;
+    std::uint64_t bytes = 0;
+  };
+  std::uint64_t handle_edn(const wire::Edn& edn, Instant now);
+  std::uint32_t answer_again(const wire::Edn& edn, std::uint32_t place, std::uint32_t end, AnsweredAgain& all,
+                             Instant now);
+  std::uint32_t atomic_again(const wire::Edn& edn, std::uint32_t place, AnsweredAgain& all, Instant now);
+  void make_answer_log();
+  [[nodiscard]] bool may_leave_again(const wire::Edn& edn, std::uint32_t place, Instant since, Instant now) const;
+  [[nodiscard]] bool just_sent_again(Psn psn, std::uint32_t count, Instant now) const;
+  void note_sent_again(const Response& answer, Instant now);
+  void say_again(const wire::Edn& edn, Instant now);
+  void repeat_with_data();
+
   // acknowledge.cc
   void note_for_acknowledgement(const wire::Packet& packet, Instant now);
   void acknowledge_soon(Instant now);
@@ -243,6 +263,7 @@ struct Responder::Impl {
   std::unique_ptr<recovery::Tolerance> tolerance;  // while limits are raised: what was learnt
   std::unique_ptr<ReceivePaths> paths;             // only where the peer sends on several
   std::unique_ptr<AnswerPaths> answer_paths;       // only where answers may go by several
+  std::unique_ptr<AnswerLog> answer_log;           // with the first answer in bitmap mode
   struct Unheard {
     Psn highest;              // when the last sign was seen
     std::uint32_t signs = 0;  // in a row, nothing new between them

@@ -17,9 +17,9 @@ void ResponderResources::reset(std::uint32_t outstanding_max) {
 bool ResponderResources::will_answer(Psn psn, std::uint32_t packets, std::uint32_t mtu) const {
   for (std::size_t i = 0; i < queue_.size(); ++i) {
     const Response& answer = queue_[i];
-    if (answer.kind != Response::Kind::kRead) continue;
+    if (answer.kind == Response::Kind::kNak) continue;
     const std::int32_t offset = distance(psn, answer.psn);
-    const std::uint32_t left = response_packets(answer.bytes_left, mtu);
+    const std::uint32_t left = answer.kind == Response::Kind::kRead ? response_packets(answer.bytes_left, mtu) : 1;
     if (offset >= 0 && static_cast<std::uint32_t>(offset) + packets <= left) return true;
   }
   return false;

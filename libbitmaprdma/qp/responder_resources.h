@@ -19,6 +19,7 @@ struct Response {
   bool bitmap = false;  // the request was a bitmap packet: so is the answer
   bool replay = false;  // answer to a duplicate
   bool started = false;
+  bool unasked = false;  // a replay because a switch dropped it: where it cannot be read any more, nobody is told
   std::uint8_t syndrome = 0;
   Psn psn;  // of the next packet to send
   std::uint32_t msn = 0;
@@ -55,6 +56,8 @@ class ResponderResources {
   [[nodiscard]] const Response& front() const { return queue_.front(); }
   [[nodiscard]] std::size_t size() const { return queue_.size(); }
   void push(const Response& response) { queue_.push_back(response); }
+  // Before all that wait: their order among each other stays.
+  void push_first(const Response& response) { queue_.push_front(response); }
   // `answer` is taken by value: it may lie in the queue.
   void replace_all(Response answer) {
     queue_.clear();

@@ -80,6 +80,10 @@ Responder::Impl::Sending Responder::Impl::send_read_packet(Response& answer, Tra
   std::byte* data = nullptr;
   const auto fault =
       env.memory.resolve(identity.accessor(), answer.rkey, answer.address, size, kAccessRemoteRead, &data);
+  if (fault != memory::Fault::kNone && answer.unasked) {  // read before, and done with
+    env.count(Counter::kEdnPacketsGone, response_packets(answer.bytes_left, mtu));
+    return Sending::kStale;
+  }
   if (fault != memory::Fault::kNone) {
     refuse_read(answer);
     return Sending::kMore;
@@ -88,6 +92,7 @@ Responder::Impl::Sending Responder::Impl::send_read_packet(Response& answer, Tra
   label(packet, answer, batch);
   batch.add(packet, size == 0 ? std::span<const Slice>{} : std::span<const Slice>{&slice, 1}, size);
   count_answer(packet, answer, size, now);
+  if (answer.replay) note_sent_again(answer, now);
   answer.started = true;
   answer.psn = answer.psn + 1;
   answer.packet_index = (answer.packet_index + 1) & 0xFF'FFFF;
@@ -118,6 +123,7 @@ Responder::Impl::Sending Responder::Impl::send_atomic_answer(const Response& ans
   label(packet, answer, batch);
   batch.add(packet, {}, 0);
   count_answer(packet, answer, sizeof answer.original, now);
+  if (answer.replay) note_sent_again(answer, now);
   return Sending::kDone;
 }
 

@@ -75,11 +75,14 @@ namespace brdma {
   X(kEdnReceived, edn_received)             /* explicit drop notifications from the network */                      \
   X(kEdnStale, edn_stale)                   /* of these: name nothing that is outstanding */                        \
   X(kEdnOff, edn_off)                       /* of these: not heeded, recovery.edn is off */                         \
-  X(kEdnResponses, edn_responses)           /* of these: about READ responses, which are not sent unasked */        \
+  X(kEdnResponses, edn_responses)           /* of these: about answers of which nothing is known any more */        \
+  X(kEdnAcks, edn_acks)                     /* of these: about acknowledgements and feedback; another leaves */     \
   X(kEdnPacketsAcked, edn_pkts_acked)       /* packets named by an EDN, not sent again: they had arrived */         \
   X(kEdnPacketsPending, edn_pkts_pending)   /* likewise: they were about to be sent again */                        \
   X(kEdnPacketsRecent, edn_pkts_recent)     /* likewise: they had been sent again since, or just before */          \
   X(kEdnPacketsUnsent, edn_pkts_unsent)     /* likewise: they were never sent */                                    \
+  X(kEdnPacketsGone, edn_pkts_gone)         /* likewise: answers whose memory may not be read any more */           \
+  X(kReplaysEdn, replays_edn)               /* answers asked for again, just sent again for an EDN */               \
   X(kEdnPauses, edn_pauses)                 /* times that sending waited for a full queue to drain */               \
   X(kEdnReductions, edn_reductions)         /* times that drops told by a switch lowered window or rate */          \
   X(kRetransmittedEdn, retransmitted_by_edn)                                                                        \

@@ -10,7 +10,9 @@ namespace brdma::wire {
 namespace {
 
 constexpr std::uint32_t kMask24 = 0xFF'FFFF;
-constexpr std::uint32_t kFlagResponses = 1u << 24, kFlagTimestamp = 2u << 24;
+constexpr std::size_t kControlWordSize = 4;  // version, flags, source QPN: a control packet's body begins with it
+// What is about an acknowledgement has both flags: who does not know the second takes it for one about responses.
+constexpr std::uint32_t kFlagResponses = 1u << 24, kFlagTimestamp = 2u << 24, kFlagAcknowledgement = 4u << 24;
 constexpr std::uint8_t kSourceQuench = 4, kProtocolUdp = 17;
 constexpr std::uint16_t kRoceUdpPort = 4791;
 
@@ -32,7 +34,8 @@ std::optional<Edn> parse_edn(ConstBytes body, Psn bth_psn) {
   const std::uint32_t word = load_be32(p);
   Edn edn;
   edn.first = bth_psn;
-  edn.responses = (word & kFlagResponses) != 0;
+  edn.acknowledgement = (word & kFlagAcknowledgement) != 0;
+  edn.responses = (word & kFlagResponses) != 0 && !edn.acknowledgement;
   edn.destination_qpn = word & kMask24;
   edn.path = load_u8(p + 4);
   edn.last = Psn{load_be32(p + 4)};
@@ -44,7 +47,8 @@ std::optional<Edn> parse_edn(ConstBytes body, Psn bth_psn) {
 
 std::size_t emit_edn(const Edn& edn, std::byte* out) {
   std::memset(out, 0, kEdnSize);
-  const std::uint32_t flags = (edn.responses ? kFlagResponses : 0) | (edn.timestamp ? kFlagTimestamp : 0);
+  const std::uint32_t flags = (edn.responses || edn.acknowledgement ? kFlagResponses : 0) |
+                              (edn.acknowledgement ? kFlagAcknowledgement : 0) | (edn.timestamp ? kFlagTimestamp : 0);
   store_be32(out, (std::uint32_t{kBitmapVersion} << 28) | flags | (edn.destination_qpn & kMask24));
   store_be32(out + 4, (std::uint32_t{edn.path} << 24) | edn.last.value());
   store_be32(out + 8, static_cast<std::uint32_t>(std::clamp<std::int64_t>(edn.drain.ns(), 0, 0xFFFF'FFFF)));
@@ -65,7 +69,8 @@ std::optional<IcmpEdn> parse_icmp_edn(ConstBytes icmp) {
   const ConstBytes roce = udp.subspan(kUdpSize);
   const Bth bth = parse_bth(roce.first<kBthSize>());
   const OpcodeShape& shape = opcode_shape(bth.opcode);
-  if (shape.parts == 0 || shape.has(OpcodeShape::kControl)) return std::nullopt;
+  const bool control = shape.has(OpcodeShape::kControl);
+  if (shape.parts == 0 || (control && !is_acknowledgement(bth.opcode))) return std::nullopt;
   IcmpEdn said;
   said.source = IpAddress::v4(load_u8(&ip[12]), load_u8(&ip[13]), load_u8(&ip[14]), load_u8(&ip[15]));
   said.destination = IpAddress::v4(load_u8(&ip[16]), load_u8(&ip[17]), load_u8(&ip[18]), load_u8(&ip[19]));
@@ -74,6 +79,11 @@ std::optional<IcmpEdn> parse_icmp_edn(ConstBytes icmp) {
   said.edn.last = bth.psn + load_be16(&icmp[4]);
   said.edn.drain = Duration::from_ns(std::int64_t{load_be16(&icmp[6])} * 1000);
   said.edn.destination_qpn = bth.dest_qpn;
+  said.edn.acknowledgement = is_acknowledgement(bth.opcode);
+  if (control) {
+    if (roce.size() >= kBthSize + kControlWordSize) said.source_qpn = load_be32(&roce[kBthSize]) & kMask24;
+    return said;
+  }
   said.edn.responses = is_answer(static_cast<RcOp>(bth.opcode & 0x1F));
   if (shape.has(OpcodeShape::kBxth) && roce.size() >= kBthSize + kBxthSize) {
     const Bxth bxth = parse_bxth(roce.subspan<kBthSize, kBxthSize>());

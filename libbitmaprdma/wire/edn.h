@@ -21,6 +21,7 @@ namespace brdma::wire {
 struct Edn {
   Psn first, last;                    // all from the one to the other were dropped
   bool responses = false;             // READ responses: their PSNs are of the other side's requests
+  bool acknowledgement = false;       // or an acknowledgement, or feedback: its PSN likewise
   std::uint32_t destination_qpn = 0;  // where they were going
   std::uint8_t path = 0;
   Duration drain{};  // until the queue that was full is empty: below 4.3 s; by ICMP in microseconds, up to 65 ms
@@ -37,14 +38,15 @@ std::size_t emit_edn(const Edn& edn, std::byte* out);
 // --- as ICMP ---
 // The message behind the IP header: type 4, code 0, checksum, 16 bits packets less one, 16 bits drain time in
 // microseconds (65535: that or more), then the dropped packet's beginning: IPv4 header, UDP header, BTH, and BXTH where
-// there is one. What a router sends by RFC 1812 is read as well: zeros there mean one packet and a time unknown.
+// there is one, or the first word of a control packet. What a router sends by RFC 1812 is read as well: zeros there
+// mean one packet and a time unknown.
 inline constexpr std::size_t kIcmpHeaderSize = 8;
 inline constexpr std::size_t kQuoteMax = kIpv6Size + kUdpSize + kBthSize + kBxthSize;
 struct IcmpEdn {
   Edn edn;
   IpAddress source, destination;            // of the packets that were dropped
   std::uint16_t source_port = 0;            // the UDP port that they were sent from
-  std::optional<std::uint32_t> source_qpn;  // of their sender: bitmap mode only
+  std::optional<std::uint32_t> source_qpn;  // of their sender: bitmap mode and control packets only
 };
 // nullopt: not a source quench about RoCE, or its checksum is wrong, or it quotes too little.
 [[nodiscard]] std::optional<IcmpEdn> parse_icmp_edn(ConstBytes icmp);

@@ -58,6 +58,12 @@ inline constexpr std::uint8_t kCnpOpcode = 0x81;
   return static_cast<std::uint8_t>(static_cast<unsigned>(op) | (bitmap ? kTransportBitmap : kTransportRc));
 }
 
+// Says what has arrived and what has not: an ACK or NAK, a bitmap acknowledgement, an FFM.
+[[nodiscard]] constexpr bool is_acknowledgement(std::uint8_t opcode) {
+  return opcode == opcode_of(RcOp::kAcknowledge, false) || opcode == static_cast<std::uint8_t>(Control::kBitmapAck) ||
+         opcode == static_cast<std::uint8_t>(Control::kFfm);
+}
+
 // What a packet of one opcode looks like. The parts stand on the wire in the order of these bits.
 struct OpcodeShape {
   static constexpr std::uint16_t kKnown = 1, kBxth = 2, kDeth = 4, kFeth = 8, kReth = 16, kAtomicEth = 32, kAeth = 64,

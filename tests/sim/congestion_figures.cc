@@ -28,6 +28,7 @@ constexpr Way kWays[] = {
     {"timely", CongestionControl::kTimely, false, false, EcnField::kOff},
     {"timely-translated", CongestionControl::kTimely, true, true, EcnField::kOff},
     {"dcqcn", CongestionControl::kDcqcn, true, false, EcnField::kEct0},
+    {"both", CongestionControl::kBoth, true, false, EcnField::kEct0},
 };
 
 struct Place {

@@ -94,8 +94,9 @@ class Streams {
     result.by_timeout = tx.get(Counter::kRetransmittedTimeout);
     result.timeouts = tx.get(Counter::kLocalAckTimeout);
     result.retransmitted = retransmitted(tx);
-    result.by_edn = tx.get(Counter::kRetransmittedEdn);
-    if (const auto* notifier = world_.drop_notifier(*hosts_[0], *hosts_[1])) {
+    result.by_edn = data.get(Counter::kRetransmittedEdn);
+    result.acks_by_edn = (config_.reads ? tx : hosts_[1]->statistics()).get(Counter::kEdnAcks);
+    if (const auto* notifier = world_.drop_notifier(*hosts_[config_.reads ? 1 : 0], *hosts_[config_.reads ? 0 : 1])) {
       result.notices = notifier->counters().sent;
       result.notice_bytes = notifier->counters().sent_bytes;
     }

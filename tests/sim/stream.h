@@ -60,7 +60,8 @@ struct StreamResult {
   std::uint64_t packets = 0;   // data packets, first transmissions
   std::uint64_t retransmitted = 0, by_probe = 0, by_timeout = 0, timeouts = 0;
   std::uint32_t most_in_flight = 0;                         // packets of the first flow, not acknowledged
-  std::uint64_t by_edn = 0, notices = 0, notice_bytes = 0;  // explicit drop notification
+  std::uint64_t by_edn = 0, notices = 0, notice_bytes = 0;  // explicit drop notification, of the data
+  std::uint64_t acks_by_edn = 0;                            // and of its acknowledgements
   std::uint64_t acknowledgements = 0;
   std::uint64_t promoted = 0, promoted_by_path = 0, misjudged = 0, cross_path_waits = 0;  // gaps, at the receiver
   std::uint64_t paths_silent = 0, paths_returned = 0;                                     // of the requester's

@@ -172,6 +172,11 @@ class ResponderScript {
     carry_out(responder->handle_request(p, now_));
     return *this;
   }
+  // A switch says that it has dropped something that this side sent.
+  ResponderScript& hears(const wire::Edn& edn) {
+    responder->handle_edn(edn, now_);
+    return *this;
+  }
   // Everything since the last check, acknowledgements too, in order. Lines of earlier instants begin with their time.
   ResponderScript& sends(const std::vector<std::string>& lines) {
     collect();

@@ -212,8 +212,8 @@ TEST_F(DropNotice, IcmpAboutAnotherConnectionIsNotHeeded) {
   EXPECT_EQ(count(Counter::kRetransmittedEdn), 1u);
 }
 
-// Their requester sees what is missing, and asks for it.
-TEST_F(DropNotice, AboutResponsesIsCounted) {
+// The responder's (transcript/responder_edn_test): this one has answered nothing.
+TEST_F(DropNotice, AboutResponsesResendsNoRequest) {
   send(16);
   sent();
   send_edn({.first = Psn{1003}, .last = Psn{1003}, .responses = true, .destination_qpn = peer_qpn()});

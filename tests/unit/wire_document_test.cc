@@ -338,6 +338,14 @@ TEST(WireDocument, LinkStateInquiryAndFeedback) {
   EXPECT_EQ(out, answer);
 }
 
+TEST(WireDocument, EdnOfAnAcknowledgement) {
+  const Bytes body = documented("15 002203 00 0003eb") + Bytes(16);
+  const auto edn = parse_edn(body, Psn{1003});
+  ASSERT_TRUE(edn);
+  EXPECT_TRUE(edn->acknowledgement);
+  EXPECT_EQ(edn->last, Psn{1003});
+}
+
 TEST(WireDocument, PathMtuTable) {
   const std::pair<std::size_t, std::size_t> rows[] = {{364, 256}, {620, 512}, {1132, 1024}, {2156, 2048}, {4204, 4096}};
   for (const auto& [netdev, path_mtu] : rows) {

@@ -40,6 +40,33 @@ TEST(WireEdn, FlagsAndSaturation) {
   EXPECT_EQ(read->drain, Duration::from_ns(0xFFFF'FFFF));
 }
 
+// Who knows no such flag takes it for one about READ responses, and leaves it.
+TEST(WireEdn, AboutAnAcknowledgement) {
+  const Bytes body = hex("15 002203 00 0003eb 00000000 00000000 0000000000000000");
+  const auto edn = parse_edn(body, Psn{1003});
+  ASSERT_TRUE(edn);
+  EXPECT_TRUE(edn->acknowledgement);
+  EXPECT_FALSE(edn->responses);
+  Bytes out(kEdnSize);
+  emit_edn(*edn, out.data());
+  EXPECT_EQ(to_hex(out), to_hex(body));
+}
+
+// A bitmap acknowledgement names its sender in its first word.
+TEST(WireEdn, IcmpAboutAnAcknowledgement) {
+  const Bytes quote = hex("4500 0060 0000 4000 40 11 0000 0a4d0001 0a4d0002") + hex("c001 12b7 004c 0000") +
+                      hex("e1 00 ffff 00 002203 00 0003eb") + hex("11 001102 00 000001");
+  Bytes out(kIcmpHeaderSize + kQuoteMax);
+  out.resize(emit_icmp_edn(quote, 1, Duration{}, out.data()));
+  const auto said = parse_icmp_edn(out);
+  ASSERT_TRUE(said);
+  EXPECT_TRUE(said->edn.acknowledgement);
+  EXPECT_FALSE(said->edn.responses);
+  EXPECT_EQ(said->source_qpn, 0x1102u);
+  EXPECT_EQ(said->edn.first, Psn{1003});
+  EXPECT_FALSE(said->edn.timestamp);
+}
+
 TEST(WireEdn, ImpossibleBodies) {
   const Bytes body = hex("12002203 020003ed 0000c350 00000000 00000000000f4240");
   EXPECT_FALSE(parse_edn(ConstBytes{body}.first(kEdnSize - 1), Psn{1003}));
@@ -117,7 +144,7 @@ TEST(WireEdn, IcmpThatIsNotOne) {
   EXPECT_FALSE(with(7, 1));      // not the first fragment
   EXPECT_FALSE(with(22, 0));     // another port
   EXPECT_FALSE(with(28, 0x5F));  // no opcode that there is
-  EXPECT_FALSE(with(28, 0xE1));  // an acknowledgement: nobody resends it
+  EXPECT_FALSE(with(28, 0xE0));  // CAPS: asked again by themselves
 }
 
 TEST(WireEdn, IsAControlPacket) {

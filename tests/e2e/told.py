@@ -1,0 +1,85 @@
+"""Unmodified perftest programs in a lab whose switch takes part: it tells what it drops, in control packets or by ICMP (`--edn`), or
+turns marks into round-trip time (`--ecn`, `--ecn-to-rtt`).   told.py --build DIRECTORY [--only TEXT]
+
+What is asked for is that the switch's word has an effect, not how much: that is measured by tests/figures."""
+import argparse
+import json
+import os
+import subprocess
+import sys
+
+PATIENCE = 150
+# Time for ICMP to come by way of the daemon before the receiver has missed the packet.
+FAR = ["--rate", "1gbit", "--delay", "1ms"]
+WRITE_BW = ["ib_write_bw", "-s", "65536", "-n", "1000"]
+READ_BW = ["ib_read_bw", "-s", "65536", "-n", "1000"]
+SEND_LAT = ["ib_send_lat", "-s", "4096", "-n", "500"]
+
+
+def run(build, network, program, environment=None):
+    command = [f"{build}/bin/brdma", "lab", "pair", "-j", "--name", f"told{os.getpid()}", *network, "--", *program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, env={**os.environ, **(environment or {})})
+    assert done.returncode == 0, f"{' '.join(command)}: exit code {done.returncode}\n{(done.stdout + done.stderr)[-3000:]}"
+    report = json.loads(done.stdout)
+    return {host["host"]: host["counters"] for host in report["hosts"]}, report["switch"]
+
+
+def requests_are_sent_again(edn, program):
+    def case(build):
+        counters, switch = run(build, ["--loss", "2%", "--edn", edn, *FAR], program)
+        assert switch["edn"]["sent"] > 10, switch["edn"]
+        sent_again = sum(counters[host]["retransmitted_by_edn"] for host in ("h1", "h2"))
+        assert sent_again > switch["edn"]["dropped"] / 8, (sent_again, switch["edn"])
+    return case
+
+
+def answers_are_sent_again(edn):
+    """READ responses: the server's program, which posts nothing, sends them again."""
+    def case(build):
+        counters, switch = run(build, ["--loss", "2%", "--edn", edn, *FAR], READ_BW)
+        served = counters["h1"]
+        assert served["retransmitted_by_edn"] > 50, served["retransmitted_by_edn"]
+        assert served["retransmitted_by_edn"] > switch["edn"]["dropped"] / 4, (served["retransmitted_by_edn"], switch["edn"])
+        assert served["edn_pkts_gone"] == 0, served
+    return case
+
+
+def marks_become_time(program):
+    def case(build):
+        network = ["--rate", "500mbit", "--delay", "100us", "--ecn", "2kb,20kb,50%", "--ecn-to-rtt", "200us"]
+        _, switch = run(build, network, program, {"BRDMA_CONGESTION": "timely", "BRDMA_ECN": "ect0"})
+        assert switch["ecn"]["translated"]["rewritten"] > 0, switch["ecn"]
+    return case
+
+
+CASES = {
+    "write_bw_edn_icmp": requests_are_sent_again("icmp", WRITE_BW),
+    "write_bw_edn_roce": requests_are_sent_again("roce", WRITE_BW),
+    "send_lat_edn_icmp": requests_are_sent_again("icmp", SEND_LAT),
+    "send_lat_edn_roce": requests_are_sent_again("roce", SEND_LAT),
+    "read_bw_edn_icmp": answers_are_sent_again("icmp"),
+    "read_bw_edn_roce": answers_are_sent_again("roce"),
+    "write_bw_translated": marks_become_time(WRITE_BW),
+    "send_lat_translated": marks_become_time(["ib_send_lat", "-s", "65536", "-n", "500"]),
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--only", default="", help="run only the cases whose name holds this text")
+    options = parser.parse_args()
+    chosen = {name: case for name, case in CASES.items() if options.only in name}
+    failed = 0
+    for name, case in chosen.items():
+        try:
+            case(options.build)
+            print(f"ok    {name}", flush=True)
+        except (AssertionError, KeyError, subprocess.TimeoutExpired) as reason:
+            failed += 1
+            print(f"FAIL  {name}: {reason!r}", flush=True)
+    return 0 if chosen and not failed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <string_view>
 
 #include "base/result.h"
 #include "bitmaprdma/context.h"
@@ -13,5 +14,9 @@ namespace brdma::io {
 
 // Errors: ENOENT no brdmad runs in this network namespace; ETIMEDOUT; EPROTO; else what brdmad answered.
 [[nodiscard]] Result<nlohmann::ordered_json, ContextError> query_daemon(const nlohmann::json& request);
+
+// The same for whoever listens at the abstract socket "@<name>" and speaks so: one line of JSON each way. The answer as
+// it is. Errors: ECONNREFUSED nobody listens there; ETIMEDOUT; EPROTO.
+[[nodiscard]] Result<nlohmann::ordered_json, ContextError> ask_at(std::string_view name, const nlohmann::json& request);
 
 }  // namespace brdma::io

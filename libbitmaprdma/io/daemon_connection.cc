@@ -11,7 +11,6 @@
 #include <cstring>
 #include <string>
 
-#include "io/lease_protocol.h"
 #include "io/open_socket.h"
 
 namespace brdma::io {
@@ -37,19 +36,20 @@ int milliseconds_left(Deadline deadline) {
   return static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(left).count()) + 1;
 }
 
-Result<FileDescriptor, ContextError> connect_to_daemon(Deadline deadline) {
+Result<FileDescriptor, ContextError> connect_to_daemon(Deadline deadline, std::string_view name) {
   FileDescriptor fd{open_socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   if (!fd.valid()) return ContextError{errno, std::string("cannot make a Unix socket: ") + std::strerror(errno)};
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path + 1, kDaemonName.data(), kDaemonName.size());
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + kDaemonName.size());
+  if (name.size() >= sizeof address.sun_path) return ContextError{ENAMETOOLONG, "the socket's name is too long"};
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   for (;;) {
     set_timeout(fd.get(), SO_SNDTIMEO, milliseconds_left(deadline));  // bounds connect() on a full backlog
     if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0) break;
     if (errno == EINTR && milliseconds_left(deadline) > 0) continue;
-    if (errno == EAGAIN || errno == EINTR) return ContextError{ETIMEDOUT, "brdmad does not answer"};
-    return ContextError{errno, std::string("cannot connect to brdmad: ") + std::strerror(errno)};
+    if (errno == EAGAIN || errno == EINTR) return ContextError{ETIMEDOUT, std::string(name) + " does not answer"};
+    return ContextError{errno, "cannot connect to " + std::string(name) + ": " + std::strerror(errno)};
   }
   return fd;
 }

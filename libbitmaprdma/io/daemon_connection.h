@@ -2,10 +2,12 @@
 #pragma once
 
 #include <chrono>
+#include <string_view>
 
 #include "base/result.h"
 #include "bitmaprdma/context.h"
 #include "io/file_descriptor.h"
+#include "io/lease_protocol.h"
 
 namespace brdma::io {
 
@@ -13,8 +15,9 @@ using Deadline = std::chrono::steady_clock::time_point;
 // Milliseconds left, at least 1 while the deadline has not passed, 0 after.
 [[nodiscard]] int milliseconds_left(Deadline deadline);
 
-// Errors: ECONNREFUSED nobody listens; ETIMEDOUT.
-[[nodiscard]] Result<FileDescriptor, ContextError> connect_to_daemon(Deadline deadline);
+// To the abstract Unix socket "@<name>", brdmad's if nothing is said. Errors: ECONNREFUSED nobody listens; ETIMEDOUT.
+[[nodiscard]] Result<FileDescriptor, ContextError> connect_to_daemon(Deadline deadline,
+                                                                     std::string_view name = kDaemonName);
 
 // Before taking a socket from a daemon: one of another user (but root) could read what is meant for us. EACCES then.
 [[nodiscard]] ContextError check_owner(int fd);

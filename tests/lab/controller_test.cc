@@ -54,6 +54,14 @@ class Controlled : public LabTest {
     }
     return false;
   }
+  // What `brdma -j controller WORDS` prints; nothing but its exit code where that is not 0.
+  [[nodiscard]] Json ask(std::vector<std::string> words) const {
+    std::vector<std::string> command{BRDMA_PATH, "-j", "controller"};
+    command.insert(command.end(), words.begin(), words.end());
+    command.insert(command.end(), {"at", "@brdma-test-" + name_});
+    const Outcome outcome = run(command);
+    return outcome.exit_code == 0 && !outcome.out.empty() ? Json::parse(outcome.out) : Json(outcome.exit_code);
+  }
   void link(const char* name, const char* state) {
     const Outcome outcome = run(lab("link", {name, state}));
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
@@ -76,6 +84,27 @@ TEST_P(Controlled, RoutesLeaveACutLinkAndStayWhenTheControllerDies) {
   EXPECT_EQ(via(0), R"(["s2.2"])");
   begin();
   EXPECT_TRUE(becomes(R"(["s2"])", R"(["s1"])"));
+}
+
+TEST_P(Controlled, TheCommandLineSaysWhatTheControllerKnows) {
+  EXPECT_EQ(ask({}).at(0).at("switches"), 0);
+  up({"--topology", "parallel", "--controller", where(), "--controller-key", keys()});
+  link("s1-s2", "down");
+  ASSERT_TRUE(becomes(R"(["s2.2"])", R"(["s1.2"])"));
+  const Json summary = ask({"show"});
+  EXPECT_EQ(summary.at(0).at("switches"), 2);
+  EXPECT_EQ(summary.at(0).at("links"), 4);
+  const Json links = ask({"show", "links"});
+  ASSERT_EQ(links.size(), 4u);
+  for (const Json& each : links) EXPECT_EQ(each.at("usable"), each.at("port").get<std::string>().ends_with(".2"));
+  const Json route = {{"prefix", "10.77.2.0/24"}, {"via", {"s2.2"}}};
+  EXPECT_EQ(ask({"show", "switches"}).at(0).at("routes").at(0), route);
+  EXPECT_EQ(ask({"show", "prefixes"}).size(), 4u);
+  EXPECT_TRUE(ask({"show", "hosts"}).empty());
+  EXPECT_TRUE(ask({"show", "counters"}).at(0).is_object());
+  EXPECT_EQ(ask({"links", "stop"}), 2);
+  EXPECT_EQ(ask({"stop"}), 0);
+  EXPECT_EQ(ask({"show"}), 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Lab, Controlled, testing::Values(User::kSelf), user_name);

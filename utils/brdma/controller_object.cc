@@ -1,0 +1,91 @@
+// `brdma controller`: what the controller of a wide-area network knows (docs/wan.md).
+
+#include <array>
+#include <cerrno>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/daemon_client.h"
+#include "objects.h"
+
+namespace brdma {
+namespace {
+
+constexpr const char* kUsage =
+    "expected: brdma controller [show [links|switches|prefixes|hosts|counters]] [at @NAME], or: controller stop";
+constexpr std::array<std::string_view, 5> kLists{"links", "switches", "prefixes", "hosts", "counters"};
+
+Json ask(const std::string& name, const char* command) {
+  const auto answer = io::ask_at(name, {{"command", command}});
+  if (answer.ok()) return answer.value();
+  if (answer.reason().error == ECONNREFUSED)
+    throw std::runtime_error("no brdma-controller listens at @" + name + " in this network namespace");
+  throw std::runtime_error(answer.reason().message);
+}
+
+void show_summary(const Json& state, const OutputStyle& style) {
+  Record record{"controller", {}};
+  for (const char* key : {"epoch", "recovering", "congested_links", "congested_links_max"})
+    record.fields[key] = state.at(key);
+  for (const char* key : {"switches", "links", "prefixes", "hosts"}) record.fields[key] = state.at(key).size();
+  print_records({record}, style);
+}
+
+// Each with what it is in front: "link s1 s2.2", "switch s1".
+std::string head_of(std::string_view list, const Json& entry) {
+  if (list == "links") return "link " + entry.at("from").get<std::string>() + "/" + entry.at("port").get<std::string>();
+  const char* const key = list == "switches" ? "switch" : list == "prefixes" ? "prefix" : "host";
+  return std::string{key} + " " + entry.at(key).get<std::string>();
+}
+
+void show_list(const Json& state, std::string_view list, const OutputStyle& style) {
+  const Json& entries = state.at(std::string{list});
+  if (list == "counters") return print_records({{"controller", entries}}, style);
+  std::vector<Record> records;
+  for (const Json& entry : entries) {
+    Record record{head_of(list, entry), entry};
+    if (!style.json) record.fields.erase(record.fields.begin());  // the head has it
+    records.push_back(std::move(record));
+  }
+  print_records(records, style);
+}
+
+}  // namespace
+
+int controller_object(Invocation& invocation) {
+  Words& words = invocation.words;
+  std::string name = "brdma-controller";
+  std::string_view list;
+  bool stop = false;
+  constexpr std::array<std::string_view, 3> kCommands{"show", "list", "stop"};
+  for (bool first = true; !words.empty();) {
+    if (take_style_option(words, invocation.style)) continue;
+    const std::string word = words.take();
+    if (word == "at") {
+      name = words.take_value(word);
+      if (name.starts_with("@")) name.erase(0, 1);
+    } else if (const int command = find_word(word, kCommands); first && command >= 0) {
+      stop = command == 2;
+    } else if (const int which = find_word(word, kLists); which >= 0 && list.empty() && !stop) {
+      list = kLists[static_cast<std::size_t>(which)];
+    } else {
+      throw UsageError(kUsage);
+    }
+    first = false;
+  }
+  if (stop) {
+    (void)ask(name, "stop");
+    return 0;
+  }
+  const Json state = ask(name, "show");
+  if (list.empty()) {
+    show_summary(state, invocation.style);
+  } else {
+    show_list(state, list, invocation.style);
+  }
+  return 0;
+}
+
+}  // namespace brdma

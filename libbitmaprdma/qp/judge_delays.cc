@@ -1,6 +1,8 @@
 // Wide-area retransmission (spec 3): what an acknowledgement shows missing at its base is sent at once, everything else
 // when it has waited for T + delta (recovery/delay_judge.h). Nothing here looks at the window as a whole.
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "qp/requester_impl.h"
 
@@ -38,6 +40,18 @@ void Requester::Impl::hear_delays(recovery::DelayJudge& judge, const wire::Bitma
   request_resend_range(from, from + 1, Counter::kRetransmittedExpected, now);
 }
 
+// What left before waits for its acknowledgement as well, and has not been logged: a standard peer has timeouts.
+void Requester::Impl::log_what_is_under_way(recovery::DelayJudge& judge, Instant now) {
+  std::vector<std::pair<Instant, Sequence>> under_way;
+  for (Sequence at = base; at < next_sequence(); ++at) {
+    const Instant sent = window.sent_at(psn_of(at), now);
+    if (message_of(at).answered() && at != message_of(at).first) continue;  // its request
+    if (waits_since(at, sent, now)) under_way.emplace_back(sent, at);
+  }
+  std::sort(under_way.begin(), under_way.end());
+  for (const auto& [sent, sequence] : under_way) judge.sent(sequence, sent);
+}
+
 // Steps 4 and 5.
 void Requester::Impl::walk_window(recovery::DelayJudge& judge, Instant now) {
   const auto waits = [&](Sequence sequence, Instant sent) { return waits_since(sequence, sent, now); };
@@ -48,6 +62,11 @@ void Requester::Impl::walk_window(recovery::DelayJudge& judge, Instant now) {
   });
   if (signals && signals->inquiry && signals->inquiry->is_held_back(id.recovery->wan, now))
     env.count(Counter::kLinkStateInquiriesLimited);
+}
+
+void Requester::bitmap_agreed(Instant now) {
+  if (impl_ == nullptr) return;  // UC, UD
+  if (recovery::DelayJudge* const judge = impl_->delay_judge()) impl_->log_what_is_under_way(*judge, now);
 }
 
 }  // namespace brdma::qp

@@ -56,6 +56,7 @@ void QueuePair::handle_caps(const wire::Caps& caps, Instant now) {
   environment_.count(Counter::kBitmapQps);
   environment_.note(now, identity_.qpn, trace::EventType::kBitmapAgreed, identity_.peer_window);
   environment_.trace(now, identity_.qpn, trace::BitmapModeAgreed{identity_.peer_window});
+  requester_.bitmap_agreed(now);
 }
 
 std::uint32_t QueuePair::own_paths() const {

@@ -64,6 +64,7 @@ class Requester {
   void end_pace_wait(Instant now);                           // a timer fired
   [[nodiscard]] bool has_unpaced_output(Instant now) const;  // has_output(), whatever the rate
   void handle_cnp(Instant now);                              // the peer has received marked packets of ours
+  void bitmap_agreed(Instant now);                           // the identity says so
   void note_marked(Instant now);                             // we have, of the peer's
   [[nodiscard]] bool cnp_due() const;
   bool poll_cnp(TransmitBatch& batch);

@@ -309,6 +309,7 @@ struct Requester::Impl {
   [[nodiscard]] bool waits_since(Sequence sequence, Instant sent, Instant now);
   [[nodiscard]] recovery::DelayJudge::Limits delay_limits() const;
   void hear_delays(recovery::DelayJudge& judge, const wire::BitmapAck& ack, Sequence from, Instant now);
+  void log_what_is_under_way(recovery::DelayJudge& judge, Instant now);
   void walk_window(recovery::DelayJudge& judge, Instant now);
 
   // --- link_state.cc ---

@@ -72,6 +72,7 @@ void Connection::crash(const sim::Host& host) {
     if (hosts_[side] != &host) continue;
     endpoints_[side]->crash();
     endpoints_[1 - side]->lose_peer();
+    for (auto& flight : flights_) flight->end();
     crashed_ = true;
   }
 }

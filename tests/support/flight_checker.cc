@@ -41,7 +41,7 @@ void FlightChecker::find(std::string what, Instant now) {
 }
 
 void FlightChecker::sent(const sim::Host& from, const sim::Packet& packet, Instant now) {
-  if (&from != &requester_ || packet.destination != connection_.responder) return;
+  if (ended_ || &from != &requester_ || packet.destination != connection_.responder) return;
   const auto parsed = wire::parse_packet(packet.bytes);
   if (!parsed.ok()) return find("sent a packet that does not parse", now);
   if (parsed.value().bth.dest_qpn != connection_.responder_qpn) return;
@@ -90,7 +90,7 @@ void FlightChecker::check_limits(std::int64_t end, Instant now) {
 }
 
 void FlightChecker::received(const sim::Host& by, const sim::Packet& bytes, Instant) {
-  if (&by != &requester_ || bytes.source != connection_.responder) return;
+  if (ended_ || &by != &requester_ || bytes.source != connection_.responder) return;
   const auto packet = believable(bytes);
   if (!packet || packet->bth.dest_qpn != connection_.requester_qpn) return;
   if (packet->control) return handle_control(*packet);

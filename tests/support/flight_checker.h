@@ -26,6 +26,9 @@ class FlightChecker : public sim::Observer {
   };
   FlightChecker(const sim::Host& requester, const Connection& connection);
 
+  // One of the two hosts has crashed: its numbers may come again, for another connection.
+  void end() { ended_ = true; }
+
   void sent(const sim::Host& from, const sim::Packet& packet, Instant now) override;
   void received(const sim::Host& by, const sim::Packet& packet, Instant now) override;
 
@@ -52,7 +55,7 @@ class FlightChecker : public sim::Observer {
   std::int64_t next_ = 0;                       // first sequence that was never sent
   std::int64_t base_ = 0;                       // everything before it is acknowledged
   std::size_t packets_most_ = 0;
-  bool bitmap_ = false;
+  bool bitmap_ = false, ended_ = false;
   // Acknowledgements overtake each other on a faulty network: the requester may go by any of the last few, and by none
   // of those that told nothing new.
   struct Credit {

@@ -101,5 +101,22 @@ TEST_F(WideAreaFeedback, AndTheWalkDoesWithoutIt) {
   EXPECT_EQ(count(Counter::kRetransmittedWait), 2u);
 }
 
+// What leaves before bitmap mode is agreed on is walked over as well: found by world 700280, where each of these
+// packets waited for its turn as the expected one, a round trip each.
+TEST(WideAreaBeforeAgreement, WhatIsLostIsSentAgainTogether) {
+  PairOptions options = wan(RecoveryMode::kWan);
+  options.settle = false;
+  options.one_way_delay = 500_us;
+  TwoEngines pair{options};
+  pair.drop = [](const Sent& sent) {
+    return sent.from == 0 && sent.data() && sent.copy == 1 && sent.psn() >= 1003 && sent.psn() <= 1017 &&
+           sent.psn() % 2 == 1;
+  };
+  ASSERT_TRUE(pair.post(0, pair.write(0, 0, 30 * 1024, 1)).ok());
+  pair.run_for(4_ms);
+  EXPECT_EQ(pair.poll(0).size(), 1u);
+  EXPECT_EQ(pair.side[0].count(Counter::kRetransmittedExpected) + pair.side[0].count(Counter::kRetransmittedWait), 8u);
+}
+
 }  // namespace
 }  // namespace brdma::test

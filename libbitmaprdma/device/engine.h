@@ -131,9 +131,9 @@ class Engine {
   // Writes back in `request.capabilities` what was granted (at least what was asked).
   Result<QueuePair*, Status> create_qp(QpCreate& request);
   Status destroy_qp(QueuePair* qp);  // EBUSY: attached to a multicast group
-  // Before a queue pair is destroyed, or the program ends with some: poll_transmit() gives out their acknowledgements
-  // several times. Nobody will be here to answer a peer that missed the last one; it would resend until its retries
-  // run out.
+  // Before a queue pair is destroyed or moved to RESET or ERR, or the program ends with some: poll_transmit() gives out
+  // their acknowledgements several times. Nobody will be here to answer a peer that missed the last one; it would
+  // resend until its retries run out.
   void take_leave(QueuePair* qp);
   void take_leave();  // of all
   // From now on this UD queue pair also receives what is sent to queue pair 0xffffff at that address

@@ -1,0 +1,115 @@
+// Before a queue pair forgets its peer (destroyed, moved to RESET or ERR, as rdma_disconnect does) it says once more
+// what it has received: a peer that missed the last acknowledgement would resend to nobody until its retries run out,
+// or find its sends flushed when the disconnection reaches it. Counted on the wire.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <infiniband/verbs.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <span>
+
+#include "verbs_fixture.h"
+
+namespace brdma::test {
+namespace {
+
+constexpr std::size_t kUdpBytes = 8;
+constexpr std::uint16_t kRocePort = 4791;
+
+// All that comes in through lo.
+class Listener {
+ public:
+  Listener() : fd_(::socket(AF_PACKET, SOCK_DGRAM | SOCK_NONBLOCK, htons(ETH_P_ALL))) {
+    sockaddr_ll address{};
+    address.sll_family = AF_PACKET;
+    address.sll_protocol = htons(ETH_P_ALL);
+    address.sll_ifindex = static_cast<int>(::if_nametoindex("lo"));
+    EXPECT_EQ(::bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0) << std::strerror(errno);
+  }
+  ~Listener() { ::close(fd_); }
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+
+  // Bytes of RoCE payload for that queue pair since the last call. lo hands a datagram over within the send call, so
+  // nothing is under way.
+  std::size_t bytes_for(std::uint32_t qpn) {
+    std::size_t sum = 0;
+    std::array<std::uint8_t, 65536> packet{};
+    for (;;) {
+      sockaddr_ll from{};
+      socklen_t from_bytes = sizeof from;
+      const ssize_t got =
+          ::recvfrom(fd_, packet.data(), packet.size(), 0, reinterpret_cast<sockaddr*>(&from), &from_bytes);
+      if (got < 0) return sum;
+      if (from.sll_pkttype == PACKET_OUTGOING) continue;  // each is seen leaving, too
+      sum += roce_bytes({packet.data(), static_cast<std::size_t>(got)}, qpn);
+    }
+  }
+
+ private:
+  static std::size_t roce_bytes(std::span<const std::uint8_t> packet, std::uint32_t qpn) {
+    const std::size_t ip = packet[0] >> 4 == 4 ? (packet[0] & 0xFu) * 4 : 40;
+    if (packet.size() < ip + kUdpBytes + 12) return 0;
+    const std::uint8_t* const udp = packet.data() + ip;
+    const std::uint8_t* const bth = udp + kUdpBytes;
+    if ((udp[2] << 8 | udp[3]) != kRocePort) return 0;
+    const std::uint32_t destination = std::uint32_t{bth[5]} << 16 | std::uint32_t{bth[6]} << 8 | bth[7];
+    return destination == qpn ? packet.size() - ip - kUdpBytes : 0;
+  }
+  int fd_;
+};
+
+class Leaving : public testing::Test {
+ protected:
+  Leaving() : a(Side::make()), b(Side::make()) { connect(a, b); }
+
+  // `a` has sent, and knows that it arrived; nothing is due. What `leave` makes `b` send to it.
+  std::size_t acknowledged_when(const std::function<int()>& leave) {
+    ibv_sge sge = a.sge(0, 64);
+    EXPECT_EQ(post_receive(b, 1, 0, 64), 0);
+    EXPECT_EQ(post_send(a, send_request(sge)), 0);
+    EXPECT_EQ(wait_completion(b.cq.get()).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(wait_completion(a.cq.get()).status, IBV_WC_SUCCESS);
+    const std::uint32_t qpn = a.qp->qp_num;
+    EXPECT_GT(listener.bytes_for(qpn), 0u) << "the acknowledgement itself";
+    EXPECT_EQ(leave(), 0);
+    return listener.bytes_for(qpn);
+  }
+  int move_to(ibv_qp_state state) {
+    ibv_qp_attr attributes{};
+    attributes.qp_state = state;
+    return ibv_modify_qp(b.qp.get(), &attributes, IBV_QP_STATE);
+  }
+  Listener listener;
+  Side a, b;
+};
+
+constexpr std::size_t kSmallestAcks = 3 * (12 + 4 + 4);  // three with BTH, AETH and ICRC
+
+TEST_F(Leaving, ByDestruction) {
+  EXPECT_GE(acknowledged_when([this] { return ibv_destroy_qp(b.qp.release()); }), kSmallestAcks);
+}
+
+TEST_F(Leaving, ByAMoveToErr) {
+  EXPECT_GE(acknowledged_when([this] { return move_to(IBV_QPS_ERR); }), kSmallestAcks);
+}
+
+TEST_F(Leaving, ByAMoveToReset) {
+  EXPECT_GE(acknowledged_when([this] { return move_to(IBV_QPS_RESET); }), kSmallestAcks);
+}
+
+TEST_F(Leaving, WhoStaysSaysNothingAgain) {
+  EXPECT_EQ(acknowledged_when([this] { return move_to(IBV_QPS_SQD); }), 0u);
+}
+
+}  // namespace
+}  // namespace brdma::test

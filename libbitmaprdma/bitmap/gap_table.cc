@@ -28,7 +28,7 @@ bool GapTable::insert(const GapRecord& gap) {
   const bool newest = gaps_.empty() || distance(gap.start, end_of(gaps_.back())) >= 0;
   const std::size_t at = newest ? gaps_.size() : find(gap.start);
   BRDMA_CHECK(at == gaps_.size() || distance(gaps_[at].start, end_of(gap)) >= 0);
-  if (gaps_.size() == kGapsMax) {
+  if (gaps_.size() == records_max_) {
     leave_out(newest ? gap.start : gaps_.back().start);
     if (newest) return false;
     gaps_.pop_back();
@@ -76,7 +76,7 @@ bool GapTable::reopen(Psn psn, Instant now) {
     ++gaps_[at - 1].length;
     return true;
   }
-  if (gaps_.size() == kGapsMax) return false;
+  if (gaps_.size() == records_max_) return false;
   GapRecord gap;
   gap.start = psn;
   gap.length = 1;
@@ -122,7 +122,7 @@ void GapTable::drop_before(Psn base) {
 
 std::size_t GapTable::refill(const ReceiveWindow& window, Instant now, Instant base_stuck_since) {
   std::size_t found = 0;
-  while (incomplete_ && gaps_.size() < kGapsMax) {
+  while (incomplete_ && gaps_.size() < records_max_) {
     const auto hole = window.next_hole(unrecorded_);
     if (hole.length == 0) {
       incomplete_ = false;

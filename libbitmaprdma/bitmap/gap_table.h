@@ -1,8 +1,9 @@
 // bitmap/gap_table.h - records of the gaps between base and highest PSN (spec 1: gaps), in PSN order, disjoint.
-// A bounded number (kGapsMax): beyond it the newest gaps stay unrecorded until older ones close; refill() finds them
+// A bounded number (gaps_max()): beyond it the newest gaps stay unrecorded until older ones close; refill() finds them
 // again in the receive window.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -33,10 +34,16 @@ struct GapRecord {
       0;  // answers: bit k, path k brought one that was asked for after this was asked for again
 };
 
-inline constexpr std::size_t kGapsMax = 256;
+// Of a window: on a path that holds 30,000 packets a loss of 1 % makes 300 a round trip, and each stays for one or two.
+inline constexpr std::size_t kGapsMax = 256, kGapsMaxLong = 4096;
+[[nodiscard]] constexpr std::size_t gaps_max(std::uint32_t window) {
+  return std::clamp<std::size_t>(window / 16, kGapsMax, kGapsMaxLong);
+}
 
 class GapTable {
  public:
+  // From now on for so many records. Precondition: empty.
+  void begin(std::size_t records_max) { records_max_ = records_max; }
   // Packet `psn` arrived beyond `previous_highest`: [previous_highest + 1, psn) is a new gap (if not empty).
   // False: table full, gap not recorded; incomplete() until refill() has found it.
   bool open(Psn previous_highest, Psn psn, std::uint8_t path, Instant now, Instant base_stuck_since);
@@ -76,6 +83,7 @@ class GapTable {
 
   bool incomplete_ = false;
   Psn unrecorded_;  // no gap before it is missing here (meaningful while incomplete_)
+  std::size_t records_max_ = kGapsMax;
   std::vector<GapRecord> gaps_;
 };
 

@@ -165,6 +165,14 @@ void Requester::Impl::forget_flight() {
   patience.in_doubt_before.reset();
 }
 
+Repairs& Requester::Impl::repairing() {
+  if (repairs == nullptr) {
+    repairs = env.repairs.take();
+    repairs->answer_gaps.begin(bitmap::gaps_max(id.recovery->window_packets));
+  }
+  return *repairs;
+}
+
 void Requester::Impl::end_repairs() {
   if (repairs == nullptr) return;
   repairs->answer_gaps.clear();

@@ -133,7 +133,7 @@ struct Requester::Impl {
   }
   void begin_from(Psn first);
   void forget_flight();
-  [[nodiscard]] Repairs& repairing() { return repairs != nullptr ? *repairs : *(repairs = env.repairs.take()); }
+  [[nodiscard]] Repairs& repairing();
   void end_repairs();
   // When retransmissions that wait for others have waited long enough.
   [[nodiscard]] std::optional<Instant> held_until() const {
@@ -343,6 +343,7 @@ struct Requester::Impl {
   [[nodiscard]] std::optional<Instant> death() const;
   [[nodiscard]] bool may_be_dead() const;
   [[nodiscard]] Duration attribute_timeout() const;
+  [[nodiscard]] Duration two_trips() const;
   [[nodiscard]] Duration retransmit_timeout() const;
   [[nodiscard]] Duration probe_timeout() const;
   [[nodiscard]] Duration answer_expected() const;

@@ -23,6 +23,7 @@ void Responder::Impl::begin_disorder() {
   if (disorder != nullptr) return;
   disorder = env.disorders.take();
   disorder->early.begin(mtu, recovery().hold_bytes_max, window_shape(recovery()), env.segments);
+  disorder->gaps.begin(bitmap::gaps_max(recovery().window_packets));
   disorder->watch = GapWatch{};
   disorder->ranges_told = RangesTold{};
   disorder->go_back = GoBack{};

@@ -3,8 +3,9 @@
 // would be dropped there. And a window that is longer than the path, sent at once, fills and empties that queue within
 // a round trip, whose shortest sample then shows no queue at all, so that it would grow.
 //
-// While the window doubles: twice what it asks for. Then an eighth more than what was delivered of late, so that more
-// is found where there is more.
+// While the window doubles: twice what it asks for. Then a sixteenth more than what was delivered of late, so that more
+// is found where there is more: what is too much is heard of two round trips later, and by then an eighth of what the
+// path holds waits in its queue.
 #include <algorithm>
 
 #include "qp/requester_impl.h"
@@ -39,7 +40,7 @@ void Requester::Impl::spread_window(Instant now) {
   const auto window = static_cast<unsigned __int128>(congestion.bytes() + bridged) * second /
                       static_cast<std::uint64_t>(trip.ns());  // bytes a second
   const std::uint64_t delivered = congestion.delivered();
-  const unsigned __int128 bytes = congestion.starting() || delivered == 0 ? window * 2 : delivered + delivered / 8;
+  const unsigned __int128 bytes = congestion.starting() || delivered == 0 ? window * 2 : delivered + delivered / 16;
   const auto bits = static_cast<std::uint64_t>(std::min<unsigned __int128>(bytes * 8, kRateMax));
   signals->spread->set_rate(Bandwidth::from_bps(std::max(kRateMin, bits)), now);
 }

@@ -2,8 +2,9 @@
 // that asks a peer without credit.
 //
 //   bitmap mode    probe after max(250 us, 2 SRTT, 5/4 D) without anything; timeout after max(1 ms, SRTT + 4 RTTVAR,
-//                  2 D) without progress, doubling up to the queue pair's own timeout; death after
-//                  4 (retry_count + 1) of the latter. D: when the last of what is under way should be answered, by the
+//                  2 D) without progress, doubling up to the queue pair's own timeout, or two of the path's shortest
+//                  round trips if that is longer; death after 4 (retry_count + 1) of the former, or retry_count + 1 of
+//                  the latter. D: when the last of what is under way should be answered, by the
 //                  path's rate. Neither is shorter than the longest round trip of late, and some
 //   standard mode  timeout 4.096 us * 2^timeout without progress, go back to the oldest; death after retry_count of
 //   them
@@ -36,8 +37,11 @@ Duration Requester::Impl::attribute_timeout() const {
   return Duration::from_ns(std::int64_t{4096} << id.attributes.timeout);
 }
 
+// An application that does not know how long the path is may ask for less than a round trip.
+Duration Requester::Impl::two_trips() const { return std::max(rtt.minimum(), congestion.base_rtt()) * 2; }
+
 Duration Requester::Impl::retransmit_timeout() const {
-  const Duration ceiling = id.attributes.timeout == 0 ? kTimeoutMax : attribute_timeout();
+  const Duration ceiling = std::max(id.attributes.timeout == 0 ? kTimeoutMax : attribute_timeout(), two_trips());
   const Duration floor = rtt.has_sample() ? id.recovery->retransmit_timeout_min : kFirstTimeout;
   return rtt.retransmit_timeout(std::max(floor, answer_expected() * 2),
                                 std::max(ceiling, id.recovery->retransmit_timeout_min), patience.timeouts);
@@ -113,8 +117,9 @@ void Requester::Impl::extend_bridge(Instant now) {
 
 std::optional<Instant> Requester::Impl::death() const {
   if (window.in_window() == 0 || rnr_until || id.attributes.timeout == 0) return std::nullopt;
-  const std::int64_t slack = id.bitmap_agreed ? kTimeoutSlack : 1;
-  return patience.progress + attribute_timeout() * slack * (std::int64_t{id.attributes.retry_count} + 1);
+  const Duration once =
+      id.bitmap_agreed ? std::max(attribute_timeout() * kTimeoutSlack, two_trips()) : attribute_timeout();
+  return patience.progress + once * (std::int64_t{id.attributes.retry_count} + 1);
 }
 
 // Silence is death only when it lasted through a retransmission: we ourselves may have been the sleeper.

@@ -89,6 +89,16 @@ TEST(GapTable, AFullTableLeavesTheNewestOut) {
   EXPECT_FALSE(gaps.incomplete());
 }
 
+TEST(GapTable, ALongWindowHasMoreRecords) {
+  EXPECT_EQ(gaps_max(4096), kGapsMax);
+  EXPECT_EQ(gaps_max(16384), 1024u);
+  EXPECT_EQ(gaps_max(1u << 20), kGapsMaxLong);
+  GapTable gaps;
+  gaps.begin(1024);
+  for (std::uint32_t i = 0; i < 1024; ++i) EXPECT_TRUE(gaps.open(Psn{i * 2}, Psn{i * 2 + 2}, 0, Instant{}, Instant{}));
+  EXPECT_FALSE(gaps.open(Psn{2048}, Psn{2050}, 0, Instant{}, Instant{}));
+}
+
 TEST(GapTable, OverlappingRecordsAreOurBug) {
   const test::ThrowingChecks checks;
   GapTable gaps;

@@ -15,6 +15,24 @@ using testing::HasSubstr;
 
 class ByHand : public testing::Test, public HandPlayed {};
 
+// An application that knows nothing of the path has chosen 4 ms for one of 10.
+TEST(LongPath, ATimeoutIsNoShorterThanTheRoundTrip) {
+  PairOptions options;
+  options.one_way_delay = 5_ms;
+  options.timeout = 10;
+  HandPlayed hand{options};
+  hand.send(4);
+  const Instant begun = hand.pair.now;
+  hand.pair.run_for(10_ms);
+  hand.ack({.base = 1004, .echo = begun});
+  const std::uint64_t before = hand.count(Counter::kLocalAckTimeout);
+  hand.send(4);
+  hand.pair.run_for(19_ms);
+  EXPECT_EQ(hand.count(Counter::kLocalAckTimeout), before);
+  hand.pair.run_for(2_ms);
+  EXPECT_EQ(hand.count(Counter::kLocalAckTimeout), before + 1);
+}
+
 TEST_F(ByHand, AnAcknowledgementOfWhatWasNeverSentIsRefused) {
   send(4);
   ack({.base = 1005});

@@ -10,7 +10,6 @@ constexpr DelayWindowConfig kConfig;
 static_assert(kConfig.min_bytes > 0 && kConfig.min_bytes <= kConfig.initial_bytes);
 static_assert(kConfig.initial_bytes <= kConfig.max_bytes);
 constexpr Duration kNone{};
-constexpr std::uint64_t kDropFloor = 4096;                         // a packet
 constexpr Duration kSilenceHalfLife = Duration::from_ns(1 << 27);  // 134 ms
 constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 
@@ -39,7 +38,7 @@ class DelayWindow::Measured {
   void on_acknowledgement(std::uint64_t acked_bytes, Duration rtt, bool limited, Instant now);
   void shift_base(Duration by);
   void on_timeout();
-  void on_drops(std::uint64_t bytes);
+  void on_drops(const DelayWindow::Drops& drops, Instant now);
   void on_interruption() { round_interrupted_ = true; }
   [[nodiscard]] Duration base_rtt() const;
   [[nodiscard]] Duration time_for(std::uint64_t bytes) const;
@@ -61,6 +60,10 @@ class DelayWindow::Measured {
   void measure_rate(Instant now, Duration rtt);
   void adapt();
   [[nodiscard]] bool drain_is_due(Instant now);
+  void forget_room(Instant now);
+  [[nodiscard]] std::uint64_t additive() const {
+    return room_ == kNone ? kConfig.additive_bytes : kConfig.additive_bytes_told;
+  }
 
   std::uint64_t window_ = kConfig.initial_bytes;  // what the rule in the header says
   std::uint64_t limit_ =
@@ -88,6 +91,8 @@ class DelayWindow::Measured {
   Instant acknowledged_;  // last time
   Duration silence_{};    // the longest of late, halved every kSilenceHalfLife
   Instant silence_at_;
+  Duration room_{};  // what a queue that was full took to drain, doubled every room_doubles since; 0: nobody said so
+  Instant room_at_;
 };
 
 DelayWindow::DelayWindow() : limit_(kConfig.initial_bytes) {}
@@ -124,8 +129,8 @@ void DelayWindow::on_timeout() {
   follow();
 }
 
-void DelayWindow::on_drops(std::uint64_t bytes) {
-  measured().on_drops(bytes);
+void DelayWindow::on_drops(const Drops& drops, Instant now) {
+  measured().on_drops(drops, now);
   follow();
 }
 
@@ -150,6 +155,7 @@ void DelayWindow::Measured::on_acknowledgement(std::uint64_t acked_bytes, Durati
   rtt = std::max(rtt, kTick);
   note_rtt(rtt, now);
   note_silence(limited, now);
+  forget_room(now);
   rtt_ = rtt;
   if (!round_begun_) return begin_round(now, rtt);
   round_bytes_ += acked_bytes;
@@ -177,10 +183,20 @@ void DelayWindow::Measured::note_silence(bool limited, Instant now) {
   silence_at_ = now;
 }
 
-// A queue that covers the silences of late, but not more than the switches can be expected to have room for.
+// A queue that covers the silences of late, but not more than the switches can be expected to have room for, or are
+// known to have.
 Duration DelayWindow::Measured::queueing() const {
-  return std::max(kConfig.target_queueing,
-                  std::min({silence_, time_for(kConfig.silence_bytes_max), kConfig.silence_max}));
+  const Duration wanted =
+      std::max(kConfig.target_queueing, std::min({silence_, time_for(kConfig.silence_bytes_max), kConfig.silence_max}));
+  return room_ == kNone ? wanted : std::min(wanted, room_ / kConfig.room_part);
+}
+
+void DelayWindow::Measured::forget_room(Instant now) {
+  while (room_ != kNone && now - room_at_ > kConfig.room_doubles) {
+    room_ = room_ * 2;
+    room_at_ = room_at_ + kConfig.room_doubles;
+    if (room_ >= kConfig.silence_max * kConfig.room_part) room_ = kNone;
+  }
 }
 
 Duration DelayWindow::Measured::time_for(std::uint64_t bytes) const {
@@ -264,7 +280,7 @@ void DelayWindow::Measured::adapt() {
   if (round_bytes_ == 0) return;
   if (phase_ == Phase::kStart) window_ = limit_;  // what a queue kept from growing was never tried
   const Duration target = phase_ == Phase::kStart ? kConfig.target_queueing : queueing();
-  const std::uint64_t wanted = scale(rate_, ns(base_rtt() + target), kNsPerSecond) + kConfig.additive_bytes;
+  const std::uint64_t wanted = scale(rate_, ns(base_rtt() + target), kNsPerSecond) + additive();
   std::uint64_t next = std::clamp(wanted, window_ - window_ / 4, window_ * 2);
 
   if (round_bytes_ + std::max(round_flight_ / 8, kConfig.chance_bytes) < round_flight_) silence_ = silence_ / 2;
@@ -295,13 +311,15 @@ void DelayWindow::Measured::shift_base(Duration by) {
   }
 }
 
-void DelayWindow::Measured::on_drops(std::uint64_t bytes) {
+void DelayWindow::Measured::on_drops(const DelayWindow::Drops& drops, Instant now) {
+  room_ = smaller(room_, drops.drain);
+  room_at_ = now;
   // Of many flows a queue may not have room for the least window of each.
-  floor_ = kDropFloor;
+  floor_ = drops.packet_bytes;
   round_dropped_ = true;
   const std::uint64_t floor = std::max(floor_, round_flight_ / 2);
   if (window_ <= floor) return;
-  window_ = std::max(floor, window_ - std::min(bytes, window_));
+  window_ = std::max(floor, window_ - std::min(drops.bytes, window_));
   limit_ = std::min(limit_, window_);
   phase_ = Phase::kSteady;
 }

@@ -27,6 +27,11 @@
 // A round with a silence in it, or one in which a request for answers was lost (they come in order, so all wait for
 // it), says little of the rate: it can raise it only.
 //
+// Queues that are shorter than the target. A switch that tells what it drops says what its full queue takes to drain.
+// From then on a room_part-th of that is the target, if it is less, and the additive part additive_bytes_told: several
+// flows shall share that queue, not fill it. What was said doubles each room_doubles (the path may be another by now;
+// and on hosts that are busy for longer than the queue is a window that small carries little), then is forgotten.
+//
 // Base RTT: the smallest of the last one to two base_rtt_periods (a path may become longer). Flows that start together
 // measure each other's queue, so every drain_period a flow in full use sends half of what the path holds for one
 // round; the periods begin when the clock is a multiple of them, so flows of one host drain at the same time.
@@ -56,6 +61,9 @@ struct DelayWindowConfig {
   Duration bridge_step = 50_us;  // at a time so much of it, within
   std::uint64_t bridge_step_min = 4 * 1024, bridge_step_max = 16 * 1024;
   std::uint64_t additive_bytes = 8 * 1024;
+  std::int64_t room_part = 4;
+  Duration room_doubles = 8_ms;
+  std::uint64_t additive_bytes_told = 1024;
   Duration base_rtt_period = 1_s;
   Duration drain_period = Duration::from_ns(1 << 28);  // 268 ms; doubled until it is 64 base RTTs
 };
@@ -79,8 +87,13 @@ class DelayWindow {
   void on_timeout();
   // A switch says that it had no room for `bytes` of what was under way: the rest is what the path takes. Down to one
   // packet, but by half in a round at most: what left before it was heard meets the same queue. No growth in that
-  // round.
-  void on_drops(std::uint64_t bytes);
+  // round. `drain`: what its full queue takes to empty.
+  struct Drops {
+    std::uint64_t bytes = 0;
+    Duration drain;
+    std::uint32_t packet_bytes = 0;
+  };
+  void on_drops(const Drops& drops, Instant now);
   // What would have filled the window could not: a request for answers was lost. This round says little of the rate.
   void on_interruption();
 

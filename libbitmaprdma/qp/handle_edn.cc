@@ -31,9 +31,9 @@ Outcome Requester::handle_edn(const wire::Edn& edn, Instant now) {
     any = true;
     dropped += me.message_of(sequence).payload_at(sequence, me.id.mtu());
   }
-  if (edn.drain > Duration{}) me.slow_down(dropped, now);  // else it was no queue
+  if (edn.drain > Duration{}) me.slow_down(dropped, edn.drain, now);  // else it was no queue
   if (any) me.signals_made().edn_heard = now;
-  if (any) me.pause_for(edn.drain, now);
+  if (any) me.pause_for(edn, now);
   return me.outcome(now);
 }
 
@@ -69,16 +69,22 @@ bool Requester::Impl::resend_dropped(Sequence sequence, const wire::Edn& edn, In
 }
 
 // What found no room is what was too much, and is not to be sent into the same queue at once.
-void Requester::Impl::slow_down(std::uint64_t dropped, Instant now) {
+void Requester::Impl::slow_down(std::uint64_t dropped, Duration drain, Instant now) {
   if (dropped == 0 || !id.recovery->congestion.edn) return;
   env.count(Counter::kEdnReductions);
-  congestion.on_drops(dropped);
+  congestion.on_drops({.bytes = dropped, .drain = drain, .packet_bytes = id.mtu()}, now);
   if (signals && signals->rate) signals->rate->on_drops(dropped, rtt.smoothed(), now);
 }
 
-// The queue that was full is given the time to drain: what were sent into it at once would be dropped once more.
-void Requester::Impl::pause_for(Duration drain, Instant now) {
-  const Duration pause = std::min(drain, id.recovery->edn_pause_max);
+// The queue that was full is given the time to drain: what were sent into it at once would be dropped once more. All
+// who filled it hear the same at the same time, and coming back together they would fill it again: each waits one to
+// kPauseLongest times as long, as its numbers have it.
+void Requester::Impl::pause_for(const wire::Edn& edn, Instant now) {
+  constexpr std::int64_t kPauseLongest = 5, kParts = 256;
+  constexpr std::uint32_t kOdd = 0x9E37'79B1u;
+  const std::uint32_t draw = (id.qpn ^ id.attributes.destination_qpn << 8 ^ edn.first.value()) * kOdd >> 24;
+  const Duration wanted = edn.drain + edn.drain * ((kPauseLongest - 1) * std::int64_t{draw}) / kParts;
+  const Duration pause = std::min(wanted, id.recovery->edn_pause_max);
   if (pause <= Duration{}) return;
   Repairs& mine = repairing();
   if (!mine.paused_until) env.count(Counter::kEdnPauses);

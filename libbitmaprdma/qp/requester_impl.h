@@ -284,8 +284,8 @@ struct Requester::Impl {
 
   // --- handle_edn.cc ---
   bool resend_dropped(Sequence sequence, const wire::Edn& edn, Instant now);
-  void pause_for(Duration drain, Instant now);
-  void slow_down(std::uint64_t dropped, Instant now);  // bytes
+  void pause_for(const wire::Edn& edn, Instant now);
+  void slow_down(std::uint64_t dropped, Duration drain, Instant now);  // bytes
   [[nodiscard]] bool paused(Instant now) const;
   [[nodiscard]] std::optional<Instant> paused_until() const {
     return repairs == nullptr ? std::nullopt : repairs->paused_until;

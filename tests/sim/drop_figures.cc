@@ -1,6 +1,6 @@
 // Explicit drop notification (spec 5) against other ways to recover, in virtual time: how long flows take, whose sizes
 // were measured in data centres. One line of tab-separated values a point; tests/figures/drops draws them.
-//   drop_figures DIRECTORY [--quick] [--only KIND]   DIRECTORY: tests/figures/flow-sizes
+//   drop_figures DIRECTORY [--quick] [--only KIND] [--seed N]   DIRECTORY: tests/figures/flow-sizes
 //   random  SIZES WAY LOSS%  FLOWS MEAN_US P50_US P99_US MAX_US  LOST RESENT TIMEOUTS BROKEN  NOTICES PACKETS% BYTES%
 //   FLOWS_MOST
 //           one sender; the switch drops at random
@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -69,9 +70,10 @@ FlowsConfig config_of(const Way& way, std::uint32_t flows) {
   return config;
 }
 
-void incast(const Sizes& sizes, const Way& way, const FlowSizes& drawn, std::uint32_t flows) {
+void incast(const Sizes& sizes, const Way& way, const FlowSizes& drawn, std::uint32_t flows, std::uint64_t seed) {
   FlowsConfig config = config_of(way, flows);
   config.senders = 6;
+  config.seed = seed;
   config.together = true;
   config.load = 0.6;
   config.queue_bytes = 64 * 1024;
@@ -87,13 +89,16 @@ struct Options {
   std::string directory;
   bool quick = false;
   std::string only;  // a kind
+  std::uint64_t seed = 1;
 };
 
-void random_drops(const Sizes& sizes, const Way& way, const FlowSizes& drawn, std::uint32_t flows, bool answers) {
+void random_drops(const Sizes& sizes, const Way& way, const FlowSizes& drawn, std::uint32_t flows, std::uint64_t seed,
+                  bool answers) {
   const std::vector<std::uint32_t> some{10'000, 100'000}, all{0, 1'000, 10'000, 100'000, 200'000};
   for (const std::uint32_t loss_ppm : answers ? some : all) {
     FlowsConfig config = config_of(way, flows);
     config.loss_ppm = loss_ppm;
+    config.seed = seed;
     config.loses_answers = answers;
     print(answers ? "answers" : "random", sizes, way, loss_ppm, run_flows(config, drawn));
   }
@@ -108,9 +113,9 @@ void run(const Options& options) {
     const FlowSizes drawn{options.directory + "/" + sizes.file};
     const std::uint32_t flows = options.quick ? 100 : sizes.flows;
     for (const Way& way : kWays) {
-      if (wanted("random")) random_drops(sizes, way, drawn, flows, false);
-      if (wanted("answers")) random_drops(sizes, way, drawn, flows, true);
-      if (wanted("incast")) incast(sizes, way, drawn, flows);
+      if (wanted("random")) random_drops(sizes, way, drawn, flows, options.seed, false);
+      if (wanted("answers")) random_drops(sizes, way, drawn, flows, options.seed, true);
+      if (wanted("incast")) incast(sizes, way, drawn, flows, options.seed);
     }
   }
 }
@@ -126,12 +131,14 @@ int main(int argc, char** argv) {
       options.quick = true;
     } else if (word == "--only" && i + 1 < argc) {
       options.only = argv[++i];
+    } else if (word == "--seed" && i + 1 < argc) {
+      options.seed = std::strtoull(argv[++i], nullptr, 10);
     } else {
       options.directory = word;
     }
   }
   if (options.directory.empty()) {
-    std::fprintf(stderr, "drop_figures DIRECTORY [--quick] [--only KIND]\n");
+    std::fprintf(stderr, "drop_figures DIRECTORY [--quick] [--only KIND] [--seed N]\n");
     return 2;
   }
   brdma::test::run(options);

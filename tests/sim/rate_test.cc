@@ -97,5 +97,18 @@ TEST(Rate, DropsThatASwitchTellsLowerIt) {
   }
 }
 
+// Each is told how short the queue is that they share, and keeps to a part of it.
+TEST(Rate, ManyFlowsThatAreToldOfDropsShareAShortQueue) {
+  StreamConfig config;
+  config.flows = 32;
+  config.measured = 70_ms;
+  const StreamResult untold = run_stream(config);
+  config.edn = fabric::EdnForm::kIcmp;
+  const StreamResult told = run_stream(config);
+  EXPECT_LT(told.queue_dropped * 5, untold.queue_dropped);
+  EXPECT_LT(told.notices * 40, told.packets);
+  EXPECT_GT(told.share, 0.98 * untold.share);
+}
+
 }  // namespace
 }  // namespace brdma::test

@@ -277,6 +277,36 @@ TEST(DelayWindow, TheQueueCoversTheSilencesOfLateWithinBounds) {
   EXPECT_EQ(window.queueing(), DelayWindowConfig{}.target_queueing) << "forgotten";
 }
 
+TEST(DelayWindow, KeepsToAPartOfTheQueueThatASwitchTellsOf) {
+  DelayWindow window;
+  Instant now = Instant::from_ns(1'000'000);
+  const auto run = [&](Duration how_long) {
+    for (const Instant end = now + how_long; now < end;) {
+      window.on_acknowledgement(1250, 20_us, true, now = now + 10_us);
+    }
+  };
+  run(1_ms);
+  window.on_drops({.bytes = 4096, .drain = 80_us, .packet_bytes = 1024}, now);
+  EXPECT_EQ(window.queueing(), 20_us);
+  window.on_drops({.bytes = 4096, .drain = 800_us, .packet_bytes = 1024}, now);
+  EXPECT_EQ(window.queueing(), 20_us) << "of several queues the shortest";
+  run(DelayWindowConfig{}.room_doubles + 20_us);
+  EXPECT_EQ(window.queueing(), 40_us);
+  run(2_s);
+  EXPECT_EQ(window.queueing(), DelayWindowConfig{}.target_queueing) << "forgotten";
+}
+
+// Of many flows a queue may have room for one packet of each.
+TEST(DelayWindow, DropsThatASwitchTellsOfLeaveOnePacketAtLeast) {
+  DelayWindow window;
+  Instant now = Instant::from_ns(1'000'000);
+  for (int round = 0; round < 64; ++round) {
+    window.on_acknowledgement(1024, 20_us, true, now = now + 40_us);
+    window.on_drops({.bytes = 1 << 20, .drain = 20_us, .packet_bytes = 1024}, now);
+  }
+  EXPECT_EQ(window.bytes(), 1024u);
+}
+
 TEST(DelayWindow, ExtremeSamplesAreHarmless) {
   DelayWindow window;
   Instant now;

@@ -1,6 +1,7 @@
 // The requester's answer to explicit drop notifications (spec 5: sender): exactly what is named is sent again; what is
 // forged, replayed or absurd changes nothing.
 #include <cstring>
+#include <set>
 
 #include "support/hand_played.h"
 #include "wire/edn.h"
@@ -235,18 +236,32 @@ class PausingDropNotice : public DropNotice {
 TEST_F(PausingDropNotice, WaitsForTheQueueToDrainUpToItsLimit) {
   send(16);
   sent();
-  edn(1003, 1003, pair.now, 30_us);
+  edn(1003, 1003, pair.now, 10_us);
   EXPECT_THAT(sent(), IsEmpty());
-  pair.run_for(29_us);
+  pair.run_for(9_us);
   EXPECT_THAT(sent(), IsEmpty());
-  pair.run_for(2_us);
+  pair.run_for(42_us);  // five times 10 us at most
   EXPECT_THAT(sent(), ElementsAre(1003));
-  edn(1004, 1004, pair.now - 31_us, 1_s);
+  edn(1004, 1004, pair.now - 51_us, 1_s);
   pair.run_for(49_us);
   EXPECT_THAT(sent(), IsEmpty());
   pair.run_for(2_us);
   EXPECT_THAT(sent(), ElementsAre(1004));
   EXPECT_EQ(count(Counter::kEdnPauses), 2u);
+}
+
+// All who filled a queue hear of it at the same time.
+TEST_F(PausingDropNotice, EndsThePauseAtATimeOfItsOwn) {
+  send(16);
+  sent();
+  std::set<std::int64_t> pauses;
+  for (std::uint32_t psn = 1000; psn < 1012; ++psn) {
+    const Instant told = pair.now;
+    edn(psn, psn, pair.now, 10_us);
+    while (sent().empty() && pair.now - told < 1_ms) pair.run_for(1_us);
+    pauses.insert((pair.now - told).ns());
+  }
+  EXPECT_GE(pauses.size(), 6u);
 }
 
 PairOptions deaf() {

@@ -48,7 +48,8 @@ Status check(const DeviceInfo& device, const ibv_qp_attr& in, int mask) {
 }
 
 // What arrived and is not acknowledged yet, or whose acknowledgement is lost, would be flushed at the peer although the
-// application here has it. rdma_disconnect moves to ERR before it says so.
+// application here has it: rdma_disconnect moves to ERR before it says so. And what the peer acknowledged would be
+// flushed here, where nobody polled since.
 bool forgets_the_peer(const ibv_qp_attr& in, int mask) {
   return (mask & IBV_QP_STATE) != 0 && (in.qp_state == IBV_QPS_ERR || in.qp_state == IBV_QPS_RESET);
 }
@@ -113,10 +114,7 @@ int modify_qp(ibv_qp* ibv, ibv_qp_attr* attributes, int mask) {
   if ((mask & IBV_QP_AV) != 0) {
     if (const Status status = fill_path(device, attributes->ah_attr, wanted); !status.ok()) return status.error();
   }
-  if (forgets_the_peer(*attributes, mask)) {
-    Context::Session farewell(*qp.context);  // what it makes leaves at its end, while the peer is still known
-    farewell.engine().take_leave(qp.engine);
-  }
+  if (forgets_the_peer(*attributes, mask)) qp.context->take_leave(qp.engine);
   Context::Session session(*qp.context);
   return session.engine()
       .modify_qp(qp.engine, wanted, static_cast<std::uint32_t>(mask), Instant::from_ns(session.now_ns()))

@@ -86,10 +86,7 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* wanted) {
 
 int destroy_qp(ibv_qp* ibv) {
   QueuePairObject& qp = object_of(ibv);
-  {
-    Context::Session session(*qp.context);
-    session.engine().take_leave(qp.engine);
-  }
+  qp.context->take_leave(qp.engine);
   {
     Context::Session session(*qp.context);
     if (const Status status = session.engine().destroy_qp(qp.engine); !status.ok()) return status.error();

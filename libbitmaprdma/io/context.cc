@@ -216,6 +216,11 @@ Context::Session::~Session() {
   give_back(impl.shard);
 }
 
+void Context::take_leave(QueuePair* qp) {
+  const Call call{impl_->shard};
+  impl_->shard.take_leave(qp);
+}
+
 Engine& Context::Session::engine() { return context_.impl_->shard.engine(); }
 
 std::size_t Context::poll_cq(CompletionQueue* cq, std::span<Completion> out, std::span<Instant> times) {

@@ -218,6 +218,20 @@ void Shard::settle(Instant now) {
   publish();
 }
 
+// Until the socket is empty; but more may come all the time, as long as others send.
+void Shard::take_leave(QueuePair* qp) {
+  constexpr unsigned kBursts = 16;
+  before();
+  Instant now = monotonic_now();
+  ReceivedMessage message;
+  for (unsigned left = kBursts * intake_.burst(); left > 0 && take_message(message, now); --left) {
+    handle_message(message, now);
+    if (left % intake_.messages_per_drain() == 0) drain(now);
+  }
+  engine_.take_leave(qp);
+  settle(now);
+}
+
 Shard::Round Shard::make_progress() {
   Round round;
   Instant now = monotonic_now();

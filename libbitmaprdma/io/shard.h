@@ -65,6 +65,7 @@ class Shard {
   Status detach_multicast(QueuePair* qp, const IpAddress& group);
   void before();
   void settle(Instant now);
+  void take_leave(QueuePair* qp);  // as Context::take_leave
 
   // --- the progress thread's ---
   struct Round {

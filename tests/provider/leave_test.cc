@@ -111,5 +111,25 @@ TEST_F(Leaving, WhoStaysSaysNothingAgain) {
   EXPECT_EQ(acknowledged_when([this] { return move_to(IBV_QPS_SQD); }), 0u);
 }
 
+// What the peer acknowledged lies in our socket when we move: it counts. (With a network device it would have been
+// taken out long ago; a library that closes a connection does not poll first.)
+TEST_F(Leaving, AfterWhatHasArrivedAlready) {
+  const auto move = [](Side& side, ibv_qp_state state) {
+    ibv_qp_attr attributes{};
+    attributes.qp_state = state;
+    ASSERT_EQ(ibv_modify_qp(side.qp.get(), &attributes, IBV_QP_STATE), 0);
+  };
+  ibv_sge sge = a.sge(0, 64);
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_EQ(post_receive(b, 1, 0, 64), 0);
+    ASSERT_EQ(post_send(a, send_request(sge)), 0);
+    ASSERT_EQ(wait_completion(b.cq.get()).status, IBV_WC_SUCCESS);
+    move(a, IBV_QPS_ERR);
+    ASSERT_EQ(wait_completion(a.cq.get()).status, IBV_WC_SUCCESS) << "round " << i;
+    for (Side* side : {&a, &b}) move(*side, IBV_QPS_RESET);
+    connect(a, b);
+  }
+}
+
 }  // namespace
 }  // namespace brdma::test

@@ -94,6 +94,10 @@ class Context {
   Status attach_multicast(QueuePair* qp, const IpAddress& group);
   Status detach_multicast(QueuePair* qp, const IpAddress& group);
 
+  // Before a queue pair is destroyed or moved to RESET or ERR: what has arrived and nobody took out of the socket yet
+  // is handled (an acknowledgement among it still completes what it acknowledges), then Engine::take_leave().
+  void take_leave(QueuePair* qp);
+
   // From now on each WRITE that has arrived whole in `region` is told to the handler's write_event(), with `user`: the
   // receiver need not poll its memory, nor the sender spend an immediate. It is told once the last byte is in its
   // place, before the sender knows. EINVAL: not a region of this context. The region may be deregistered while it is

@@ -64,6 +64,7 @@ class DelayWindow::Measured {
   [[nodiscard]] std::uint64_t additive() const {
     return room_ == kNone ? kConfig.additive_bytes : kConfig.additive_bytes_told;
   }
+  [[nodiscard]] Duration target() const;  // queueing, where nobody loses his core
 
   std::uint64_t window_ = kConfig.initial_bytes;  // what the rule in the header says
   std::uint64_t limit_ =
@@ -183,11 +184,15 @@ void DelayWindow::Measured::note_silence(bool limited, Instant now) {
   silence_at_ = now;
 }
 
+Duration DelayWindow::Measured::target() const {
+  return std::max(kConfig.target_queueing, base_rtt() / kConfig.base_per_target);
+}
+
 // A queue that covers the silences of late, but not more than the switches can be expected to have room for, or are
 // known to have.
 Duration DelayWindow::Measured::queueing() const {
   const Duration wanted =
-      std::max(kConfig.target_queueing, std::min({silence_, time_for(kConfig.silence_bytes_max), kConfig.silence_max}));
+      std::max(target(), std::min({silence_, time_for(kConfig.silence_bytes_max), kConfig.silence_max}));
   return room_ == kNone ? wanted : std::min(wanted, room_ / kConfig.room_part);
 }
 
@@ -279,13 +284,13 @@ void DelayWindow::Measured::measure_rate(Instant now, Duration rtt) {
 void DelayWindow::Measured::adapt() {
   if (round_bytes_ == 0) return;
   if (phase_ == Phase::kStart) window_ = limit_;  // what a queue kept from growing was never tried
-  const Duration target = phase_ == Phase::kStart ? kConfig.target_queueing : queueing();
-  const std::uint64_t wanted = scale(rate_, ns(base_rtt() + target), kNsPerSecond) + additive();
+  const Duration wished = phase_ == Phase::kStart ? target() : queueing();
+  const std::uint64_t wanted = scale(rate_, ns(base_rtt() + wished), kNsPerSecond) + additive();
   std::uint64_t next = std::clamp(wanted, window_ - window_ / 4, window_ * 2);
 
   if (round_bytes_ + std::max(round_flight_ / 8, kConfig.chance_bytes) < round_flight_) silence_ = silence_ / 2;
   const bool delivered = round_bytes_ >= round_flight_ - round_flight_ / 4;  // else the queue drops, or the path is bad
-  if (delivered && round_rtt_ - base_rtt() < target / 2) {
+  if (delivered && round_rtt_ - base_rtt() < wished / 2) {
     next = std::max(next, phase_ == Phase::kStart ? window_ * 2 : window_ + window_ / 4);
   } else {
     phase_ = Phase::kSteady;

@@ -12,7 +12,8 @@
 // (of paths up to four times the target long) only by those that have met less than half the target of queueing, for a
 // round hears of its own queue when it is too late.
 //
-// Target queueing: what scheduling alone makes of an RTT on a busy host; 122 KiB of queue at 10 Gbit/s, 12 at 1.
+// Target queueing: what scheduling alone makes of an RTT on a busy host; 122 KiB of queue at 10 Gbit/s, 12 at 1. On a
+// path of more than 1.6 ms a sixteenth of it: there, such a host makes more of it, and no window would grow.
 //
 // Hosts that lose their core. A *silence* is a time longer than 5/4 round trips in which no acknowledgement comes
 // though the window is full: a process on the way is not scheduled (a tick lasts 4 ms), while nothing is lost and no
@@ -53,6 +54,7 @@ struct DelayWindowConfig {
   std::uint64_t min_bytes = 16 * 1024;
   std::uint64_t max_bytes = std::uint64_t{1} << 32;  // 100 Gbit/s over 300 ms
   Duration target_queueing = 100_us;
+  std::int64_t base_per_target = 16;
   std::uint64_t silence_bytes_max = 64 * 1024;
   Duration silence_max = 2_ms;
   std::uint64_t chance_bytes = 8 * 1024;  // two packets of the largest path MTU

@@ -36,6 +36,8 @@ void Pacer::set_rate(Bandwidth rate, Instant now) {
   rate_ = rate;
 }
 
+void Pacer::set_burst(std::uint64_t bytes) { config_.burst_bytes = std::clamp<std::uint64_t>(bytes, 1, kBurstMax); }
+
 // At least one byte's worth.
 std::int64_t Pacer::quantum() const {
   const std::int64_t most = static_cast<std::int64_t>(config_.burst_bytes) * kPerByte;

@@ -26,6 +26,7 @@ class Pacer {
   Pacer(const PacerConfig& config, Bandwidth rate);
   [[nodiscard]] Bandwidth rate() const { return rate_; }
   void set_rate(Bandwidth rate, Instant now);  // until now it was the old one
+  void set_burst(std::uint64_t bytes);         // 1 to 2^26; what is there already stays
   // How many bytes may leave now; 0: ask again at ready_at(), or sooner. One packet may be longer.
   [[nodiscard]] std::uint64_t allowance(Instant now);
   void spend(std::uint64_t bytes);

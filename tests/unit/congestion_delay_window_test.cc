@@ -321,5 +321,19 @@ TEST(DelayWindow, ExtremeSamplesAreHarmless) {
   }
 }
 
+// A host under load adds half a millisecond to each round trip of 20 ms: no reason not to grow.
+TEST(DelayWindow, OnALongPathTheHostsNoiseIsNoQueue) {
+  DelayWindow window;
+  Instant now = Instant{} + 1_s;
+  window.on_acknowledgement(4096, 20_ms, true, now);  // the one that met no noise
+  for (int round = 0; round < 8; ++round) {
+    for (std::uint64_t left = window.bytes(); left >= 4096; left -= 4096) {
+      now = now + Duration::from_ns((20'500_us).ns() / static_cast<std::int64_t>(window.bytes() / 4096 + 1));
+      window.on_acknowledgement(4096, 20'500_us, true, now);
+    }
+  }
+  EXPECT_GT(window.bytes(), 1u << 20) << "64 KiB at first";
+}
+
 }  // namespace
 }  // namespace brdma::congestion

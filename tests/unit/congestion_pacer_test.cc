@@ -19,6 +19,15 @@ TEST(Pacer, BeginsWithABurstAndThenGivesItsRate) {
   EXPECT_EQ(pacer.allowance(at(1'500)), 500u);
 }
 
+TEST(Pacer, ALargerBurstMakesUpForALaterTimer) {
+  Pacer pacer({.burst_bytes = 1'000, .interval = Duration{}}, bps(8'000'000'000));
+  pacer.set_burst(5'000);
+  EXPECT_EQ(pacer.allowance(at(0)), 1'000u) << "what is there stays";
+  EXPECT_EQ(pacer.allowance(at(10'000)), 5'000u);
+  pacer.set_burst(2'000);
+  EXPECT_EQ(pacer.allowance(at(20'000)), 2'000u);
+}
+
 TEST(Pacer, ADebtIsPaidBeforeTheNextPacket) {
   Pacer pacer({.burst_bytes = 1'000, .interval = Duration{}}, bps(8'000'000'000));
   ASSERT_EQ(pacer.allowance(at(0)), 1'000u);

@@ -55,6 +55,8 @@ constexpr std::array kRecoveryRows{
     Row{"retransmitted for feedback", name(Counter::kRetransmittedFfm), true},
     Row{"retransmitted for NAK", name(Counter::kRetransmittedNak), false},
     Row{"retransmitted for ack's holes", name(Counter::kRetransmittedAck), false},
+    Row{"retransmitted as expected", name(Counter::kRetransmittedExpected), false},
+    Row{"retransmitted after T + delta", name(Counter::kRetransmittedWait), false},
     Row{"retransmitted, path silent", name(Counter::kRetransmittedPath), false},
     Row{"retransmitted as probe", name(Counter::kRetransmittedProbe), true},
     Row{"retransmitted on timeout", name(Counter::kRetransmittedTimeout), true},

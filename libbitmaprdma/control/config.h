@@ -35,6 +35,8 @@ struct Settings {
   bool kernel_rdma_cm = false;        // BRDMA_KERNEL_RDMA_CM: RDMA-CM is the kernel's, for its own devices
   std::optional<std::uint64_t> seed;  // BRDMA_SEED: keys and first PSNs repeat; none = from the kernel's generator
   std::string daemon_path;            // BRDMA_DAEMON: brdmad program; empty = look beside the library, then in PATH
+  std::string controller_address;     // BRDMA_CONTROLLER: whom brdmad keeps a session with (docs/wan.md); empty: none
+  std::string controller_key_file;    // BRDMA_CONTROLLER_KEY
   std::uint32_t idle_seconds = 10;    // BRDMA_IDLE_SECONDS: brdmad exits after so long without work; 0 = never
 };
 

@@ -378,6 +378,11 @@ const std::array kDefinitions{
                TextSetting{&Settings::daemon_path}, kNewPrograms},
     Definition{"daemon.idle_seconds", "BRDMA_IDLE_SECONDS", "brdmad ends after so long without work; 0: never",
                idle_seconds(), kNewPrograms},
+    Definition{"controller.address", "BRDMA_CONTROLLER",
+               "the wide-area controller that brdmad keeps a session with; empty: none",
+               TextSetting{&Settings::controller_address, false}, kNewPrograms},
+    Definition{"controller.key_file", "BRDMA_CONTROLLER_KEY", "file with this host's key for it",
+               TextSetting{&Settings::controller_key_file}, kNewPrograms},
 };
 
 std::optional<std::uint64_t> parse_number(std::string_view text) {
@@ -424,7 +429,7 @@ std::string allowed_text(const Definition& definition) {
     for (const std::string_view word : choice->words) words.append(words.empty() ? "" : "|").append(word);
     return words;
   }
-  return "an absolute path";
+  return std::get<TextSetting>(definition.kind).is_path ? "an absolute path" : "ADDRESS:PORT, unix:PATH";
 }
 
 std::string value_text(const Definition& definition, const Settings& settings) {
@@ -444,8 +449,9 @@ bool assign(const Definition& definition, std::string_view text, Settings& setti
     return true;
   }
   if (const auto* choice = std::get_if<ChoiceSetting>(&definition.kind)) return assign_choice(*choice, text, settings);
-  if (!text.empty() && text.front() != '/') return false;
-  settings.*std::get<TextSetting>(definition.kind).member = text;
+  const auto& kind = std::get<TextSetting>(definition.kind);
+  if (kind.is_path && !text.empty() && text.front() != '/') return false;
+  settings.*kind.member = text;
   return true;
 }
 

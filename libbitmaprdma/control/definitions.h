@@ -27,6 +27,7 @@ struct ChoiceSetting {
 };
 struct TextSetting {
   std::string Settings::*member;
+  bool is_path = true;  // an absolute one; else ADDRESS:PORT or unix:PATH, whose user looks closer
 };
 
 // What a change at run time (brdma recovery set) reaches.

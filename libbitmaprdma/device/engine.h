@@ -184,9 +184,11 @@ class Engine {
   // What links towards a peer said, which the controller should know. Asked until it is empty, by whoever has a session
   // with one; at most recovery::LinkReport::kWaitingMax wait, what is more is counted (link_state_reports_lost).
   [[nodiscard]] std::optional<recovery::LinkReport> poll_link_report();
-  // All queue pairs to that address get less (congestion/managed_list.h), those that come later too: by the controller
-  // or by hand. ENOSPC: too many destinations. As if their queue pairs had found it out.
+  // All queue pairs to that address get less (congestion/managed_list.h), those that come later too: by hand, or by the
+  // controller, whose control packet is counted. ENOENT: no queue pair sends there. ENOSPC: too many destinations. As
+  // if their queue pairs had found it out.
   Status manage_destination(const IpAddress& peer, Instant now);
+  Status handle_control_packet(const IpAddress& peer, Instant now);
   Status release_destination(const IpAddress& peer, Instant now);  // ENOENT
   [[nodiscard]] std::vector<ManagedReport> managed_destinations() const;
 

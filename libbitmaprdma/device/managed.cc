@@ -27,7 +27,16 @@ void set_managed(Engine::Impl& me, const IpAddress& peer, congestion::ManagedDes
 
 Status Engine::manage_destination(const IpAddress& peer, Instant now) {
   impl_->now = now;
+  bool any = false;
+  for_each_towards(*impl_, peer, [&any](const QueuePair&) { any = true; });
+  if (!any) return Status{ENOENT};
   return impl_->manage(peer) ? Status{} : Status{ENOSPC};
+}
+
+Status Engine::handle_control_packet(const IpAddress& peer, Instant now) {
+  const Status status = manage_destination(peer, now);
+  if (status.error() != ENOENT) impl_->environment.count(Counter::kControlPackets);
+  return status;
 }
 
 Status Engine::release_destination(const IpAddress& peer, Instant now) {

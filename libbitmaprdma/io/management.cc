@@ -63,6 +63,10 @@ std::string Management::answer(std::string_view line) {
     take_icmp(request);
     return {};
   }
+  if (what != request.end() && *what == "lower") {
+    take_control_packet(request);
+    return {};
+  }
   if (id == request.end() || what == request.end() || !what->is_string()) return {};
   const auto& name = what->get_ref<const std::string&>();
   Json reply;
@@ -80,6 +84,14 @@ std::string Management::answer(std::string_view line) {
     reply = completion_queues();
   } else if (name == "memory_regions") {
     reply = memory_regions();
+  } else if (name == "link_reports") {
+    reply = link_reports();
+  } else if (name == "managed") {
+    reply = managed();
+  } else if (name == "manage") {
+    reply = manage(request);
+  } else if (name == "release") {
+    reply = release(request);
   } else {
     reply = error_json(EINVAL, "this library knows no '" + name + "'");
   }

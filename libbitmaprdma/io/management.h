@@ -7,6 +7,11 @@
 //   {"id":1,"do":"statistics","qp":N}                      their counters
 //   {"id":1,"do":"objects"}                                how many there are of each; where packets come by
 //   {"id":1,"do":"completion_queues"}  {"id":1,"do":"memory_regions"}
+//   {"id":1,"do":"link_reports"}                           what links said, which the controller should know; once
+//   {"id":1,"do":"managed"}                                destinations on the managed list
+//   {"id":1,"do":"manage","destination":"10.0.0.1"}        puts one there; "changed": false where nothing is sent there
+//   {"id":1,"do":"release","destination":"10.0.0.1"}       takes it off; "changed": false where it is not there
+//   {"do":"lower","destination":"10.0.0.1"}                not a question: a control packet of the controller
 //   {"do":"icmp","messages":["0400..."]}                   not a question: what the network says of packets sent, each
 //                                                          message in hexadecimal, from the ICMP header on
 //
@@ -39,6 +44,13 @@ class Management {
   [[nodiscard]] Json datapath() const;
   [[nodiscard]] Json completion_queues();
   [[nodiscard]] Json memory_regions();
+  // management_wan.cc
+  [[nodiscard]] Json link_reports();
+  [[nodiscard]] Json managed();
+  [[nodiscard]] Json manage(const Json& request);
+  [[nodiscard]] Json release(const Json& request);
+  void take_control_packet(const Json& news);
+  Status change_managed(const IpAddress& peer, Status (Engine::*change)(const IpAddress&, Instant));
 
   Shard& shard_;
 };

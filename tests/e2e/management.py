@@ -339,6 +339,26 @@ def drops_are_told_by_icmp(lab):
     assert told > 200 and heard["edn_received"] > 200, (told, heard)
 
 
+def destinations_are_managed(lab):
+    lab.traffic()
+    server = "10.77.0.1"
+    lab.ask("h2", "recovery", "set", "dev", "brdma_eth0", "visit_interval_us", "60000000")  # it stays as it is while we look
+    assert lab.ask_json("h2", "managed") == []
+    assert only(lab.ask_json("h2", "managed", "add", server))["destination"] == server
+    row = only(lab.ask_json("h2", "managed", "show"))
+    assert (row["ifname"], row["comm"], row["destination"], row["weight_percent"]) == ("brdma_eth0", "ib_write_bw", server, 50), row
+    assert 10 <= row["rate_mbps"] <= row["full_mbps"] and row["managed_ms"] >= 0, row
+    assert only(lab.ask_json("h2", "managed", "show", "dev", "brdma_eth0"))["destination"] == server
+    counters = only(lab.ask_json("h2", "statistic", "show"))
+    assert (counters["managed_added"], counters["controller_requests"]) == (1, 0), counters
+    assert only(lab.ask_json("h2", "managed", "remove", server))["pid"] == row["pid"]
+    assert lab.ask_json("h2", "managed") == []
+    assert "no program manages" in lab.ask("h2", "managed", "remove", server, code=1).stderr
+    assert "no program has a reliable connection" in lab.ask("h2", "managed", "add", "10.77.0.9", code=1).stderr
+    for words in (["add"], ["remove"], ["add", "nonsense"], ["show", server], ["nonsense"], ["add", server, server]):
+        lab.ask("h2", "managed", *words, code=2)
+
+
 # Case and its network.
 CASES = {
     round_trips_are_never_told_too_short: ["--rate", "200mbit", "--delay", "2ms", "--seed", "27"],
@@ -348,6 +368,7 @@ CASES = {
     settings_reach_running_programs: ["--loss", "1%", "--seed", "21"],
     mistakes_are_told: [],
     capabilities_are_told: [],
+    destinations_are_managed: ["--delay", "1ms", "--seed", "29"],
     events_are_told: ["--loss", "1%", "--seed", "23"],
     paths_are_told: ["--paths", "4", "--skew", "20us", "--path-loss", "0,0,100%", "--seed", "25"],
     alarms_are_raised_and_cleared: ["--loss", "8%", "--seed", "24"],

@@ -218,6 +218,7 @@ class World final : public SessionHost {
   }
   const ManagementPort& management_port() override { return port_; }
   const IcmpIntake& icmp_intake() override { return no_messages(); }
+  const ControllerLink* controller_link() override { return nullptr; }
   std::shared_ptr<LeaseLink> link(std::uint32_t slot) override {
     for (const auto& [key, session] : sessions_) {
       if (session->link() != nullptr && session->link()->slot() == slot) return session->link();

@@ -132,5 +132,15 @@ TEST_F(LinkState, ByHandOrByTheControllerAndBackAgain) {
   EXPECT_EQ(engine().release_destination(peer(), pair.now).error(), ENOENT);
 }
 
+TEST_F(LinkState, AControlPacketConcernsWhoSendsThere) {
+  const IpAddress elsewhere = IpAddress::v4(192, 0, 2, 1);
+  EXPECT_EQ(engine().handle_control_packet(elsewhere, pair.now).error(), ENOENT);
+  EXPECT_EQ(engine().manage_destination(elsewhere, pair.now).error(), ENOENT);
+  EXPECT_EQ(count(Counter::kControlPackets), 0u);
+  EXPECT_TRUE(engine().handle_control_packet(peer(), pair.now).ok());
+  EXPECT_EQ(count(Counter::kControlPackets), 1u);
+  EXPECT_THAT(engine().managed_destinations(), SizeIs(1));
+}
+
 }  // namespace
 }  // namespace brdma::test

@@ -33,7 +33,7 @@ void print_help() {
       "Usage: brdma lab pair [NETWORK] [--wait SECONDS] -- PROGRAM ARGS   server on h1, client on h2, and a table\n"
       "       brdma lab up [--hosts N] [NETWORK]                          hosts h1..hN at 10.77.0.1.. and fd77::1..\n"
       "       brdma lab up --topology NAME|FILE [NETWORK]                 several switches: %s\n"
-      "         --controller unix:PATH|ADDRESS:PORT --controller-key FILE   its switches' controller (docs/wan.md)\n"
+      "         --controller unix:PATH|ADDRESS:PORT --controller-key FILE   of its switches and hosts (docs/wan.md)\n"
       "       brdma lab link LINK up|down                                 of a topology, while traffic runs\n"
       "       brdma lab link LINK set NETWORK\n"
       "       brdma lab route SWITCH add|replace PREFIX via PORT[,PORT...]\n"

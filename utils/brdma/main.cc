@@ -33,6 +33,8 @@ constexpr std::array kObjects{
            "how losses are found and repaired: recovery show, recovery set [dev DEV] [qp N] KEY VALUE"},
     Object{"congestion", congestion_object,
            "what bounds sending: congestion show, congestion set [dev DEV] [qp N] KEY VALUE"},
+    Object{"managed", managed_object,
+           "destinations that programs give less: managed show, managed add|remove ADDRESS [dev DEV]"},
     Object{"controller", controller_object,
            "routes of a wide-area network: controller show [links|switches|prefixes|hosts|counters], controller stop"},
     Object{"event", event_object, "what happened: event [-f] [dev DEV] [qp N] [since 10s] [TYPE...]; -f: and goes on"},

@@ -19,6 +19,7 @@ struct Invocation {
 [[nodiscard]] int system_object(Invocation& invocation);
 [[nodiscard]] int recovery_object(Invocation& invocation);
 [[nodiscard]] int congestion_object(Invocation& invocation);
+[[nodiscard]] int managed_object(Invocation& invocation);
 [[nodiscard]] int controller_object(Invocation& invocation);
 [[nodiscard]] int event_object(Invocation& invocation);
 [[nodiscard]] int alarm_object(Invocation& invocation);

@@ -13,9 +13,11 @@
 #include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <string>
 
 #include "control/config.h"
+#include "controller-session/endpoint.h"
 #include "holder.h"
 #include "io/daemon_client.h"
 #include "options.h"
@@ -30,8 +32,9 @@ constexpr const char* kDescription =
     "user, and it ends by itself some seconds after the last one; nobody needs to start it by hand. An administrator\n"
     "who wants to serve every user of a machine runs 'brdmad --system --foreground --idle-seconds 0' as a service.\n";
 constexpr const char* kFooter =
-    "\nFiles: /etc/bitmaprdma.toml, ~/.config/bitmaprdma.toml ([daemon] idle_seconds).\n"
-    "Environment: BRDMA_IDLE_SECONDS.\n"
+    "\nFiles: /etc/bitmaprdma.toml, ~/.config/bitmaprdma.toml ([daemon] idle_seconds; [controller] address, "
+    "key_file).\n"
+    "Environment: BRDMA_IDLE_SECONDS, BRDMA_CONTROLLER, BRDMA_CONTROLLER_KEY.\n"
     "Exit codes: 0 done, 1 it can't serve (the message says why), 2 misuse.\n"
     "See: docs/daemon.md; 'brdma system show' asks a running brdmad.\n";
 
@@ -90,6 +93,22 @@ int stop_running(bool force) {
   return 1;
 }
 
+// Of the settings, or named here. What is wrong with the settings is no reason not to serve: programs start us.
+bool take_controller(const std::string& address, const std::string& key_file, bool named, ControllerOptions& options) {
+  if (address.empty()) return true;
+  try {
+    if (key_file.empty()) throw std::runtime_error("no key file is named");
+    options.keys = session::read_keys(key_file);
+    if (options.keys.size() != 1) throw std::runtime_error(key_file + ": one key was expected, this host's");
+    (void)session::parse_endpoint(address);
+    options.address = address;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "brdmad: no session with a controller: %s\n", error.what());
+    return !named;
+  }
+  return true;
+}
+
 int run(int argc, char** argv) {
   Options options;
   const control::LoadedSettings loaded = control::load_settings();
@@ -108,6 +127,10 @@ int run(int argc, char** argv) {
       app.add_flag("--stop", stop, "end the brdmad that serves this network namespace (its user, root)");
   app.add_flag("--force", force, "with --stop: also while programs use it, which then lose their device")
       ->needs(stop_flag);
+  std::string controller = loaded.settings.controller_address, key_file = loaded.settings.controller_key_file;
+  CLI::Option* controller_option = app.add_option(
+      "--controller", controller, "keep a session with this brdma-controller: ADDRESS:PORT, unix:PATH (docs/wan.md)");
+  app.add_option("--key", key_file, "with --controller: the file with this host's key")->needs(controller_option);
   app.add_flag("--verbose", options.verbose, "log each question too");
   app.add_option("--ready-fd", options.ready_fd, "write one line to this descriptor when ready (for the library)")
       ->check(CLI::Range(3, 1'000'000));
@@ -121,6 +144,7 @@ int run(int argc, char** argv) {
     std::fprintf(stderr, "brdmad: --system serves every user, so root must start it\n");
     return 1;
   }
+  if (!take_controller(controller, key_file, controller_option->count() != 0, options.controller)) return 1;
   shed_inheritance(options.ready_fd);
   for (const std::string& error : loaded.errors) std::fprintf(stderr, "brdmad: %s\n", error.c_str());
   if (!options.foreground) go_to_background(options);

@@ -97,6 +97,9 @@ struct Question {
   std::optional<std::uint32_t> qp;
   Json settings;
   std::string what;
+  std::string destination;
+
+  [[nodiscard]] bool changes() const { return query == "recovery_set" || query.starts_with("managed_"); }
 };
 
 std::string text_of(const Json& request, const char* key) {
@@ -114,6 +117,9 @@ Json question_of(const Question& question) {
   if (question.query == "resource" && question.what == "objects") asked["do"] = "objects";
   if (question.query == "resource" && question.what == "cq") asked["do"] = "completion_queues";
   if (question.query == "resource" && question.what == "mr") asked["do"] = "memory_regions";
+  if (question.query == "managed") asked["do"] = "managed";
+  if (question.query == "managed_add") asked = {{"do", "manage"}, {"destination", question.destination}};
+  if (question.query == "managed_remove") asked = {{"do", "release"}, {"destination", question.destination}};
   if (!asked.is_null() && question.qp) asked["qp"] = *question.qp;
   return asked;
 }
@@ -194,7 +200,7 @@ void ask_processes(SessionHost& host, std::uint32_t asker, const Question& quest
     const SlotRecord& record = state.slots[slot];
     if (!concerns(question, slot, record)) continue;
     Json lease = lease_json(slot, record);
-    if (question.query == "recovery_set" && !may_change(asker, record.uid)) {
+    if (question.changes() && !may_change(asker, record.uid)) {
       lease["error"] = {
           {"errno", EACCES},
           {"message", "only root and " + io::user_text(record.uid) + " may change this program's settings"}};
@@ -211,7 +217,8 @@ void ask_processes(SessionHost& host, std::uint32_t asker, const Question& quest
 bool begin_management(SessionHost& host, std::uint32_t asker_uid, std::string_view line, Done done) {
   const Json request = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!request.is_object()) return false;
-  Question question{text_of(request, "query"), text_of(request, "device"), std::nullopt, {}, text_of(request, "what")};
+  Question question{text_of(request, "query"), text_of(request, "device"),     std::nullopt, {},
+                    text_of(request, "what"),  text_of(request, "destination")};
   if (const auto qp = request.find("qp"); qp != request.end() && qp->is_number_unsigned()) {
     question.qp = qp->get<std::uint32_t>();
   }

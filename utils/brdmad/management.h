@@ -5,6 +5,8 @@
 //   {"query":"recovery_set","device":D,"qp":N,"settings":{...}}
 //   {"query":"resource","what":"objects"|"qp"|"cq"|"mr","device":D,"qp":N}
 //   {"query":"queue_pair_statistics","device":D,"qp":N}
+//   {"query":"managed"}                                         destinations on their managed lists (spec 3)
+//   {"query":"managed_add"|"managed_remove","destination":ADDRESS}
 // "device" and "qp" are optional. Answer: {"answers":[{as in "leases", and what the process answered, or "error"}]}; of
 // "recovery" and "recovery_set" also "devices": what is set at run time for each.
 //

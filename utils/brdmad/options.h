@@ -2,10 +2,18 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "control/alarms.h"
+#include "controller-session/key_file.h"
 
 namespace brdma::daemon {
+
+// The controller of a wide-area network (controller_link.h).
+struct ControllerOptions {
+  std::string address;  // empty: none
+  session::Keys keys;   // one, this host's
+};
 
 struct Options {
   bool foreground = false;          // stay attached; log to standard error
@@ -13,6 +21,7 @@ struct Options {
   bool verbose = false;             // log each query too
   std::uint32_t idle_seconds = 10;  // end after so long without lease and client; 0 = never
   control::AlarmThresholds alarms;
+  ControllerOptions controller;
   int ready_fd = -1;  // who started us waits here for one line (io/daemon_start.h); -1 = nobody
 };
 

@@ -83,6 +83,21 @@ Json icmp(const IcmpIntake& intake) {
           {"limited", counters.limited}};
 }
 
+Json controller(const ControllerLink* link) {
+  if (link == nullptr) return nullptr;
+  const ControllerCounters& counters = link->counters();
+  return {{"address", link->address()},
+          {"connected", link->connected()},
+          {"id", link->id()},
+          {"sessions", counters.sessions},
+          {"passive_sent", counters.passive_sent},
+          {"passive_stale", counters.passive_stale},
+          {"passive_bad", counters.passive_bad},
+          {"control_packets", counters.control_packets},
+          {"control_handed", counters.control_handed},
+          {"control_unread", counters.control_unread}};
+}
+
 Json connection_counters(const cm::Counters& counters) {
   Json named = Json::object();
   for (const cm::NamedCounter& counter : cm::kCounters) named[counter.name] = counters.*counter.value;
@@ -134,6 +149,7 @@ Json statistics(const QueryContext& context) {
           {"management_datagrams", state.management_datagrams},
           {"management", management(context.management.counters())},
           {"icmp", icmp(context.icmp)},
+          {"controller", controller(context.controller)},
           {"connections", connections(context.management)}};
 }
 

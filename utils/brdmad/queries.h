@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "controller_link.h"
 #include "icmp_intake.h"
 #include "lease_book.h"
 #include "management_port.h"
@@ -20,6 +21,7 @@ struct QueryContext {
   const LeaseBook& book;
   const ManagementPort& management;
   const IcmpIntake& icmp;
+  const ControllerLink* controller = nullptr;  // null: none is set
   bool dual_stack = false;
   std::uint32_t asker_uid = 0;
 };

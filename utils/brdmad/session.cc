@@ -151,8 +151,9 @@ void Session::answer_next_line() {
     if (!self->ended_) self->write_answer(std::move(answer), false);
   });
   if (begun) return;
-  QueryAnswer answer = answer_query(
-      {host_.options(), host_.book(), host_.management_port(), host_.icmp_intake(), host_.dual_stack(), uid_}, line);
+  QueryAnswer answer = answer_query({host_.options(), host_.book(), host_.management_port(), host_.icmp_intake(),
+                                     host_.controller_link(), host_.dual_stack(), uid_},
+                                    line);
   write_answer(std::move(answer.line), answer.shutdown);
 }
 

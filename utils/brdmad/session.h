@@ -20,6 +20,7 @@ namespace brdma::daemon {
 
 namespace asio = boost::asio;
 class Session;
+class ControllerLink;
 
 // What a session needs of the worker that owns it.
 struct SessionHost {
@@ -36,6 +37,7 @@ struct SessionHost {
                         std::string input) = 0;
   virtual const ManagementPort& management_port() = 0;
   virtual const IcmpIntake& icmp_intake() = 0;
+  virtual const ControllerLink* controller_link() = 0;              // null: none is set
   virtual std::shared_ptr<LeaseLink> link(std::uint32_t slot) = 0;  // null: nobody has that slot
 };
 

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "cm_session.h"
+#include "controller_link.h"
 #include "icmp_intake.h"
 #include "lease_book.h"
 #include "management_port.h"
@@ -51,7 +52,11 @@ class Worker final : public SessionHost {
               inheritance.state.worker_starts > 1),
         look_(context_),
         idle_(context_),
-        pause_(context_) {}
+        pause_(context_) {
+    if (options().controller.address.empty()) return;
+    controller_.emplace(
+        context_, book_, [this](std::uint32_t slot) { return link(slot); }, options().controller);
+  }
 
   int run();
 
@@ -66,6 +71,7 @@ class Worker final : public SessionHost {
   void begin_cm(stream_protocol::socket socket, std::uint32_t uid, std::uint32_t pid, std::string input) override;
   const ManagementPort& management_port() override { return port_; }
   const IcmpIntake& icmp_intake() override { return icmp_; }
+  const ControllerLink* controller_link() override { return controller_ ? &*controller_ : nullptr; }
   std::shared_ptr<LeaseLink> link(std::uint32_t slot) override;
 
   void accept();
@@ -94,6 +100,7 @@ class Worker final : public SessionHost {
   bool will_look_ = false;
   std::map<Session*, std::shared_ptr<Session>> sessions_;
   std::map<CmSession*, std::shared_ptr<CmSession>> cm_sessions_;
+  std::optional<ControllerLink> controller_;  // where one is set
 };
 
 void Worker::keep(const std::shared_ptr<Session>& session) {
@@ -241,6 +248,7 @@ int Worker::run() {
   discard_qp0();
   receive_mads();
   receive_icmp();
+  if (controller_) controller_->start();
   watch_idleness();
   context_.run();
   return kWorkerDone;

@@ -76,4 +76,8 @@ void Member::send(const Message& message) {
   if (welcomed_) stream_->send(message);
 }
 
+void Member::renew(const std::string& reason) {
+  if (const auto stream = stream_) stream->close(reason);
+}
+
 }  // namespace brdma::session

@@ -26,7 +26,8 @@ class Member {
   ~Member();
 
   void start() { connect(); }
-  void send(const Message& message);  // without a session: gone
+  void send(const Message& message);      // without a session: gone
+  void renew(const std::string& reason);  // ends the session; the next begins with another greeting
   [[nodiscard]] bool connected() const { return welcomed_; }
 
  private:

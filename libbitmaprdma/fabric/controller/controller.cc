@@ -248,7 +248,11 @@ void Controller::handle_passive(const std::string& host_id, const FlowEnds& flow
       ++counters_.unknown_ports;
       continue;
     }
-    report(index->second, {port->second, hop.report}, now);
+    PortReport said{port->second, hop.report};
+    // A hop does not say how much it forwards: as the switch said last.
+    if (const auto link = topology_.find_link(index->second, port->second))
+      said.report.load = health_[*link].last().load;
+    report(index->second, said, now);
   }
   if (const auto prefix = topology_.prefix_of(flow.destination)) {
     prefixes_[*prefix].asked = true;

@@ -15,7 +15,8 @@ namespace brdma::lab {
 struct HostNamespaces {
   io::FileDescriptor user;  // not valid when the lab was made by root
   io::FileDescriptor pid, mount, net;
-  std::uint32_t paths = 1;  // of the network, as the lab was started
+  std::uint32_t paths = 1;                 // of the network, as the lab was started
+  std::string controller, controller_key;  // its switches' and hosts'; none: empty
 };
 
 [[nodiscard]] nlohmann::ordered_json describe_lab(const std::string& lab);

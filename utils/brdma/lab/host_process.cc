@@ -27,13 +27,17 @@ void enter(const io::FileDescriptor& fd, int type, const char* kind) {
   if (setns(fd.get(), type) != 0) fail(std::string{"cannot enter the host's "} + kind + " namespace");
 }
 
-int start_program(const std::string& library, const std::vector<std::string>& command, std::uint32_t paths,
+int start_program(const std::string& library, const std::vector<std::string>& command, const HostNamespaces& host,
                   const sigset_t& signals) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   sigprocmask(SIG_SETMASK, &signals, nullptr);
   // Statistics are the lab's to the end: the daemon should not leave when its last client has.
   setenv("BRDMA_IDLE_SECONDS", "0", /*overwrite=*/0);
-  if (paths > 1) setenv("BRDMA_PATHS", std::to_string(paths).c_str(), /*overwrite=*/0);
+  if (host.paths > 1) setenv("BRDMA_PATHS", std::to_string(host.paths).c_str(), /*overwrite=*/0);
+  if (!host.controller.empty()) {
+    setenv("BRDMA_CONTROLLER", host.controller.c_str(), /*overwrite=*/0);
+    setenv("BRDMA_CONTROLLER_KEY", host.controller_key.c_str(), /*overwrite=*/0);
+  }
   std::vector<char*> argv;
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
@@ -83,7 +87,7 @@ int run_on_host(const HostNamespaces& host, const std::vector<std::string>& comm
   enter_host(host);
   const pid_t program = fork();
   if (program < 0) fail("cannot start a process");
-  if (program == 0) _exit(start_program(library, command, host.paths, before));
+  if (program == 0) _exit(start_program(library, command, host, before));
   return relay_until_end(program, signals.get());
 }
 

@@ -115,7 +115,11 @@ Json Keeper::answer(const Json& request, std::vector<int>& descriptors) {
     if (host_name(host) != word("host")) continue;
     if (user_.valid()) descriptors.push_back(user_.get());
     descriptors.insert(descriptors.end(), {pid_.get(), mount_.get(), networks_.host_fd(host)});
-    return {{"ok", true}, {"user_namespace", user_.valid()}, {"paths", plan_.paths()}};
+    return {{"ok", true},
+            {"user_namespace", user_.valid()},
+            {"paths", plan_.paths()},
+            {"controller", plan_.controller},
+            {"controller_key", plan_.controller_key}};
   }
   return failure("no host '" + word("host") + "' in lab '" + plan_.name + "': it has h1 to " + host_name(plan_.hosts));
 }

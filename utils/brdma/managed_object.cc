@@ -1,0 +1,83 @@
+// `brdma managed`: destinations that running programs give less because links towards them are congested (spec 3).
+
+#include <array>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "control/report.h"
+#include "control/wan_report.h"
+#include "management.h"
+
+namespace brdma {
+namespace {
+
+constexpr const char* kUsage = "expected: brdma managed [show [dev DEV]], or: managed add|remove ADDRESS [dev DEV]";
+
+int show(const Target& target, const OutputStyle& style) {
+  std::vector<Record> records;
+  int failed = 0;
+  if (const auto reply = ask_processes({{"query", "managed"}}, target)) {
+    for (auto& [head, answer] : process_answers(*reply, style, failed)) {
+      for (const Json& row : answer.at("rows")) {
+        Record record = head;
+        record.fields.update(row);
+        records.push_back(std::move(record));
+      }
+    }
+  }
+  print_records(records, style);
+  return failed == 0 ? 0 : 1;
+}
+
+// One row for each program that it concerned. Concerned none, that is a failure: nothing was changed.
+int change(const char* query, const std::string& address, const Target& target, const OutputStyle& style) {
+  const auto reply = ask_processes({{"query", query}, {"destination", address}}, target);
+  if (!reply) return 1;
+  std::vector<Record> records;
+  int failed = 0;
+  for (auto& [record, answer] : process_answers(*reply, style, failed)) {
+    if (!answer.at("changed").get<bool>()) continue;
+    record.fields["destination"] = address;
+    records.push_back(std::move(record));
+  }
+  if (records.empty() && failed == 0) {
+    throw std::runtime_error(std::string_view{query} == "managed_add"
+                                 ? "no program has a reliable connection to " + address
+                                 : "no program manages " + address);
+  }
+  print_records(records, style);
+  return failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int managed_object(Invocation& invocation) {
+  Words& words = invocation.words;
+  constexpr std::array<std::string_view, 4> kCommands{"show", "list", "add", "remove"};
+  while (!words.empty() && take_style_option(words, invocation.style)) {
+  }
+  const int command = words.empty() ? 0 : find_word(words.peek(), kCommands);
+  if (command >= 0 && !words.empty()) words.take();
+  const bool changes = command >= 2;
+  Target target;
+  std::string address;
+  while (!words.empty()) {
+    if (take_style_option(words, invocation.style)) continue;
+    if (words.peek() == "dev" || words.peek() == "link") {
+      (void)take_target(words, target);
+      continue;
+    }
+    if (!changes || !address.empty()) throw UsageError(kUsage);
+    const std::string word = words.take();
+    const auto parsed = control::parse_address(word);
+    if (!parsed) throw UsageError("'" + word + "' is no address. " + kUsage);
+    address = control::address_text(*parsed);
+  }
+  if (!changes) return show(target, invocation.style);
+  if (address.empty()) throw UsageError(kUsage);
+  return change(command == 2 ? "managed_add" : "managed_remove", address, target, invocation.style);
+}
+
+}  // namespace brdma

@@ -21,6 +21,7 @@
 #include "io/file_descriptor.h"
 #include "io/lease_protocol.h"
 #include "io/open_socket.h"
+#include "io/pass_descriptors.h"
 
 namespace brdma::io {
 namespace {
@@ -97,23 +98,13 @@ Result<Answer, ContextError> read_answer(int fd, Deadline deadline) {
   auto* bytes = reinterpret_cast<std::byte*>(&answer.reply);
   while (have < sizeof answer.reply) {
     if (!wait_readable(fd, deadline)) return ContextError{ETIMEDOUT, "brdmad does not answer"};
-    iovec space{bytes + have, sizeof answer.reply - have};
-    alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(kLeaseDescriptors * sizeof(int))> control{};
-    msghdr message{};
-    message.msg_iov = &space;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    const ssize_t got = ::recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
-    if (got < 0 && errno == EINTR) continue;
+    std::array<FileDescriptor, kLeaseDescriptors> came;
+    const ssize_t got = receive_with_descriptors(fd, {bytes + have, sizeof answer.reply - have}, came);
     if (got <= 0) return ContextError{ECONNRESET, "brdmad closed the connection"};
-    for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
-      if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
-      std::array<int, kLeaseDescriptors> fds{-1, -1, -1};
-      std::memcpy(fds.data(), CMSG_DATA(part), std::min(sizeof fds, std::size_t{part->cmsg_len - CMSG_LEN(0)}));
-      answer.socket.reset(fds[0]);
-      answer.statistics.reset(fds[1]);
-      answer.device_use.reset(fds[2]);
+    if (came[0].valid()) {
+      answer.socket = std::move(came[0]);
+      answer.statistics = std::move(came[1]);
+      answer.device_use = std::move(came[2]);
     }
     have += static_cast<std::size_t>(got);
     if (answer.reply.magic != kLeaseMagic) return ContextError{EPROTO, "who listens at @brdmad is not brdmad"};

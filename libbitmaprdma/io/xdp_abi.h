@@ -10,6 +10,5 @@ namespace brdma::io {
 
 inline constexpr std::uint16_t kXdpUseMultiBuffer = 1u << 4;  // XDP_USE_SG, Linux 6.6: a packet may take several chunks
 inline constexpr std::uint32_t kXdpPacketContinues = 1u << 0;  // XDP_PKT_CONTD, in a descriptor's options
-inline constexpr int kXdpMaxTransmitBudget = 9;                // XDP_MAX_TX_SKB_BUDGET, Linux 6.18
 
 }  // namespace brdma::io

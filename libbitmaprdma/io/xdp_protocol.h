@@ -29,9 +29,9 @@ struct XdpRequest {
   std::uint16_t reserved = 0;
   std::uint64_t lease_id = 0;
   std::uint32_t slot = 0;
-  XdpMode mode = XdpMode::kAny;       // kAny: the first of the three that works
-  std::uint32_t receive_chunks = 0;   // powers of two: entries of the fill and the receive ring
-  std::uint32_t transmit_chunks = 0;  // of the transmit and the completion ring; refused to those without the right
+  XdpMode mode = XdpMode::kAny;      // kAny: the first of the three that works
+  std::uint32_t receive_chunks = 0;  // a power of two: entries of the fill and the receive ring
+  std::uint32_t reserved2 = 0;
 };
 
 struct XdpReply {
@@ -42,8 +42,7 @@ struct XdpReply {
   XdpMode mode = XdpMode::kAny;
   std::uint32_t queue = 0;
   std::uint32_t receive_chunks = 0;
-  std::uint32_t transmit_chunks = 0;  // 0: may only receive
-  std::uint32_t reserved2 = 0;
+  std::array<std::uint32_t, 2> reserved2{};
   std::array<char, 256> message{};  // why not, and what to do, when error is not 0
 };
 

@@ -11,6 +11,7 @@
 
 #include "io/daemon_connection.h"
 #include "io/lease_protocol.h"
+#include "io/pass_descriptors.h"
 
 namespace brdma::io {
 namespace {
@@ -27,21 +28,10 @@ struct Answer {
 Result<Answer, ContextError> read_answer(int fd, Deadline deadline) {
   if (!wait_readable(fd, deadline)) return ContextError{ETIMEDOUT, "brdmad does not answer"};
   Answer answer;
-  iovec space{&answer.reply, sizeof answer.reply};
-  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(kXdpDescriptors * sizeof(int))> control{};
-  msghdr message{};
-  message.msg_iov = &space;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  ssize_t got = 0;
-  do got = ::recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
-  while (got < 0 && errno == EINTR);
-  if (const cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr && part->cmsg_type == SCM_RIGHTS) {
-    std::array<int, kXdpDescriptors> fds{-1, -1, -1};
-    std::memcpy(fds.data(), CMSG_DATA(part), std::min(sizeof fds, std::size_t{part->cmsg_len - CMSG_LEN(0)}));
-    answer.descriptors = {FileDescriptor{fds[0]}, FileDescriptor{fds[1]}, FileDescriptor{fds[2]}};
-  }
+  std::array<FileDescriptor, kXdpDescriptors> came;
+  const ssize_t got =
+      receive_with_descriptors(fd, {reinterpret_cast<std::byte*>(&answer.reply), sizeof answer.reply}, came);
+  answer.descriptors = {std::move(came[0]), std::move(came[1]), std::move(came[2])};
   const XdpReply& reply = answer.reply;
   if (got != sizeof reply || reply.magic != kXdpMagic || reply.version != kXdpVersion)
     return ContextError{EPROTO, "brdmad knows nothing of AF_XDP: it is of another version"};

@@ -38,10 +38,6 @@ class XdpRing {
 
   // --- where we produce ---
   [[nodiscard]] std::uint32_t filled() const { return load(producer_, std::memory_order_relaxed); }
-  // Places that may be written from filled() on.
-  [[nodiscard]] std::uint32_t room() const {
-    return size() - (load(producer_, std::memory_order_relaxed) - load(consumer_, std::memory_order_acquire));
-  }
   void fill_to(std::uint32_t position) { store(producer_, position); }
   // The kernel sleeps and wants a system call.
   [[nodiscard]] bool needs_wakeup() const {

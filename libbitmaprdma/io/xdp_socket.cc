@@ -1,6 +1,5 @@
 #include "io/xdp_socket.h"
 
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -26,28 +25,6 @@ std::size_t ring_bytes(const xdp_ring_offset& offsets, std::uint32_t entries) {
 XdpSocket::XdpSocket(XdpDescriptors descriptors, const XdpReply& reply)
     : descriptors_(std::move(descriptors)), mode_(reply.mode), queue_(reply.queue) {}
 
-XdpSocket::XdpSocket(XdpSocket&& other) noexcept
-    : descriptors_(std::move(other.descriptors_)),
-      mode_(other.mode_),
-      queue_(other.queue_),
-      mappings_(std::exchange(other.mappings_, {})),
-      mapped_(std::exchange(other.mapped_, 0)),
-      memory_(other.memory_),
-      memory_bytes_(other.memory_bytes_),
-      fill_(other.fill_),
-      receive_(other.receive_),
-      position_(other.position_),
-      produced_(other.produced_),
-      given_(other.given_),
-      lent_(other.lent_),
-      joined_(std::move(other.joined_)),
-      drops_seen_(other.drops_seen_),
-      unreadable_(other.unreadable_) {}
-
-XdpSocket::~XdpSocket() {
-  for (std::size_t i = 0; i < mapped_; ++i) ::munmap(mappings_[i].base, mappings_[i].bytes);
-}
-
 Result<XdpSocket, ContextError> XdpSocket::open(XdpDescriptors descriptors, const XdpReply& reply) {
   XdpSocket socket{std::move(descriptors), reply};
   if (!socket.map_all(reply)) return ContextError{errno, std::string{"mapping an AF_XDP socket: "} + strerror(errno)};
@@ -57,26 +34,17 @@ Result<XdpSocket, ContextError> XdpSocket::open(XdpDescriptors descriptors, cons
   return socket;
 }
 
-std::byte* XdpSocket::map(int fd, std::size_t bytes, std::uint64_t offset) {
-  void* const base =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, static_cast<off_t>(offset));
-  if (base == MAP_FAILED) return nullptr;
-  mappings_[mapped_++] = {base, bytes};
-  return static_cast<std::byte*>(base);
-}
-
 bool XdpSocket::map_all(const XdpReply& reply) {
   xdp_mmap_offsets offsets{};
   socklen_t size = sizeof offsets;
   if (::getsockopt(fd(), SOL_XDP, XDP_MMAP_OFFSETS, &offsets, &size) != 0) return false;
-  memory_bytes_ = (std::uint64_t{reply.receive_chunks} + reply.transmit_chunks) * kXdpChunkBytes;
-  memory_ = map(descriptors_.memory.get(), memory_bytes_, 0);
   const std::uint32_t entries = reply.receive_chunks;
-  std::byte* const fill = map(fd(), ring_bytes<std::uint64_t>(offsets.fr, entries), XDP_UMEM_PGOFF_FILL_RING);
-  std::byte* const receive = map(fd(), ring_bytes<xdp_desc>(offsets.rx, entries), XDP_PGOFF_RX_RING);
-  if (memory_ == nullptr || fill == nullptr || receive == nullptr) return false;
-  fill_ = XdpRing<std::uint64_t>{{fill, offsets.fr, entries}};
-  receive_ = XdpRing<xdp_desc>{{receive, offsets.rx, entries}};
+  memory_ = Mapping::shared(descriptors_.memory.get(), std::size_t{entries} * kXdpChunkBytes);
+  fill_mapping_ = Mapping::shared(fd(), ring_bytes<std::uint64_t>(offsets.fr, entries), XDP_UMEM_PGOFF_FILL_RING);
+  receive_mapping_ = Mapping::shared(fd(), ring_bytes<xdp_desc>(offsets.rx, entries), XDP_PGOFF_RX_RING);
+  if (!memory_.valid() || !fill_mapping_.valid() || !receive_mapping_.valid()) return false;
+  fill_ = XdpRing<std::uint64_t>{{fill_mapping_.data(), offsets.fr, entries}};
+  receive_ = XdpRing<xdp_desc>{{receive_mapping_.data(), offsets.rx, entries}};
   position_ = produced_ = receive_.consumed();
   given_ = fill_.filled();
   return true;
@@ -123,7 +91,7 @@ std::optional<ConstBytes> XdpSocket::next_frame() {
   if (first != last) return join(first, last);
   const xdp_desc& descriptor = receive_.at(first);
   lent_ = descriptor.addr;
-  return ConstBytes{memory_ + descriptor.addr, descriptor.len};
+  return ConstBytes{memory_.data() + descriptor.addr, descriptor.len};
 }
 
 ConstBytes XdpSocket::join(std::uint32_t first, std::uint32_t last) {
@@ -131,7 +99,7 @@ ConstBytes XdpSocket::join(std::uint32_t first, std::uint32_t last) {
   for (std::uint32_t i = first; i != last + 1; ++i) {
     const xdp_desc& descriptor = receive_.at(i);
     const std::size_t part = std::min<std::size_t>(descriptor.len, kFrameBytesMax - size);
-    std::memcpy(joined_.get() + size, memory_ + descriptor.addr, part);
+    std::memcpy(joined_.get() + size, memory_.data() + descriptor.addr, part);
     size += part;
     give_back(descriptor.addr);
   }

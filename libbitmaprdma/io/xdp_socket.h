@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "bitmaprdma/context.h"
 #include "io/file_descriptor.h"
+#include "io/mapping.h"
 #include "io/receive_socket.h"
 #include "io/xdp_protocol.h"
 #include "io/xdp_rings.h"
@@ -28,10 +29,6 @@ class XdpSocket {
  public:
   // `reply` is that of an answered request.
   static Result<XdpSocket, ContextError> open(XdpDescriptors descriptors, const XdpReply& reply);
-  ~XdpSocket();
-  XdpSocket(XdpSocket&& other) noexcept;
-  XdpSocket& operator=(XdpSocket&&) = delete;
-
   // Never blocks. False: nothing there.
   [[nodiscard]] bool receive(ReceivedMessage& out);
 
@@ -46,13 +43,8 @@ class XdpSocket {
   [[nodiscard]] std::uint64_t take_unreadable() { return std::exchange(unreadable_, 0); }
 
  private:
-  struct Mapping {
-    void* base = nullptr;
-    std::size_t bytes = 0;
-  };
   XdpSocket(XdpDescriptors descriptors, const XdpReply& reply);
   [[nodiscard]] bool map_all(const XdpReply& reply);
-  [[nodiscard]] std::byte* map(int fd, std::size_t bytes, std::uint64_t offset);
   void give_back(std::uint64_t address);
   void publish_given();
   [[nodiscard]] std::optional<ConstBytes> next_frame();
@@ -65,10 +57,7 @@ class XdpSocket {
   XdpDescriptors descriptors_;
   XdpMode mode_;
   std::uint32_t queue_;
-  std::array<Mapping, 3> mappings_{};
-  std::size_t mapped_ = 0;
-  std::byte* memory_ = nullptr;
-  std::uint64_t memory_bytes_ = 0;
+  Mapping memory_, fill_mapping_, receive_mapping_;
   XdpRing<std::uint64_t> fill_;
   XdpRing<xdp_desc> receive_;
   std::uint32_t position_ = 0;         // of the next descriptor to read

@@ -8,10 +8,12 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "control/statistics.h"
+#include "io/pass_descriptors.h"
 
 namespace brdma::daemon {
 namespace {
@@ -22,23 +24,9 @@ std::int64_t unix_ns() {
 }
 
 // One message; it fits the empty buffer of a connection on which nothing was sent, so it is never cut.
-bool send_reply(int connection, const io::LeaseReply& reply,
-                const std::array<int, io::kLeaseDescriptors>* descriptors) {
-  iovec part{const_cast<io::LeaseReply*>(&reply), sizeof reply};
-  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(io::kLeaseDescriptors * sizeof(int))> control{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  if (descriptors != nullptr) {
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof *descriptors);
-    std::memcpy(CMSG_DATA(header), descriptors->data(), sizeof *descriptors);
-  }
-  return ::sendmsg(connection, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof reply);
+bool send_reply(int connection, const io::LeaseReply& reply, std::span<const int> descriptors) {
+  const ConstBytes bytes{reinterpret_cast<const std::byte*>(&reply), sizeof reply};
+  return io::send_with_descriptors(connection, bytes, descriptors, MSG_DONTWAIT) == static_cast<ssize_t>(sizeof reply);
 }
 
 ContextError no_slot(const SharedState& state) {
@@ -57,7 +45,7 @@ void refuse(int connection, const ContextError& reason) {
   io::LeaseReply reply;
   reply.error = reason.error;
   io::put_text(reply.message, reason.message);
-  static_cast<void>(send_reply(connection, reply, nullptr));
+  static_cast<void>(send_reply(connection, reply, {}));
 }
 
 bool LeaseBook::answer(std::uint32_t slot, int connection) {
@@ -67,7 +55,7 @@ bool LeaseBook::answer(std::uint32_t slot, int connection) {
   reply.lease_id = state_.slots[slot].lease_id;
   io::put_text(reply.settings, device_settings(state_, io::get_text(state_.slots[slot].device)));
   const std::array<int, io::kLeaseDescriptors> descriptors{group_.sockets[slot].get(), pages_[slot].fd(), use_.fd()};
-  return send_reply(connection, reply, &descriptors);
+  return send_reply(connection, reply, descriptors);
 }
 
 Result<std::uint32_t, ContextError> LeaseBook::grant(const LeaseClient& client, const io::LeaseRequest& request) {

@@ -7,11 +7,13 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "base/result.h"
 #include "io/lease_protocol.h"
+#include "io/pass_descriptors.h"
 #include "xdp_features.h"
 #include "xdp_grant.h"
 
@@ -59,24 +61,10 @@ Result<XdpGrant, ContextError> grant_to(const SharedState& state, std::uint32_t 
   return grant_xdp(wish);
 }
 
-void send_answer(int connection, const io::XdpReply& reply, const XdpGrant* grant) {
-  iovec part{const_cast<io::XdpReply*>(&reply), sizeof reply};
-  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(io::kXdpDescriptors * sizeof(int))> control{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  if (grant != nullptr) {
-    const std::array<int, io::kXdpDescriptors> fds{grant->socket.get(), grant->memory.get(), grant->link.get()};
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof fds);
-    std::memcpy(CMSG_DATA(header), fds.data(), sizeof fds);
-  }
+void send_answer(int connection, const io::XdpReply& reply, std::span<const int> descriptors) {
   // A process that does not take it gets none: what was made goes when our descriptors close.
-  if (::sendmsg(connection, &message, MSG_DONTWAIT | MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof reply))
+  const ConstBytes bytes{reinterpret_cast<const std::byte*>(&reply), sizeof reply};
+  if (io::send_with_descriptors(connection, bytes, descriptors, MSG_DONTWAIT) != static_cast<ssize_t>(sizeof reply))
     spdlog::warn("an answer about AF_XDP was not taken: {}", std::strerror(errno));
 }
 
@@ -89,14 +77,14 @@ void answer_xdp(int connection, const SharedState& state, std::uint32_t uid, con
     reply.error = granted.reason().error;
     io::put_text(reply.message, granted.reason().message);
     spdlog::info("slot {} receives by UDP: {}", request.slot, granted.reason().message);
-    return send_answer(connection, reply, nullptr);
+    return send_answer(connection, reply, {});
   }
   const XdpGrant& grant = granted.value();
   reply.mode = grant.mode;
   reply.queue = grant.queue;
   reply.receive_chunks = request.receive_chunks;
   spdlog::info("slot {} receives by AF_XDP, queue {}", request.slot, grant.queue);
-  send_answer(connection, reply, &grant);
+  send_answer(connection, reply, std::array{grant.socket.get(), grant.memory.get(), grant.link.get()});
 }
 
 }  // namespace brdma::daemon

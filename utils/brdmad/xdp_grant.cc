@@ -83,12 +83,9 @@ bool register_memory(int socket_fd, int memory_fd, std::size_t bytes) {
 io::FileDescriptor make_socket(const XdpWish& wish, int memory_fd, std::size_t bytes) {
   io::FileDescriptor fd{::socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0)};
   // The completion ring is asked for by the kernel even of those that don't transmit.
-  const std::uint32_t completions = std::max(wish.transmit_chunks, 1u);
   if (!fd.valid() || !register_memory(fd.get(), memory_fd, bytes) ||
-      !set_xdp(fd.get(), XDP_UMEM_FILL_RING, wish.receive_chunks) ||
-      !set_xdp(fd.get(), XDP_UMEM_COMPLETION_RING, completions) ||
-      !set_xdp(fd.get(), XDP_RX_RING, wish.receive_chunks) ||
-      (wish.transmit_chunks > 0 && !set_xdp(fd.get(), XDP_TX_RING, wish.transmit_chunks))) {
+      !set_xdp(fd.get(), XDP_UMEM_FILL_RING, wish.receive_chunks) || !set_xdp(fd.get(), XDP_UMEM_COMPLETION_RING, 1u) ||
+      !set_xdp(fd.get(), XDP_RX_RING, wish.receive_chunks)) {
     const int error = errno;
     fd.reset();
     errno = error;
@@ -112,7 +109,7 @@ std::string said(const char* what, int error) { return std::string{what} + ": " 
 
 // On the first queue that nobody has.
 Result<XdpGrant, ContextError> bind_some_queue(const XdpWish& wish, const Interface& interface, XdpMode mode) {
-  const std::size_t bytes = (std::size_t{wish.receive_chunks} + wish.transmit_chunks) * io::kXdpChunkBytes;
+  const std::size_t bytes = std::size_t{wish.receive_chunks} * io::kXdpChunkBytes;
   XdpGrant grant;
   grant.mode = mode;
   grant.memory = make_memory(bytes);
@@ -160,7 +157,7 @@ Result<XdpGrant, ContextError> grant_in(const XdpWish& wish, const Interface& in
 }  // namespace
 
 Result<XdpGrant, ContextError> grant_xdp(const XdpWish& wish) {
-  if (!valid_size(wish.receive_chunks) || (wish.transmit_chunks != 0 && !valid_size(wish.transmit_chunks)))
+  if (!valid_size(wish.receive_chunks))
     return ContextError{EINVAL, "sizes of AF_XDP rings are powers of two, at most 65536"};
   Interface interface;
   if (!ask_interface(wish.ifindex, interface)) return ContextError{ENODEV, "no such interface"};

@@ -22,7 +22,6 @@ struct XdpWish {
   std::uint32_t slot = 0;
   io::XdpMode mode = io::XdpMode::kAny;
   std::uint32_t receive_chunks = 4096;
-  std::uint32_t transmit_chunks = 0;
   bool zero_copy_too = true, generic_too = true;   // of what kAny tries
   std::function<bool(std::uint32_t slot)> leased;  // empty: all are
 };

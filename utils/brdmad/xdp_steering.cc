@@ -143,7 +143,6 @@ std::vector<bpf_insn> steering_program(int slots_map, int sockets_map, std::uint
 
 Result<XdpSteering, ContextError> XdpSteering::attach(std::uint32_t ifindex, std::uint32_t mtu, XdpHook hook) {
   XdpSteering steering;
-  steering.hook = hook;
   steering.slots.reset(bpf_map_create(BPF_MAP_TYPE_ARRAY, "slots", 4, 4, kXdpQueuesMax, nullptr));
   if (!steering.slots.valid()) return attach_error(errno, hook);
   steering.sockets.reset(bpf_map_create(BPF_MAP_TYPE_XSKMAP, "sockets", 4, 4, kXdpQueuesMax, nullptr));

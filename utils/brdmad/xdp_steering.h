@@ -27,7 +27,6 @@ enum class XdpHook : std::uint8_t { kDriver, kGeneric };
 
 struct XdpSteering {
   io::FileDescriptor link, slots, sockets;
-  XdpHook hook = XdpHook::kDriver;
 
   // EBUSY: somebody else's program is attached; EPERM; EOPNOTSUPP: no such hook. The message says what to do.
   static Result<XdpSteering, ContextError> attach(std::uint32_t ifindex, std::uint32_t mtu, XdpHook hook);

@@ -8,7 +8,11 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <span>
 #include <system_error>
+#include <utility>
+
+#include "io/pass_descriptors.h"
 
 namespace brdma::lab {
 namespace {
@@ -63,47 +67,19 @@ bool peer_is_own_user(int socket) {
 }
 
 void send_message(int socket, const std::string& text, const std::vector<int>& descriptors) {
-  iovec data{const_cast<char*>(text.data()), text.size()};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int) * kChannelDescriptorsMax)> control{};
-  if (!descriptors.empty()) {
-    message.msg_control = control.data();
-    message.msg_controllen = CMSG_SPACE(sizeof(int) * descriptors.size());
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int) * descriptors.size());
-    std::memcpy(CMSG_DATA(header), descriptors.data(), sizeof(int) * descriptors.size());
-  }
-  if (::sendmsg(socket, &message, MSG_NOSIGNAL) < 0) fail("cannot send to the lab");
+  if (io::send_with_descriptors(socket, std::as_bytes(std::span{text}), descriptors) < 0)
+    fail("cannot send to the lab");
 }
 
 ChannelMessage receive_message(int socket) {
   std::string text(kChannelTextMax, '\0');
-  iovec data{text.data(), text.size()};
-  msghdr message{};
-  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int) * kChannelDescriptorsMax)> control{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  ssize_t size = 0;
-  do {
-    size = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-  } while (size < 0 && errno == EINTR);
+  std::array<io::FileDescriptor, kChannelDescriptorsMax> came;
+  const ssize_t size = io::receive_with_descriptors(socket, std::as_writable_bytes(std::span{text}), came);
   if (size < 0) fail("no answer from the lab");
   text.resize(static_cast<std::size_t>(size));
   ChannelMessage result{std::move(text), {}};
-  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
-    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
-    const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; i < count; ++i) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(header) + i * sizeof fd, sizeof fd);
-      result.descriptors.emplace_back(fd);
-    }
+  for (io::FileDescriptor& descriptor : came) {
+    if (descriptor.valid()) result.descriptors.push_back(std::move(descriptor));
   }
   return result;
 }

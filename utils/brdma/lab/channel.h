@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "io/file_descriptor.h"
+#include "io/pass_descriptors.h"
 
 namespace brdma::lab {
 
@@ -16,7 +17,7 @@ struct ChannelMessage {
 };
 
 inline constexpr std::size_t kChannelTextMax = 64 * 1024;
-inline constexpr std::size_t kChannelDescriptorsMax = 8;
+inline constexpr std::size_t kChannelDescriptorsMax = io::kPassedDescriptorsMax;
 
 // "brdma-lab/UID/NAME", and for the switch's own control socket that with "/switch" behind it.
 [[nodiscard]] std::string keeper_socket_name(const std::string& lab);

@@ -272,5 +272,11 @@ TEST_P(XdpSocketTest, LastSocketTakesTheProgramWithIt) {
   EXPECT_EQ(recv(udp.get(), got.data(), got.size(), 0), static_cast<ssize_t>(sent.size()));
 }
 
+// Numbers of interfaces are of their namespace: containers have the same ones.
+TEST_P(XdpSocketTest, AnotherNamespacesProgramIsNotTakenForOurs) {
+  const io::XdpSocket socket = open();
+  EXPECT_FALSE(daemon::XdpSteering::find(ifindex_).link.valid());
+}
+
 }  // namespace
 }  // namespace brdma::test

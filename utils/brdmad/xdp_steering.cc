@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
+#include <bpf/libbpf.h>
 #include <linux/if_link.h>
 
 #include <array>
@@ -160,14 +161,18 @@ Result<XdpSteering, ContextError> XdpSteering::attach(std::uint32_t ifindex, std
   return steering;
 }
 
+// Links know the interface's number, but not whose namespace's; the interface knows its program.
 XdpSteering XdpSteering::find(std::uint32_t ifindex) {
   XdpSteering found;
+  LIBBPF_OPTS(bpf_xdp_query_opts, there);
+  if (bpf_xdp_query(static_cast<int>(ifindex), 0, &there) != 0) return found;
   for (std::uint32_t id = 0; bpf_link_get_next_id(id, &id) == 0;) {
     io::FileDescriptor link{bpf_link_get_fd_by_id(id)};
     bpf_link_info info{};
     std::uint32_t size = sizeof info;
     if (!link.valid() || bpf_obj_get_info_by_fd(link.get(), &info, &size) != 0) continue;
-    if (info.type != BPF_LINK_TYPE_XDP || info.xdp.ifindex != ifindex) continue;
+    if (info.type != BPF_LINK_TYPE_XDP || (info.prog_id != there.drv_prog_id && info.prog_id != there.skb_prog_id))
+      continue;
     const io::FileDescriptor program{bpf_prog_get_fd_by_id(info.prog_id)};
     ProgramInfo read;
     if (!program.valid() || !read.read(program.get()) || std::string_view{read.info.name} != kProgramName) continue;

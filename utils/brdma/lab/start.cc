@@ -71,7 +71,10 @@ int become_keeper(const KeeperDescription& description, uid_t uid, gid_t gid) {
     return 1;
   };
   if (description.user_namespace && !map_user(uid, gid)) return give_up(why_no_namespaces(errno));
-  setsid();  // the terminal's signals are not for the lab
+  // The terminal's signals are not for the lab. A session of its own would do that as well, but the scheduler groups by
+  // sessions (sched(7), autogroup), and a switch in another group than the programs that spin was seen to wait up to a
+  // second for a core, where the user may not give it a real-time priority.
+  (void)setpgid(0, 0);
   for (const int fd : {description.control_fd, description.switch_fd, description.ready_fd, description.life_fd}) {
     if (fd >= 0) fcntl(fd, F_SETFD, 0);
   }

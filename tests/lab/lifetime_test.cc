@@ -97,6 +97,22 @@ TEST_P(Lifetime, HostsSeeTheirOwnProcesses) {
   EXPECT_THAT(outcome.out, HasSubstr("same"));
 }
 
+// Linux shares the cores between sessions first (autogroup): in another one than programs that spin, a switch without
+// real-time priority waits for up to a second.
+TEST_P(Lifetime, TheSwitchIsInTheSessionOfThePrograms) {
+  up({"--loss", "1%"});
+  const Outcome outcome = run(on_host("h1", {"sh", "-c", R"sh(
+    session() { cut -d ' ' -f 6 "/proc/$1/stat"; }
+    for comm in /proc/[0-9]*/comm; do
+      read -r name <"$comm"
+      if [ "$name" = brdma-switch ]; then session "$(basename "$(dirname "$comm")")"; fi
+    done
+    session $$)sh"}));
+  const std::string of_switch = first_line(outcome.out);
+  EXPECT_FALSE(of_switch.empty());
+  EXPECT_EQ(outcome.out, of_switch + "\n" + of_switch + "\n") << outcome.err;
+}
+
 TEST_P(Lifetime, DownLeavesNothing) {
   up({"--loss", "1%"});
   const std::string space = first_line(run(on_host("h1", {"readlink", "/proc/self/ns/net"})).out);

@@ -1,10 +1,9 @@
 #include "control/wan_report.h"
 
-#include <arpa/inet.h>
-
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "control/address_text.h"
 #include "control/report.h"
 
 namespace brdma::control {
@@ -51,13 +50,6 @@ std::optional<IpAddress> address_of(const Json& json, const char* key) {
 }
 
 }  // namespace
-
-std::optional<IpAddress> parse_address(const std::string& text) {
-  IpAddress address = IpAddress::v4(0, 0, 0, 0);
-  if (::inet_pton(AF_INET, text.c_str(), &address.bytes[12]) == 1) return address;
-  if (::inet_pton(AF_INET6, text.c_str(), address.bytes.data()) == 1) return address;
-  return std::nullopt;
-}
 
 std::optional<IpAddress> destination_of(const Json& request) { return address_of(request, "destination"); }
 

@@ -15,8 +15,6 @@ namespace brdma::control {
 
 using Json = nlohmann::ordered_json;
 
-// The opposite of address_text().
-[[nodiscard]] std::optional<IpAddress> parse_address(const std::string& text);
 // Of the member "destination"; none: there is no such member, or it is no address.
 [[nodiscard]] std::optional<IpAddress> destination_of(const Json& request);
 

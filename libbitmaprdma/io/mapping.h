@@ -37,7 +37,6 @@ class Mapping {
 
   [[nodiscard]] bool valid() const { return base_ != nullptr; }
   [[nodiscard]] std::byte* data() const { return base_; }
-  [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
  private:
   std::byte* base_ = nullptr;

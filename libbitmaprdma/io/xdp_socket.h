@@ -29,6 +29,7 @@ class XdpSocket {
  public:
   // `reply` is that of an answered request.
   static Result<XdpSocket, ContextError> open(XdpDescriptors descriptors, const XdpReply& reply);
+
   // Never blocks. False: nothing there.
   [[nodiscard]] bool receive(ReceivedMessage& out);
 

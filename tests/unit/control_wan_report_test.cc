@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "control/address_text.h"
 #include "control/report.h"
 #include "control/wan_report.h"
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "control/address_text.h"
 #include "io/clock.h"
 
 namespace brdma::controller_program {
@@ -71,7 +72,7 @@ Json hosts_json(const ctl::Controller& controller) {
   Json hosts = Json::array();
   for (const auto& [id, host] : controller.hosts()) {
     Json addresses = Json::array();
-    for (const IpAddress& each : host.addresses) addresses.push_back(session::address_text(each));
+    for (const IpAddress& each : host.addresses) addresses.push_back(print_address(each));
     hosts.push_back({{"host", id}, {"addresses", std::move(addresses)}});
   }
   return hosts;

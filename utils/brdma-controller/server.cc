@@ -10,6 +10,7 @@
 #include <chrono>
 #include <utility>
 
+#include "control/address_text.h"
 #include "io/clock.h"
 
 namespace brdma::controller_program {
@@ -177,7 +178,7 @@ void Server::carry_out(const ctl::Order& order) {
       session->stream->send(session::Routes{install->epoch, install->routes});
     }
   } else if (const auto* lower = std::get_if<ctl::LowerDestination>(&order)) {
-    spdlog::info("host {} shall lower {}", lower->host_id, session::address_text(lower->destination));
+    spdlog::info("host {} shall lower {}", lower->host_id, print_address(lower->destination));
     if (Session* session = find(lower->host_id, false)) {
       session->stream->send(session::ControlPacket{lower->destination, lower->congested_links});
     }

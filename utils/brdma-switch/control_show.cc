@@ -109,8 +109,8 @@ Json count_json(const fabric::FlowCount& count) {
 Json flows_json(const fabric::FlowCounters& flows) {
   Json busiest = Json::array();
   for (const auto& entry : flows.most(kFlowsShown)) {
-    Json flow{{"source", topology::print_address(entry.flow.source)},
-              {"destination", topology::print_address(entry.flow.destination)},
+    Json flow{{"source", print_address(entry.flow.source)},
+              {"destination", print_address(entry.flow.destination)},
               {"protocol", entry.flow.protocol},
               {"source_port", entry.flow.source_port},
               {"destination_port", entry.flow.destination_port}};

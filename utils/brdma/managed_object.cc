@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "control/address_text.h"
 #include "control/report.h"
 #include "control/wan_report.h"
 #include "management.h"
@@ -71,7 +72,7 @@ int managed_object(Invocation& invocation) {
     }
     if (!changes || !address.empty()) throw UsageError(kUsage);
     const std::string word = words.take();
-    const auto parsed = control::parse_address(word);
+    const auto parsed = parse_address(word);
     if (!parsed) throw UsageError("'" + word + "' is no address. " + kUsage);
     address = control::address_text(*parsed);
   }

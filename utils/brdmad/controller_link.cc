@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "bitmaprdma/context.h"
+#include "control/address_text.h"
 #include "control/wan_report.h"
 #include "controller-session/messages.h"
 
@@ -73,7 +74,7 @@ ControllerLink::ControllerLink(boost::asio::io_context& context, const LeaseBook
 ctl::HostHello ControllerLink::hello() const {
   ctl::HostHello hello{key_name_, device_addresses()};
   if (hello.id == session::kAnybody) {
-    hello.id = hello.addresses.empty() ? "host" : session::address_text(hello.addresses.front());
+    hello.id = hello.addresses.empty() ? "host" : print_address(hello.addresses.front());
   }
   return hello;
 }
@@ -150,7 +151,7 @@ void ControllerLink::received(const session::Message& message) {
   const auto* packet = std::get_if<session::ControlPacket>(&message);
   if (packet == nullptr) return;
   ++counters_.control_packets;
-  const std::string destination = session::address_text(packet->destination);
+  const std::string destination = print_address(packet->destination);
   spdlog::info("the controller says to lower {}: {} links are congested", destination, packet->congested_links);
   for (std::uint32_t slot = io::kFirstLeasableSlot; slot < io::kSlotCount; ++slot) {
     if (book_.state().slots[slot].state != SlotState::kLeased) continue;

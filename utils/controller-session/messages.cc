@@ -150,7 +150,7 @@ Json port_json(const ctl::PortReport& report) {
   return json;
 }
 Json flow_json(const ctl::FlowEnds& ends) {
-  return {{"source", address_text(ends.source)}, {"destination", address_text(ends.destination)}};
+  return {{"source", print_address(ends.source)}, {"destination", print_address(ends.destination)}};
 }
 Json routes_json(const std::vector<ctl::PortRoute>& routes) {
   Json array = Json::array();
@@ -162,7 +162,7 @@ Json json_of(const Alive&) { return {{"type", "alive"}}; }
 Json json_of(const Welcome& welcome) { return {{"type", "welcome"}, {"version", welcome.version}}; }
 Json json_of(const HostGreeting& greeting) {
   Json addresses = Json::array();
-  for (const IpAddress& each : greeting.hello.addresses) addresses.push_back(address_text(each));
+  for (const IpAddress& each : greeting.hello.addresses) addresses.push_back(print_address(each));
   return {{"type", "hello"},
           {"version", greeting.version},
           {"role", "host"},
@@ -217,7 +217,7 @@ Json json_of(const Routes& routes) {
 }
 Json json_of(const ControlPacket& packet) {
   return {{"type", "control"},
-          {"destination", address_text(packet.destination)},
+          {"destination", print_address(packet.destination)},
           {"congested_links", packet.congested_links}};
 }
 
@@ -231,23 +231,9 @@ bool good_name(std::string_view name) {
   return !name.empty() && name.size() <= kNameMax && std::ranges::all_of(name, good);
 }
 
-std::string address_text(const IpAddress& address) {
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  const bool v4 = address.is_v4();
-  inet_ntop(v4 ? AF_INET : AF_INET6, &address.bytes[v4 ? 12 : 0], text.data(), text.size());
-  return text.data();
-}
-
 std::string prefix_text(const fabric::Prefix& prefix) {
   const bool v4 = prefix.address.is_v4() && prefix.length >= 96;
-  return address_text(prefix.address) + "/" + std::to_string(v4 ? prefix.length - 96 : prefix.length);
-}
-
-std::optional<IpAddress> parse_address(const std::string& text) {
-  IpAddress address = IpAddress::v4(0, 0, 0, 0);
-  if (inet_pton(AF_INET, text.c_str(), &address.bytes[12]) == 1) return address;
-  if (inet_pton(AF_INET6, text.c_str(), address.bytes.data()) == 1) return address;
-  return std::nullopt;
+  return print_address(prefix.address) + "/" + std::to_string(v4 ? prefix.length - 96 : prefix.length);
 }
 
 std::optional<fabric::Prefix> parse_prefix(const std::string& text) {

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "control/address_text.h"
 #include "fabric/controller/controller.h"
 
 namespace brdma::session {
@@ -75,9 +76,7 @@ struct Parsed {
 [[nodiscard]] std::string message_text(const Message& message);
 
 [[nodiscard]] bool good_name(std::string_view name);
-[[nodiscard]] std::string address_text(const IpAddress& address);
 [[nodiscard]] std::string prefix_text(const fabric::Prefix& prefix);
-[[nodiscard]] std::optional<IpAddress> parse_address(const std::string& text);
 [[nodiscard]] std::optional<fabric::Prefix> parse_prefix(const std::string& text);
 
 }  // namespace brdma::session

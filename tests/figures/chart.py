@@ -2,7 +2,7 @@
 import math
 from html import escape
 
-COLOURS = ["#b03a2e", "#ca8a04", "#2874a6", "#1e8449", "#7d3c98", "#566573"]
+COLOURS = ["#b03a2e", "#ca8a04", "#2874a6", "#1e8449", "#7d3c98", "#566573", "#0e9aa7", "#d35400", "#34495e"]
 WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 300, 220, 58, 34, 12, 46
 
 
@@ -24,7 +24,7 @@ class Axis:
 
 
 def number(value):
-    return f"{value:g}"
+    return value if isinstance(value, str) else f"{value:g}"
 
 
 def panel(title, x, y, series, left):

@@ -1,0 +1,80 @@
+// tests/bench/exchange.h - what the benchmark's own verbs programs share: a device, a TCP connection over which two
+// programs tell each other their queue pairs, and RC queue pairs brought up. Programs of a pair have the same words;
+// the one with an address more is the client. Whatever goes wrong ends the program with a message.
+#pragma once
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace bench {
+
+constexpr std::uint16_t kPort = 18600;
+
+// Ends the program unless `ok`.
+void need(bool ok, const char* what);
+
+// CPU time of this process, all threads, and a steady clock: nanoseconds.
+[[nodiscard]] std::uint64_t cpu_ns();
+[[nodiscard]] std::uint64_t now_ns();
+// Resident memory, bytes.
+[[nodiscard]] long resident_bytes();
+
+// One end of the TCP connection. Bytes in the machine's order: both ends are one machine's.
+class Peer {
+ public:
+  [[nodiscard]] static Peer serve();
+  [[nodiscard]] static Peer call(const std::string& address);
+  Peer(Peer&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+  Peer& operator=(Peer&&) = delete;
+  ~Peer();
+
+  void send(const void* data, std::size_t size) const;
+  void receive(void* data, std::size_t size) const;
+  // Both have come so far.
+  void meet() const;
+  // The other end has said something, or has gone: it costs a system call.
+  [[nodiscard]] bool said_something() const;
+
+ private:
+  explicit Peer(int fd) : fd_(fd) {}
+  int fd_;
+};
+
+// The first device, its first port, an IPv4 GID.
+struct Device {
+  ibv_context* context = nullptr;
+  ibv_pd* pd = nullptr;
+  ibv_gid gid{};
+  int gid_index = 0;
+  ibv_mtu mtu = IBV_MTU_1024;
+};
+[[nodiscard]] Device open_device();
+
+// What one end must know of the other's queue pair.
+struct Address {
+  std::uint32_t qp_number = 0;
+  ibv_gid gid{};
+};
+
+// Work requests, the most under way at once.
+[[nodiscard]] ibv_qp* create_queue_pair(const Device& device, ibv_cq* cq, std::uint32_t depth);
+void connect_queue_pair(const Device& device, ibv_qp* qp, const Address& peer);
+
+// The other end's memory.
+struct Window {
+  std::uint64_t address = 0;
+  std::uint32_t rkey = 0;
+};
+
+// Both ends call it with as many queue pairs: tells the peer ours, connects each to its counterpart, returns when both
+// are done.
+void connect_all(const Device& device, const Peer& peer, const std::vector<ibv_qp*>& queue_pairs);
+// Tells the peer our window, and is told its.
+[[nodiscard]] Window exchange_windows(const Peer& peer, const ibv_mr* mr);
+
+}  // namespace bench

@@ -1,0 +1,108 @@
+"""Two hosts of a lab, and programs on them: what they said, and the CPU time that they took."""
+import os
+import re
+import select
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+
+ADDRESS = "10.77.0.1"  # of h1, where servers run
+
+
+@dataclass(frozen=True)
+class Ended:
+    output: str
+    cpu_seconds: float
+    wall_seconds: float
+
+
+class Program:
+    """One that runs, its output in a file. Its CPU time is known once it has ended: that of `brdma lab exec`, some milliseconds, is in it."""
+
+    def __init__(self, command, shown):
+        self.shown, self.started = shown, time.monotonic()
+        self.file = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.file, stderr=subprocess.STDOUT)
+        self.pidfd = os.pidfd_open(self.process.pid)
+
+    def wait(self, seconds):
+        poll = select.poll()
+        poll.register(self.pidfd, select.POLLIN)
+        late = not poll.poll(seconds * 1000)
+        if late:
+            self.process.kill()
+        _, status, usage = os.wait4(self.process.pid, 0)
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        os.close(self.pidfd)
+        self.file.seek(0)
+        output = self.file.read()
+        self.file.close()
+        if late or self.process.returncode != 0:
+            why = f"not done after {seconds} s" if late else f"exit {self.process.returncode}"
+            raise RuntimeError(f"{self.shown}: {why}: {' '.join(output.split())[-300:]}")
+        return Ended(output, usage.ru_utime + usage.ru_stime, time.monotonic() - self.started)
+
+    def end(self):
+        """Whatever became of it."""
+        if self.process.returncode is None:
+            self.process.kill()
+            try:
+                self.wait(10)
+            except RuntimeError:
+                pass
+
+
+class Lab:
+    """Torn down at the end whatever happens. `mtu` is that of the interfaces; `network` are options of `brdma lab up`."""
+
+    def __init__(self, build, mtu=9000, network=()):
+        self.build, self.mtu, self.network = build, mtu, list(network)
+        self.brdma = os.path.join(build, "bin", "brdma")
+        self.name = f"bench{os.getpid()}"
+
+    def __enter__(self):
+        subprocess.run([self.brdma, "lab", "up", "--name", self.name, "--hosts", "2", *self.network], check=True, timeout=60, stdout=subprocess.DEVNULL)
+        if not self.network:
+            self.set_mtu()
+        return self
+
+    def __exit__(self, *_):
+        subprocess.run([self.brdma, "lab", "down", "--name", self.name], timeout=60, stdout=subprocess.DEVNULL)
+
+    def set_mtu(self):
+        for host in ("h1", "h2"):
+            for name in re.findall(r"^\d+: ([^:@]+)", self.run(host, ["ip", "-o", "link", "show", "up"]).output, re.M):
+                if name != "lo":
+                    self.run(host, ["ip", "link", "set", "dev", name, "mtu", str(self.mtu)])
+
+    @property
+    def path_mtu(self):
+        return 4096 if self.mtu >= 4200 else 1024
+
+    def start(self, host, program, environment=None):
+        words = [*(f"{name}={value}" for name, value in (environment or {}).items()), *map(str, program)]
+        prefix = ["env"] if environment else []
+        return Program([self.brdma, "lab", "exec", "--name", self.name, host, "--", *prefix, *words], f"{' '.join(words)} on {host}")
+
+    def run(self, host, program, environment=None, seconds=60):
+        return self.start(host, program, environment).wait(seconds)
+
+    def pair(self, client, port, server=None, environment=None, seconds=60):
+        """Server on h1, client on h2: by default the same words and h1's address. What the two said, client first."""
+        first = self.start("h1", server or client, environment)
+        try:
+            self.wait_bound(port)
+            second = self.run("h2", client if server else [*client, ADDRESS], environment, seconds)
+            return second, first.wait(20)
+        finally:
+            first.end()
+
+    def wait_bound(self, port, seconds=15):
+        """Until somebody listens on h1's TCP port, or has the UDP port."""
+        until = time.monotonic() + seconds
+        wanted = re.compile(rf"^ *\d+: \w+:{port:04X} [\w:]+ (0A|07) ", re.M)
+        while time.monotonic() < until:
+            if wanted.search(self.run("h1", ["cat", "/proc/net/tcp", "/proc/net/tcp6", "/proc/net/udp"]).output):
+                return
+        raise RuntimeError(f"nobody has port {port}")

@@ -1,0 +1,94 @@
+"""What is measured: each measure is a list of steps, of which a round runs every one once, so that whatever else the machine does
+meets all of them alike."""
+import os
+from dataclasses import dataclass
+from typing import Callable
+
+from hosts import Lab
+from systems import LATENCY_SIZES, SIZES, RawUdp
+
+QUICK_SIZES = [64, 4 << 10, 64 << 10, 1 << 20]
+QUICK_LATENCIES = [8, 4 << 10, 64 << 10]
+
+
+@dataclass(frozen=True)
+class Reading:
+    measure: str
+    system: str
+    mtu: int
+    x: str  # a size, a number of queue pairs, what else the measure varies
+    unit: str
+    value: float
+
+
+@dataclass(frozen=True)
+class Step:
+    shown: str
+    run: Callable  # of a lab: a list of readings
+
+
+def size_name(size):
+    return f"{size >> 20}M" if size >= 1 << 20 else f"{size >> 10}K" if size >= 1 << 10 else str(size)
+
+
+def curves(systems, mtu, quick):
+    """Bandwidth with CPU time, and latency, over size."""
+    steps = []
+
+    def bandwidth(system, size):
+        def run(lab):
+            found = system.bandwidth(lab, size)
+            readings = [Reading("bandwidth", system.name, mtu, size_name(size), "Gbit/s", found.gbit)]
+            if size >= 4 << 10:  # below, start and connection would be most of it
+                readings.append(Reading("CPU", system.name, mtu, size_name(size), "s/GB", found.cpu_seconds_per_gb))
+            return readings
+        return Step(f"bandwidth {size_name(size)} {system.name}", run)
+
+    def latency(system, size):
+        return Step(f"latency {size_name(size)} {system.name}", lambda lab: [Reading("latency", system.name, mtu, size_name(size), "us", system.latency(lab, size))])
+
+    for size in QUICK_SIZES if quick else SIZES:
+        steps += [bandwidth(system, size) for system in systems if size in system.bandwidth_sizes]
+    for size in QUICK_LATENCIES if quick else LATENCY_SIZES:
+        steps += [latency(system, size) for system in systems if system.fits(size, mtu)]
+    return steps
+
+
+def message_rates(systems, build, mtu, quick):
+    """64-byte WRITEs over one and more queue pairs, posted singly and in lists."""
+    steps = []
+    for system in [each for each in systems if hasattr(each, "message_rate") and not isinstance(each, RawUdp) and each.verb == "write"]:
+        for posting_list, name in ((1, "single posts"), (64, "lists of 64")):
+            for count in (1, 64) if quick else (1, 4, 16, 64):
+                def run(lab, system=system, posting_list=posting_list, count=count, name=name):
+                    rate = system.message_rate(lab, queue_pairs=count, posting_list=posting_list)
+                    return [Reading("messages", f"{system.name}, {name}", mtu, str(count), "M/s", rate)]
+                steps.append(Step(f"messages {name}, {count} QPs, {system.name}", run))
+    raw = RawUdp(build, "raw UDP", False)
+    for way in ("gso", "mmsg"):
+        name = {"gso": "raw UDP, segmentation offload", "mmsg": "raw UDP, sendmmsg"}[way]
+        steps.append(Step(f"messages {name}", lambda lab, way=way, name=name: [Reading("messages", name, mtu, "1", "M/s", raw.message_rate(lab, way))]))
+    return steps
+
+
+def memory(build, mtu):
+    def run(lab):
+        words = lab.run("h1", [os.path.join(build, "bin", "idle_qps"), "2000"]).output.split()
+        return [Reading("memory", "idle RC queue pair, connected", mtu, "2000", "bytes", float(words[5]))]
+    return [Step("memory of idle queue pairs", run)]
+
+
+def goodput(systems, build, rate):
+    """Over the lab's switch, which loses packets: a lab of its own for each."""
+    steps = []
+    for mode in ("bitmap", "gobackn"):
+        for loss in (0, 1, 5):
+            def run(_, mode=mode, loss=loss):
+                network = ["--delay", "50us", "--rate", rate, "--mtu", "4096", "--queue", "4mb", "--seed", "3", *(["--loss", f"{loss}%"] if loss else [])]
+                count = 3000 if mode == "bitmap" or loss == 0 else 400
+                system = type(systems[0])(mode, environment={"BRDMA_RECOVERY": mode})
+                with Lab(build, network=network) as lab:
+                    row, _ = system.row(lab, ["ib_write_bw"], ["-s", "65536", "-n", str(count), "--report_gbits"])
+                return [Reading("goodput", mode, 9000, f"{loss} %", "Gbit/s", float(row[3]))]
+            steps.append(Step(f"goodput {mode}, {loss} % loss", run))
+    return steps

@@ -1,0 +1,174 @@
+"""From readings to numbers, tables, pictures and goals."""
+import os
+import re
+import statistics
+import sys
+
+from hosts import ADDRESS  # noqa: F401  (kept first: this folder's modules before those of figures)
+from measures import size_name
+from systems import LATENCY_SIZES, SIZES
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "figures"))
+from chart import Axis, figure, table  # noqa: E402
+
+COLUMNS = ("measure", "system", "mtu", "x", "unit", "median", "least", "most", "runs")
+
+
+class Results:
+    """Median and spread by (measure, system, mtu, x), in order of appearance."""
+
+    def __init__(self):
+        self.rows = {}
+
+    def add(self, readings):
+        values = {}
+        for each in readings:
+            values.setdefault((each.measure, each.system, str(each.mtu), each.x, each.unit), []).append(each.value)
+        for (measure, system, mtu, x, unit), found in values.items():
+            self.rows[measure, system, mtu, x] = [unit, statistics.median(found), min(found), max(found), len(found)]
+
+    def read(self, path):
+        """What an earlier run wrote, so that a part can be measured anew."""
+        if not os.path.exists(path):
+            return
+        with open(path) as file:
+            for line in file.read().splitlines()[1:]:
+                measure, system, mtu, x, unit, *numbers, runs = line.split("\t")
+                self.rows[measure, system, mtu, x] = [unit, *map(float, numbers), int(runs)]
+
+    def forget(self, measures):
+        self.rows = {key: row for key, row in self.rows.items() if key[0] not in measures}
+
+    def write(self, path):
+        with open(path, "w") as file:
+            for row in [COLUMNS, *((*key, unit, *(f"{number:.6g}" for number in numbers), runs) for key, (unit, *numbers, runs) in self.rows.items())]:
+                file.write("\t".join(map(str, row)) + "\n")
+
+    def median(self, measure, system, mtu, x):
+        row = self.rows.get((measure, system, str(mtu), x))
+        return row[1] if row else None
+
+    def of(self, measure, mtu=None):
+        return {key: row for key, row in self.rows.items() if key[0] == measure and mtu in (None, key[2])}
+
+    def mtus(self, measure):
+        return list(dict.fromkeys(key[2] for key in self.rows if key[0] == measure))
+
+
+def rounded(value):
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 0.1 else f"{value:.3g}"
+
+
+def cell(row):
+    _, median, least, most, runs = row
+    return rounded(median) + (f" ({rounded(least)} .. {rounded(most)})" if runs > 1 else "")
+
+
+def grid(results, measure, mtu, head):
+    """Systems down, x across."""
+    rows = results.of(measure, mtu)
+    across = list(dict.fromkeys(key[3] for key in rows))
+    down = list(dict.fromkeys(key[1] for key in rows))
+    lines = [[name, *(cell(rows[measure, name, mtu, x]) if (measure, name, mtu, x) in rows else "" for x in across)] for name in down]
+    return table([head, *across], lines)
+
+
+TITLES = {
+    "bandwidth": "Bandwidth over size, Gbit/s", "latency": "Latency over size, one way (of READ: both), us", "CPU": "CPU seconds a gigabyte, both programs",
+    "messages": "64-byte WRITEs over queue pairs, millions a second", "goodput": "Goodput of 64 KiB WRITEs over losses, Gbit/s", "memory": "Memory, bytes",
+}
+
+
+def tables(results):
+    """By measure: Markdown."""
+    out = {}
+    for measure in dict.fromkeys(key[0] for key in results.rows):
+        parts = []
+        for mtu in results.mtus(measure):
+            parts.append(f"{TITLES.get(measure, measure)}; MTU {mtu}; median (least .. most)\n\n" + grid(results, measure, mtu, ""))
+        if measure in PICTURES:
+            parts.append(f"![{measure} over size](figures/{measure}-over-size.svg)\n")
+        out[measure] = "\n".join(parts)
+    return out
+
+
+PICTURES = {"bandwidth": ("Gbit/s", [0.001, 0.01, 0.1, 1, 10, 100]), "latency": ("us", [1, 10, 100, 1000, 10000, 100000])}
+
+
+class Goals:
+    """Each with its figure; the benchmark reports and does not judge by exit code."""
+
+    def __init__(self, results):
+        self.results, self.lines = results, []
+        for mtu in ("9000", "1500"):
+            self.of_mtu(mtu)
+        self.messages()
+        self.against_others()
+        self.goodput()
+
+    def line(self, text, value, goal, at_most=False):
+        if value is None:
+            return
+        met = value <= goal if at_most else value >= goal
+        self.lines.append([text, rounded(value), f"at {'most' if at_most else 'least'} {goal}", "met" if met else "not met"])
+
+    def ratio(self, measure, mtu, x, above, below):
+        over, under = self.results.median(measure, above, mtu, x), self.results.median(measure, below, mtu, x)
+        return over / under if over is not None and under else None
+
+    def of_mtu(self, mtu):
+        self.line(f"`ib_write_bw` 64 KiB over TCP, MTU {mtu}", self.ratio("bandwidth", mtu, "64K", "ours, bitmap", "iperf3 TCP"), 3.0)
+        self.line(f"`ib_write_bw` 64 KiB over raw UDP with the same work, MTU {mtu}", self.ratio("bandwidth", mtu, "64K", "ours, bitmap", "raw UDP, same work"), 0.85)
+        for verb in ("READ", "SEND"):
+            self.line(f"{verb} over WRITE, 64 KiB, MTU {mtu}", self.ratio("bandwidth", mtu, "64K", f"ours, {verb}", "ours, bitmap"), 0.9)
+        self.line(f"`ib_write_lat` 8 B over raw UDP ping-pong, MTU {mtu}", self.ratio("latency", mtu, "8", "ours, bitmap", "raw UDP"), 1.3, at_most=True)
+        self.line(f"the same over AF_XDP, MTU {mtu}", self.ratio("latency", mtu, "8", "ours, AF_XDP", "raw UDP"), 1.0, at_most=True)
+
+    def messages(self):
+        for way, goal in (("single posts", 1.0), ("lists of 64", 5.0)):
+            self.line(f"64-byte WRITEs, one queue pair, {way}, millions a second", self.results.median("messages", f"ours, bitmap, {way}", "9000", "1"), goal)
+
+    def against_others(self):
+        """The size where we are least ahead."""
+        for other in ("UCX tcp", "libfabric tcp", "libfabric udp;ofi_rxd"):
+            for measure, sizes in (("bandwidth", SIZES), ("latency", LATENCY_SIZES)):
+                for mtu in self.results.mtus(measure):
+                    ratios = [(self.ratio(measure, mtu, size_name(size), *(("ours, bitmap", other) if measure == "bandwidth" else (other, "ours, bitmap"))), size_name(size)) for size in sizes]
+                    ratios = [each for each in ratios if each[0] is not None]
+                    if ratios:
+                        worst, size = min(ratios)
+                        self.line(f"{measure} against {other}, MTU {mtu}: how far ahead at the worst size ({size})", worst, 1.0)
+
+    def goodput(self):
+        for loss, goal in (("1 %", 0.95), ("5 %", 0.85)):
+            whole, lossy = (self.results.median("goodput", "bitmap", "9000", x) for x in ("0 %", loss))
+            self.line(f"goodput at {loss} loss over lossless", lossy / whole if whole and lossy else None, goal)
+
+    def markdown(self):
+        return table(["goal", "measured", "wanted", ""], self.lines)
+
+
+def pictures(results, folder):
+    names = [size_name(size) for size in LATENCY_SIZES]
+    for measure, (label, ticks) in PICTURES.items():
+        mtus = results.mtus(measure)
+        if not mtus:
+            continue
+        panels = []
+        systems = list(dict.fromkeys(key[1] for key in results.of(measure)))
+        systems = [name for name in systems if any(sum(key[1] == name for key in results.of(measure, mtu)) > 1 for mtu in mtus)]  # curves, not points
+        for mtu in mtus:
+            panels.append((f"MTU {mtu}", [(name, [(x, results.median(measure, name, mtu, x)) for x in names if results.median(measure, name, mtu, x) is not None]) for name in systems]))
+        shown = [x for x in names if any(x == key[3] for key in results.of(measure))]
+        figure(os.path.join(folder, f"{measure}-over-size.svg"), TITLES[measure].rsplit(",", 1)[0], Axis("message size, bytes", shown, steps=True), Axis(label, ticks, log=True), panels)
+
+
+def fill(path, parts):
+    """Puts each part between its marks of a document; the prose around them is not touched."""
+    with open(path) as file:
+        text = file.read()
+    for name, part in parts.items():
+        marks = re.compile(rf"(<!-- measured: {re.escape(name)} -->\n).*?(<!-- /measured -->)", re.S)
+        text = marks.sub(lambda found: found.group(1) + "\n" + part + "\n" + found.group(2), text)
+    with open(path, "w") as file:
+        file.write(text)

@@ -1,0 +1,189 @@
+"""What is measured, one class a competitor: bandwidth(lab, size) and latency(lab, size), both of unmodified programs.
+A new competitor is a class here and a line in SYSTEMS."""
+import json
+import os
+import re
+from dataclasses import dataclass
+
+from hosts import ADDRESS
+
+SIZES = [2, 64, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 8 << 20]
+LATENCY_SIZES = [2, 8, *SIZES[1:]]  # 8 bytes: of which there is a goal
+
+
+@dataclass(frozen=True)
+class Bandwidth:
+    gbit: float
+    cpu_seconds_per_gb: float  # of both programs, start and connection included
+
+
+def per_gb(ended, gigabytes):
+    return sum(each.cpu_seconds for each in ended) / gigabytes if gigabytes else 0.0
+
+
+class System:
+    name = ""
+    bandwidth_sizes, latency_sizes = tuple(SIZES), tuple(LATENCY_SIZES)
+    # What a run sends, so that it takes about half a second: at most so many bytes, and at most so many messages.
+    bytes_max, messages_max, turns_max = 2 << 30, 300_000, 10_000
+
+    def fits(self, size, mtu):
+        """Whether a latency of this size can be had over this MTU."""
+        return size in self.latency_sizes
+
+    def messages(self, size):
+        return max(20, min(self.messages_max, self.bytes_max // size))
+
+    def turns(self, size):
+        return max(20, min(self.turns_max, self.bytes_max // 16 // size))
+
+
+class Ours(System):
+    """Debian's perftest over this library."""
+
+    port = 18515
+
+    def __init__(self, name, verb="write", environment=None):
+        self.name, self.verb, self.environment = name, verb, environment
+        if verb != "write":  # beside the curves of WRITE, two points
+            self.bandwidth_sizes, self.latency_sizes = (64 << 10,), (8,)
+
+    def row(self, lab, program, more=()):
+        """The last row of the result, and what the programs took."""
+        words = [program[0], *program[1:], "-F", *more]
+        ended = lab.pair(words, self.port, environment=self.environment)
+        rows = [line.split() for line in ended[0].output.splitlines() if re.match(r"^ \d+ ", line)]
+        if not rows:
+            raise RuntimeError(f"no result of {' '.join(words)}: {ended[0].output[-300:]}")
+        return rows[-1], ended
+
+    def bandwidth(self, lab, size):
+        count = self.messages(size)
+        row, ended = self.row(lab, [f"ib_{self.verb}_bw"], ["-s", str(size), "-n", str(count), "-m", str(lab.path_mtu), "--report_gbits"])
+        return Bandwidth(float(row[3]), per_gb(ended, size * count / 1e9))
+
+    def latency(self, lab, size):
+        row, _ = self.row(lab, [f"ib_{self.verb}_lat"], ["-s", str(size), "-n", str(self.turns(size)), "-m", str(lab.path_mtu)])
+        return float(row[4])
+
+    def message_rate(self, lab, size=64, queue_pairs=1, posting_list=1):
+        """Millions a second."""
+        words = ["-s", str(size), "-q", str(queue_pairs), "-m", str(lab.path_mtu)]
+        # Of each queue pair; a multiple of the list. Depth as by default where 64 queue pairs share what there is.
+        count = max(1024, (640_000 if posting_list > 1 else 384_000) // queue_pairs)
+        words += ["-n", str(count - count % 512), "-l", str(posting_list), "-t", "512"] if posting_list > 1 else ["-n", str(count)]
+        return float(self.row(lab, ["ib_write_bw"], words)[0][4])
+
+
+class Ucx(System):
+    """UCX over TCP: ucx_perftest, which polls."""
+
+    name = "UCX tcp"
+    bytes_max, messages_max = 1 << 30, 200_000
+    environment = {"UCX_TLS": "tcp", "UCX_NET_DEVICES": "eth0", "UCX_WARN_UNUSED_ENV_VARS": "n"}
+
+    def final(self, lab, test, size, count):
+        words = ["ucx_perftest", "-t", test, "-s", str(size), "-n", str(count), "-w", str(max(count // 10, 1)), "-f"]
+        ended = lab.pair([words[0], ADDRESS, *words[1:]], 13337, server=words, environment=self.environment)
+        found = re.search(r"^Final:(.*)$", ended[0].output, re.M)
+        row = (found.group(1) if found else ended[0].output.strip().splitlines()[-1]).split()
+        return [float(word) for word in row], ended
+
+    def bandwidth(self, lab, size):
+        count = self.messages(size)
+        row, ended = self.final(lab, "ucp_put_bw", size, count)
+        return Bandwidth(row[5] * (1 << 20) * 8 / 1e9, per_gb(ended, size * (count + count // 10) / 1e9))
+
+    def latency(self, lab, size):
+        return self.final(lab, "ucp_put_lat", size, self.turns(size))[0][1]
+
+
+class Libfabric(System):
+    """libfabric's reliable datagrams over a provider: fi_pingpong, all that Debian has of its benchmarks. Its bandwidth is therefore that of
+    one message under way at a time."""
+
+    def __init__(self, name, provider, bytes_max, turns_max):
+        self.name, self.provider, self.bytes_max, self.turns_max = name, provider, bytes_max, turns_max
+
+    def row(self, lab, size, count):
+        words = ["fi_pingpong", "-p", self.provider, "-e", "rdm", "-m", "tagged", "-I", str(count), "-S", str(size)]
+        ended = lab.pair(words, 47592)
+        rows = [line.split() for line in ended[0].output.splitlines() if re.match(r"^\d", line)]
+        if not rows:
+            raise RuntimeError(f"no result of {' '.join(words)}: {ended[0].output[-300:]}")
+        return rows[-1], ended
+
+    def bandwidth(self, lab, size):
+        count = self.turns(size)
+        row, ended = self.row(lab, size, count)
+        return Bandwidth(float(row[5]) * 8 / 1e3, per_gb(ended, 2 * size * count / 1e9))
+
+    def latency(self, lab, size):
+        return float(self.row(lab, size, self.turns(size))[0][6])
+
+
+class Iperf(System):
+    """The kernel's TCP, one stream; a size is what one call writes."""
+
+    name = "iperf3 TCP"
+    bandwidth_sizes = tuple(size for size in SIZES if size <= 1 << 20)
+    latency_sizes = ()
+
+    def bandwidth(self, lab, size):
+        ended = lab.pair(["iperf3", "-c", ADDRESS, "-t", "1", "-l", str(size), "-J"], 5201, server=["iperf3", "-s", "-1"])
+        total = json.loads(ended[0].output)["end"]["sum_received"]
+        return Bandwidth(total["bits_per_second"] / 1e9, per_gb(ended, total["bytes"] / 1e9))
+
+
+class RawUdp(System):
+    """Plain UDP sockets with segmentation offload: the limit. `work`: with what a transport does for each packet."""
+
+    latency_sizes = (2, 8, 64, 1 << 10, 4 << 10)
+    bandwidth_sizes = (64 << 10,)  # a limit of any size
+
+    def __init__(self, build, name, work):
+        self.program, self.name, self.work = os.path.join(build, "bin", "raw_udp"), name, work
+        if work:
+            self.latency_sizes = ()
+
+    def fits(self, size, mtu):
+        return size in self.latency_sizes and size + 28 <= mtu
+
+    def value(self, lab, mode, *arguments):
+        server = lab.start("h1", [self.program, "serve", "5999"])
+        try:
+            lab.wait_bound(5999)
+            client = lab.run("h2", [self.program, mode, ADDRESS, "5999", *arguments])
+            lab.run("h2", [self.program, "stop", ADDRESS, "5999"])
+            return float(client.output.split()[1]), (client, server.wait(20))
+        finally:
+            server.end()
+
+    def bandwidth(self, lab, size):
+        seconds, segments = 0.5, 15 if lab.path_mtu == 4096 else 62
+        gbit, ended = self.value(lab, "bulk", lab.path_mtu, segments, int(self.work), seconds)
+        return Bandwidth(gbit, per_gb(ended, gbit * seconds / 8))
+
+    def latency(self, lab, size):
+        return self.value(lab, "pingpong", size, 10_000)[0]
+
+    def message_rate(self, lab, way):
+        return self.value(lab, "small", 64, way, 0.5)[0] / 1e6
+
+
+def systems(build):
+    """In the order of tables and pictures."""
+    xdp = {"BRDMA_DATAPATH": "xdp"}
+    return [
+        Ours("ours, bitmap"),
+        Ours("ours, standard", environment={"BRDMA_RECOVERY": "standard"}),
+        Ours("ours, AF_XDP", environment=xdp),
+        Ucx(),
+        Libfabric("libfabric tcp", "tcp", 2 << 30, 3_000),
+        Libfabric("libfabric udp;ofi_rxd", "udp;ofi_rxd", 1 << 28, 1_000),
+        Iperf(),
+        RawUdp(build, "raw UDP", False),
+        RawUdp(build, "raw UDP, same work", True),
+        Ours("ours, READ", "read"),
+        Ours("ours, SEND", "send"),
+    ]

@@ -20,6 +20,9 @@ struct Config {
   // What a MRA asks the peer for while the application thinks: 4.096 us * 2^n, half a second. Not longer: should the
   // answer that follows be lost, so long it takes until it is said again.
   std::uint8_t service_timeout = 17;
+  // Local ACK timeout of queue pairs whose program names none, 4.096 us * 2^n: the kernel's RDMA-CM takes a RoCE packet
+  // to live for a second at most (18) and a timeout of twice that. Shorter ones do not outlast a change of routes.
+  std::uint8_t ack_timeout = 19;
   // How long a connection that has ended is remembered, for late duplicates.
   Duration time_wait = 1_s;
   std::size_t connections_max = 32'768;  // of all states; beyond, requests are refused and connect() fails

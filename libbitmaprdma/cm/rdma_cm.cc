@@ -32,7 +32,11 @@ void copy_data(const ConnectParameters& from, std::size_t at, wire::PrivateData<
 }  // namespace
 
 RdmaCm::RdmaCm(const Config& config, RdmaHost& host)
-    : host_(host), random_(config.seed, "identifiers"), agent_(config, outbox_), lookup_(config, outbox_) {}
+    : host_(host),
+      random_(config.seed, "identifiers"),
+      agent_(config, outbox_),
+      lookup_(config, outbox_),
+      ack_timeout_(config.ack_timeout) {}
 
 Result<IdNumber, Status> RdmaCm::create(ChannelNumber channel, std::uint64_t user, wire::PortSpace space, QpType type) {
   RdmaId* const id = ids_.add();
@@ -41,6 +45,7 @@ Result<IdNumber, Status> RdmaCm::create(ChannelNumber channel, std::uint64_t use
   id->user = user;
   id->space = space;
   id->type = type_in(space, type);
+  id->ack_timeout = ack_timeout_;
   id->receive_psn = Psn{static_cast<std::uint32_t>(random_.next())};
   return id->number;
 }
@@ -158,7 +163,9 @@ Result<RouteInfo, Status> RdmaCm::query(IdNumber number) {
   const RdmaId* const id = ids_.find(number);
   if (id == nullptr) return Status{ENOENT};
   const bool resolved = id->state > IdState::kAddressResolved && id->state != IdState::kListening;
-  return RouteInfo{id->device, id->local, id->remote, resolved};
+  // Of the timeout half is the way there, as the kernel has it; one that is switched off says nothing of the way.
+  const int life_time = (id->ack_timeout != 0 ? id->ack_timeout : ack_timeout_) - 1;
+  return RouteInfo{id->device, id->local, id->remote, resolved, static_cast<std::uint8_t>(life_time)};
 }
 
 Status RdmaCm::listen(IdNumber number, std::uint32_t backlog) {

@@ -22,6 +22,7 @@ struct RouteInfo {
   std::optional<LocalDevice> device;
   SocketAddress local, remote;
   bool resolved = false;
+  std::uint8_t packet_life_time = 0;  // 4.096 us * 2^n
 };
 
 class RdmaCm {
@@ -128,6 +129,7 @@ class RdmaCm {
   Outbox outbox_;
   Agent agent_;
   Lookup lookup_;
+  std::uint8_t ack_timeout_;
   IdTable ids_;
   std::unordered_map<CommId, IdNumber> by_connection_, by_question_;
   std::multimap<std::uint64_t, IdNumber> listening_;  // by service id

@@ -190,6 +190,7 @@ void RdmaCm::on_request(const Event& event, Instant now) {
   child->retry_count = req.retry_count;
   child->rnr_retry_count = req.rnr_retry_count;
   child->traffic_class = req.path.traffic_class;
+  if (req.path.ack_timeout != 0) child->ack_timeout = req.path.ack_timeout;  // it has looked at the path
   by_connection_[event.id] = child->number;
   queue_request(*child, {.parameters = parameters_of(req), .ece = req.ece});
 }
@@ -211,6 +212,7 @@ Result<RdmaId*, RdmaCm::Refusal> RdmaCm::make_child(const Endpoints& endpoints, 
   child->local = {endpoints.local, static_cast<std::uint16_t>(service_id)};
   child->remote = {address->source, address->source_port};
   child->device = device;
+  child->ack_timeout = ack_timeout_;
   child->listener = listener->number;
   return child;
 }

@@ -41,7 +41,7 @@ struct RdmaId {
   std::uint32_t backlog = 0, waiting = 0;          // of a listener: requests that nobody has fetched
   std::optional<IdNumber> listener;                // of a child, until it is fetched
   std::uint32_t events_reported = 0;
-  std::uint8_t ack_timeout = 14;  // 67 ms
+  std::uint8_t ack_timeout = 0;  // Config::ack_timeout, or what the program or the peer said
   std::uint8_t traffic_class = 0;
   // Of the queue pairs, from both sides' parameters.
   Psn send_psn, receive_psn;

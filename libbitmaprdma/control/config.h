@@ -31,13 +31,14 @@ struct Settings {
   TransferConfig transfer;
   AlarmThresholds alarms;
   DatapathConfig datapath;
-  bool loopback_device = false;       // BRDMA_LO: show brdma_lo even where there are other devices
-  bool kernel_rdma_cm = false;        // BRDMA_KERNEL_RDMA_CM: RDMA-CM is the kernel's, for its own devices
-  std::optional<std::uint64_t> seed;  // BRDMA_SEED: keys and first PSNs repeat; none = from the kernel's generator
-  std::string daemon_path;            // BRDMA_DAEMON: brdmad program; empty = look beside the library, then in PATH
-  std::string controller_address;     // BRDMA_CONTROLLER: whom brdmad keeps a session with (docs/wan.md); empty: none
-  std::string controller_key_file;    // BRDMA_CONTROLLER_KEY
-  std::uint32_t idle_seconds = 10;    // BRDMA_IDLE_SECONDS: brdmad exits after so long without work; 0 = never
+  bool loopback_device = false;           // BRDMA_LO: show brdma_lo even where there are other devices
+  bool kernel_rdma_cm = false;            // BRDMA_KERNEL_RDMA_CM: RDMA-CM is the kernel's, for its own devices
+  std::uint8_t rdma_cm_ack_timeout = 19;  // BRDMA_RDMA_CM_ACK_TIMEOUT: of RDMA-CM's queue pairs, 4.096 us * 2^n
+  std::optional<std::uint64_t> seed;      // BRDMA_SEED: keys and first PSNs repeat; none = from the kernel's generator
+  std::string daemon_path;                // BRDMA_DAEMON: brdmad program; empty = look beside the library, then in PATH
+  std::string controller_address;   // BRDMA_CONTROLLER: whom brdmad keeps a session with (docs/wan.md); empty: none
+  std::string controller_key_file;  // BRDMA_CONTROLLER_KEY
+  std::uint32_t idle_seconds = 10;  // BRDMA_IDLE_SECONDS: brdmad exits after so long without work; 0 = never
 };
 
 enum class SettingSource : std::uint8_t { kDefault, kSystemFile, kUserFile, kDevice, kEnvironment };

@@ -144,6 +144,11 @@ constexpr ChoiceSetting kernel_rdma_cm() {
           [](Settings& s, std::size_t place) { s.kernel_rdma_cm = place != 0; }};
 }
 
+constexpr NumberSetting rdma_cm_ack_timeout() {
+  return {1, 31, false, [](const Settings& s) -> std::uint64_t { return s.rdma_cm_ack_timeout; },
+          [](Settings& s, std::uint64_t value) { s.rdma_cm_ack_timeout = static_cast<std::uint8_t>(value); }};
+}
+
 // 0 stands for "not set", so that a seed of 0 can't be asked for.
 constexpr NumberSetting seed() {
   return {0, static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()), false,
@@ -373,6 +378,9 @@ const std::array kDefinitions{
                kNewPrograms},
     Definition{"device.kernel_rdma_cm", "BRDMA_KERNEL_RDMA_CM",
                "RDMA-CM is the kernel's and knows its devices, instead of ours", kernel_rdma_cm(), kNewPrograms},
+    Definition{"rdma_cm.ack_timeout", "BRDMA_RDMA_CM_ACK_TIMEOUT",
+               "timeout of queue pairs that RDMA-CM connects, 4.096 us * 2^n, where the program says none",
+               rdma_cm_ack_timeout(), kNewPrograms},
     Definition{"device.seed", "BRDMA_SEED", "makes keys and first PSNs repeatable; 0: random", seed(), kNewPrograms},
     Definition{"daemon.path", "BRDMA_DAEMON", "the program brdmad; empty: beside the library, then in PATH",
                TextSetting{&Settings::daemon_path}, kNewPrograms},

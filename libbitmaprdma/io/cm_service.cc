@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "control/config.h"
 #include "io/clock.h"
 #include "io/open_socket.h"
 #include "io/socket_address.h"
@@ -52,7 +53,9 @@ Result<std::unique_ptr<CmService>, ContextError> CmService::start(CmServiceHost&
   if (ContextError error = service->link_.open(); error.error != 0) return error;
   service->wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!service->wake_.valid()) return ContextError{errno, "no descriptor for RDMA-CM: raise 'ulimit -n'"};
-  service->cm_.emplace(cm::Config{.id_prefix = service->link_.prefix(), .seed = random_seed()},
+  service->cm_.emplace(cm::Config{.id_prefix = service->link_.prefix(),
+                                  .seed = random_seed(),
+                                  .ack_timeout = control::load_settings().settings.rdma_cm_ack_timeout},
                        static_cast<cm::RdmaHost&>(*service));
   service->thread_ = start_thread([raw = service.get()] { raw->run(); });
   if (!service->thread_.joinable()) return ContextError{EAGAIN, "no thread for RDMA-CM: raise 'ulimit -u'"};

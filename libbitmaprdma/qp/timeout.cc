@@ -2,10 +2,11 @@
 // that asks a peer without credit.
 //
 //   bitmap mode    probe after max(250 us, 2 SRTT, 5/4 D) without anything; timeout after max(1 ms, SRTT + 4 RTTVAR,
-//                  2 D) without progress, doubling up to the queue pair's own timeout, or two of the path's shortest
-//                  round trips if that is longer; death after 4 (retry_count + 1) of the former, or retry_count + 1 of
-//                  the latter. D: when the last of what is under way should be answered, by the
-//                  path's rate. Neither is shorter than the longest round trip of late, and some
+//                  2 D) without progress, at most the queue pair's own timeout, or two of the path's shortest round
+//                  trips if that is longer; doubling up to there, or to 200 ms if that is less; death after retry_count
+//                  + 1 of the longest of: the queue pair's timeout, four of it up to a second, two of those round
+//                  trips. D: when the last of what is under way should be answered, by the path's rate. Neither is
+//                  shorter than the longest round trip of late, and some
 //   standard mode  timeout 4.096 us * 2^timeout without progress, go back to the oldest; death after retry_count of
 //   them
 #include <algorithm>
@@ -25,7 +26,12 @@ constexpr Duration kLongStall = 100_ms;  // longer than a busy machine keeps a p
 constexpr Duration kTimeoutMax = 1_s;    // where the attribute says "never"
 // The standard lets a local ACK timeout last up to four times its value (IBTA 9.7.6.1.3). For giving a peer up we take
 // all of it: a process on a busy machine may well not run for half a second, and is not dead.
+// Not more than a second of it, though: who asks for long timeouts has thought of that.
 constexpr std::int64_t kTimeoutSlack = 4;
+constexpr Duration kSlackMax = 1_s;
+// Bitmap mode's timeouts double no further, so that a path that has come back is found soon: long timeouts (RDMA-CM's
+// are 2 s) are for outlasting an outage. A peer that is gone costs two packets in this time.
+constexpr Duration kBackoffMax = 200_ms;
 
 void consider(std::optional<Instant>& first, std::optional<Instant> at) {
   if (at && (!first || *at < *first)) first = at;
@@ -41,10 +47,13 @@ Duration Requester::Impl::attribute_timeout() const {
 Duration Requester::Impl::two_trips() const { return std::max(rtt.minimum(), congestion.base_rtt()) * 2; }
 
 Duration Requester::Impl::retransmit_timeout() const {
-  const Duration ceiling = std::max(id.attributes.timeout == 0 ? kTimeoutMax : attribute_timeout(), two_trips());
-  const Duration floor = rtt.has_sample() ? id.recovery->retransmit_timeout_min : kFirstTimeout;
-  return rtt.retransmit_timeout(std::max(floor, answer_expected() * 2),
-                                std::max(ceiling, id.recovery->retransmit_timeout_min), patience.timeouts);
+  const Duration longest = std::max({id.attributes.timeout == 0 ? kTimeoutMax : attribute_timeout(), two_trips(),
+                                     id.recovery->retransmit_timeout_min});
+  const Duration floor =
+      std::max(rtt.has_sample() ? id.recovery->retransmit_timeout_min : kFirstTimeout, answer_expected() * 2);
+  const Duration first = rtt.retransmit_timeout(floor, longest, 0);
+  const Duration ceiling = std::max(first, std::min(longest, std::max(kBackoffMax, two_trips())));
+  return rtt.retransmit_timeout(floor, ceiling, patience.timeouts);
 }
 
 Duration Requester::Impl::probe_timeout() const {
@@ -117,8 +126,8 @@ void Requester::Impl::extend_bridge(Instant now) {
 
 std::optional<Instant> Requester::Impl::death() const {
   if (window.in_window() == 0 || rnr_until || id.attributes.timeout == 0) return std::nullopt;
-  const Duration once =
-      id.bitmap_agreed ? std::max(attribute_timeout() * kTimeoutSlack, two_trips()) : attribute_timeout();
+  Duration once = attribute_timeout();
+  if (id.bitmap_agreed) once = std::max({once, std::min(once * kTimeoutSlack, kSlackMax), two_trips()});
   return patience.progress + once * (std::int64_t{id.attributes.retry_count} + 1);
 }
 

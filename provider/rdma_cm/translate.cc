@@ -85,6 +85,7 @@ ucma::QueryRouteAnswer answer_of(const cm::RouteInfo& route) {
   first.numb_path = 1;
   constexpr std::uint8_t kExactly = 2;
   first.mtu_selector = first.rate_selector = first.packet_life_time_selector = kExactly;
+  first.packet_life_time = route.packet_life_time;
   return answer;
 }
 

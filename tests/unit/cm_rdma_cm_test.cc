@@ -49,6 +49,10 @@ TEST_F(RdmaCms, FromBindToDestroy) {
   EXPECT_EQ(a_rts.attributes.max_rd_atomic, b_rtr.attributes.max_dest_rd_atomic);
   EXPECT_EQ(b_rts.attributes.max_rd_atomic, a_rtr.attributes.max_dest_rd_atomic);
   EXPECT_EQ(b_rts.attributes.retry_count, 6);
+  EXPECT_EQ(request_.path.ack_timeout, 19) << "as a kernel's request has it: wire_cm_messages_test.cc";
+  EXPECT_EQ(a_rts.attributes.timeout, 19);
+  EXPECT_EQ(b_rts.attributes.timeout, 19);
+  EXPECT_EQ(passive_route.packet_life_time, 18);
 
   ASSERT_TRUE(a_.confirm(active).ok());
   carry();

@@ -33,6 +33,27 @@ TEST(LongPath, ATimeoutIsNoShorterThanTheRoundTrip) {
   EXPECT_EQ(hand.count(Counter::kLocalAckTimeout), before + 1);
 }
 
+// RDMA-CM's timeout, 2.1 s: it says for how long an outage is borne, not how long after it the path is found again.
+TEST(LongTimeout, OutlastsAnOutageAndFindsThePathSoonAfter) {
+  PairOptions options;
+  options.one_way_delay = 5_us;
+  options.timeout = 19;
+  options.retry_count = 7;
+  HandPlayed hand{options};
+  hand.send(4);
+  hand.pair.run_for(2_s);
+  const std::uint64_t before = hand.count(Counter::kLocalAckTimeout);
+  hand.pair.run_for(2_s);
+  EXPECT_EQ(hand.count(Counter::kLocalAckTimeout), before + 10) << "each 200 ms";
+  const Duration once = Duration::from_ns(std::int64_t{4096} << 19);
+  hand.pair.run_for(once * 8 - 4_s - 10_ms);
+  EXPECT_TRUE(hand.pair.poll(0).empty());
+  hand.pair.run_for(20_ms);
+  const auto completions = hand.pair.poll(0);
+  ASSERT_FALSE(completions.empty());
+  EXPECT_EQ(completions[0].status, CompletionStatus::kRetryExceeded) << "after eight of them, not thirty-two";
+}
+
 TEST_F(ByHand, AnAcknowledgementOfWhatWasNeverSentIsRefused) {
   send(4);
   ack({.base = 1005});

@@ -158,6 +158,7 @@ void LinkStateAgent::sample(std::uint32_t number, const PortFacts& facts, Instan
   if (!facts.up) state.speed = 0;
   state.up = facts.up;
   state.rate = std::max(facts.rate, facts.can_do);
+  average(state, facts.queue, now);
   state.queue = facts.queue;
   state.queue_limit = facts.queue_limit;
   state.drops = facts.drops;
@@ -188,15 +189,28 @@ void LinkStateAgent::measure(Port& port, const PortFacts& facts, Instant now) {
   port.always_waited = facts.queue != 0;
 }
 
+// Until now the queue was as it was last seen.
+void LinkStateAgent::average(PortState& state, std::uint32_t queue, Instant now) const {
+  const std::int64_t whole = config_.queue_time.ns(), part = (now - state.at).ns();
+  if (part >= whole) {
+    state.queue_mean = whole == 0 ? queue : state.queue;
+    return;
+  }
+  const std::int64_t away = std::int64_t{state.queue} - std::int64_t{state.queue_mean};
+  std::int64_t step = away * part / whole;
+  if (step == 0 && part != 0) step = away > 0 ? 1 : away < 0 ? -1 : 0;  // to the end, not to within some bytes of it
+  state.queue_mean = static_cast<std::uint32_t>(std::int64_t{state.queue_mean} + step);
+}
+
 void LinkStateAgent::judge(Port& port) {
   PortState& state = port.state;
   const LinkStateLimits& limits = config_.limits;
   const bool bounded = state.rate != 0;
   bool over = state.over_limits;
-  if (!state.up || reaches(state.queue, state.queue_limit, limits.queue_high) ||
+  if (!state.up || reaches(state.queue_mean, state.queue_limit, limits.queue_high) ||
       (bounded && !reaches(state.speed, state.rate, limits.speed_low))) {
     over = true;
-  } else if (!reaches(state.queue, state.queue_limit, limits.queue_low) &&
+  } else if (!reaches(state.queue_mean, state.queue_limit, limits.queue_low) &&
              (!bounded || reaches(state.speed, state.rate, limits.speed_high))) {
     over = false;
   }
@@ -232,7 +246,8 @@ void LinkStateAgent::report_if_due(std::uint32_t number, Instant now) {
 void LinkStateAgent::sampled(Instant now) {
   next_sample_.reset();
   for (const Port& port : ports_) {
-    if (port.changed || port.state.queue != 0 || port.state.load != 0) {
+    const bool calms = port.state.over_limits && port.state.queue_mean > port.state.queue;
+    if (port.changed || calms || port.state.queue != 0 || port.state.load != 0) {
       next_sample_ = now + config_.sample_interval;
       return;
     }

@@ -7,12 +7,12 @@
 //   - no RoCE data of its flow (five-tuple) has come by here within `flow_age_max`: who forges a source has to send its
 //     flow's data too, along this way, and gets no more sent there than he sends himself,
 //   - its source was answered less than `source_interval` ago, or all sources together used up `answers_per_second`.
-// Active. A port's state is sampled while packets pass: it is over its limits when its queue fills to queue_high or
-// what it can do falls to speed_low of its rate, or it is down; no longer when both are well within again (queue_low,
-// speed_high). Each change is reported, and a port that stays over again every `report_repeat`; reports of a port are
-// at least `report_interval` apart, and what has passed by then is not reported. The owner calls routed() for each
-// packet, answer() for those that routed() says are inquiries, sample() for each port at next_timeout(), and drains
-// poll_feedback() and poll_report().
+// Active. A port's state is sampled while packets pass: it is over its limits when its queue (over `queue_time`) fills
+// to queue_high or what it can do falls to speed_low of its rate, or it is down; no longer when both are well within
+// again (queue_low, speed_high). Each change is reported, and a port that stays over again every `report_repeat`;
+// reports of a port are at least `report_interval` apart, and what has passed by then is not reported. The owner calls
+// routed() for each packet, answer() for those that routed() says are inquiries, sample() for each port at
+// next_timeout(), and drains poll_feedback() and poll_report().
 #pragma once
 
 #include <array>
@@ -49,6 +49,7 @@ struct PortState {
   std::uint64_t speed = 0;  // while packets waited; what it can do where none waited of late; 0: not bounded
   std::uint64_t load = 0;   // what it did
   std::uint32_t queue = 0, queue_limit = 0;
+  std::uint32_t queue_mean = 0;  // over the agent's queue_time
   std::uint64_t drops = 0;
   Instant at;
 };
@@ -88,6 +89,7 @@ class LinkStateAgent {
     Duration source_interval = 1_ms;
     Duration flow_age_max = 10_s;
     Duration sample_interval = 1_ms;
+    Duration queue_time{};  // queues are judged by their mean over about so long; 0: as they are
     Duration report_interval = 10_ms;
     Duration report_repeat = 1_s;
   };
@@ -144,6 +146,7 @@ class LinkStateAgent {
   void note_flow(Port& port, const FiveTuple& flow, Instant now);
   [[nodiscard]] bool may_answer(const FiveTuple& flow, Instant now);
   void measure(Port& port, const PortFacts& facts, Instant now);
+  void average(PortState& state, std::uint32_t queue, Instant now) const;
   void judge(Port& port);
   void report_if_due(std::uint32_t number, Instant now);
 

@@ -37,7 +37,7 @@ TEST(Configuration, NetworkAndLimits) {
     switch = "s2")");
   EXPECT_EQ(read.settings.congested_links_max, 5u);
   EXPECT_EQ(read.settings.damping.dwell, 250_ms);
-  EXPECT_EQ(read.settings.links.queue_high, 700u);
+  EXPECT_EQ(read.settings.links.state.queue_high, 700u);
   ASSERT_EQ(read.topology.links().size(), 4u);
   EXPECT_EQ(read.topology.links()[0].port, "s2");
   EXPECT_EQ(read.topology.links()[0].delay, 10_ms);

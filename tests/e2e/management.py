@@ -12,9 +12,9 @@ import select
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-import traceback
+
+import cases
 
 PATIENCE = int(os.environ.get('BRDMA_PATIENCE', '60'))  # seconds; far above what anything here takes
 
@@ -379,38 +379,10 @@ CASES = {
 
 
 def main():
-    sys.path.insert(0, os.path.dirname(__file__))
-    import programs
-
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--build", required=True)
-    parser.add_argument("--only", default="", help="run only the cases whose name holds this text")
-    parser.add_argument("--as-nobody", action="store_true", help="when root: run as user nobody, in a user namespace")
+    cases.add_options(parser)
     options = parser.parse_args()
-    build, prefix, home = options.build, [], None
-    if options.as_nobody and os.geteuid() == 0:
-        home = tempfile.TemporaryDirectory(prefix="brdma-nobody-")
-        build = programs.for_nobody(options.build, home.name)
-        prefix = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", "env", "-u", "XDG_RUNTIME_DIR", f"HOME={home.name}/home"]
-    passed = failed = 0
-    for case, network in CASES.items():
-        if options.only not in case.__name__:
-            continue
-        began = time.monotonic()
-        lab = None
-        try:
-            lab = Lab(build, prefix, network)
-            case(lab)
-            passed += 1
-            print(f"ok    {time.monotonic() - began:6.1f}s  {case.__name__}", flush=True)
-        except Exception:  # any: the others run all the same
-            failed += 1
-            print(f"FAIL  {time.monotonic() - began:6.1f}s  {case.__name__}\n{traceback.format_exc()}", flush=True)
-        finally:
-            if lab is not None:
-                lab.down()
-    print(f"{passed} passed, {failed} failed")
-    return 0 if failed == 0 and passed > 0 else 1
+    return cases.run(options, [(case.__name__, lambda user, network=network: Lab(user.build, user.prefix, network), case) for case, network in CASES.items()])
 
 
 if __name__ == "__main__":

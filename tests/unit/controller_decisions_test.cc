@@ -271,7 +271,7 @@ TEST_F(Decisions, ASwitchThatDoesNotAcknowledgeIsCutOff) {
 }
 
 TEST_F(Decisions, ARefusedInstallationIsNotRepeatedAtOnce) {
-  active("s1", "to-a", calm(), at(4000));
+  links("s1", "to-a", calm(), at(4000));
   controller().handle_active("s1", {"to-a", congested()}, {}, at(5000));
   network_->collect();
   EXPECT_EQ(network_->on_their_way("s1"), 1u);

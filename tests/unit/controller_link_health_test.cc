@@ -26,26 +26,39 @@ void pass(LinkHealth& health, const LinkLimits& limits, Instant until) {
 TEST(LinkHealth, ACongestedLinkIsOneUntilItHasBeenCalmForAWhile) {
   const LinkLimits limits;
   LinkHealth health;
-  health.handle_report(with_queue(499), limits, at(0));
+  health.handle_report(with_queue(749), limits, at(0));
   EXPECT_FALSE(health.congested());
-  health.handle_report(with_queue(500), limits, at(1));
+  health.handle_report(with_queue(750), limits, at(1));
   EXPECT_TRUE(health.congested());
-  health.handle_report(with_queue(300), limits, at(2));  // in between: neither
+  health.handle_report(with_queue(400), limits, at(2));  // in between: neither
   EXPECT_TRUE(health.congested());
   EXPECT_EQ(health.next_timeout(limits), at(2) + limits.age_max);
-  health.handle_report(with_queue(200), limits, at(10));
+  health.handle_report(with_queue(375), limits, at(10));
   pass(health, limits, at(2009));
   EXPECT_TRUE(health.congested());
   pass(health, limits, at(2010));
   EXPECT_FALSE(health.congested());
   health.handle_report(with_speed(499), limits, at(3000));
   EXPECT_TRUE(health.congested());
-  health.handle_report(with_speed(800), limits, at(3001));
+  health.handle_report(with_speed(750), limits, at(3001));
   health.handle_report(with_speed(700), limits, at(4000));  // not calm any more
   health.handle_report(with_speed(900), limits, at(4500));
   pass(health, limits, at(6499));
   EXPECT_TRUE(health.congested());
   pass(health, limits, at(6500));
+  EXPECT_FALSE(health.congested());
+}
+
+// tests spec 3: link-state feedback 3: the hop's limits decide, which need not be ours
+TEST(LinkHealth, ALinkThatItsSwitchTakesForCongestedIsCongested) {
+  const LinkLimits limits;
+  LinkHealth health;
+  health.handle_report(with_queue(400), limits, at(0), /*over_limits=*/true);
+  EXPECT_TRUE(health.congested());
+  health.handle_report(with_queue(400), limits, at(200));
+  EXPECT_TRUE(health.congested()) << "in between";
+  health.handle_report(with_queue(100), limits, at(400));
+  pass(health, limits, at(2400));
   EXPECT_FALSE(health.congested());
 }
 

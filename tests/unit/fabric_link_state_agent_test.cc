@@ -253,5 +253,47 @@ TEST_F(LinkStateAgentTest, AnIdleSwitchSleeps) {
   EXPECT_EQ(agent.next_timeout(), std::nullopt);
 }
 
+// A burst that leaves again is not congestion, where the queue is judged by its mean.
+TEST(LinkStateMean, AQueueMustStandToBeOverItsLimit) {
+  LinkStateAgent agent{{.switch_id = 7, .queue_time = 50_ms}, 1};
+  std::uint64_t taken = 0;
+  bool traffic = true;
+  const auto sample = [&](std::uint32_t queue, int ms) {
+    if (traffic) taken += 125'000;
+    agent.sample(
+        0, {.rate = 125'000'000, .can_do = 125'000'000, .queue = queue, .queue_limit = 100'000, .taken_bytes = taken},
+        at(1_ms * ms));
+    agent.sampled(at(1_ms * ms));
+  };
+  int ms = 0;
+  sample(0, ++ms);
+  for (int i = 0; i < 20; ++i) sample(100'000, ++ms);
+  EXPECT_FALSE(agent.state(0).over_limits) << agent.state(0).queue_mean;
+  for (int i = 0; i < 100; ++i) sample(0, ++ms);
+  EXPECT_LT(agent.state(0).queue_mean, 10'000u);
+  for (int i = 0; i < 65; ++i) sample(100'000, ++ms);
+  EXPECT_FALSE(agent.state(0).over_limits) << agent.state(0).queue_mean;
+  for (int i = 0; i < 15; ++i) sample(100'000, ++ms);
+  EXPECT_TRUE(agent.state(0).over_limits) << "three quarters are reached after ln 4, 1.39, of its times";
+  EXPECT_TRUE(agent.poll_report());
+  // Nothing passes any more: it is looked at until it is known to be calm, and then no more.
+  traffic = false;
+  while (agent.next_timeout()) {
+    ASSERT_LT(ms, 1000);
+    sample(0, ++ms);
+  }
+  EXPECT_FALSE(agent.state(0).over_limits);
+}
+
+// Asked twice in the same instant: that is no time in which the mean moves.
+TEST(LinkStateMean, TimeIsWhatMovesIt) {
+  LinkStateAgent agent{{.switch_id = 7, .queue_time = 50_ms}, 1};
+  const PortFacts facts{.rate = 1'000'000, .can_do = 1'000'000, .queue = 90'000, .queue_limit = 100'000};
+  agent.sample(0, facts, at(1_ms));
+  const std::uint32_t mean = agent.state(0).queue_mean;
+  agent.sample(0, facts, at(1_ms));
+  EXPECT_EQ(agent.state(0).queue_mean, mean);
+}
+
 }  // namespace
 }  // namespace brdma::fabric

@@ -60,13 +60,13 @@ constexpr Limit kLimits[] = {
     {"congested_links", 0, 4096,
      [](ctl::Settings& s, std::int64_t v) { s.congested_links_max = static_cast<std::uint32_t>(v); }},
     {"queue_high_percent", 1, 100,
-     [](ctl::Settings& s, std::int64_t v) { s.links.queue_high = static_cast<std::uint32_t>(v * 10); }},
+     [](ctl::Settings& s, std::int64_t v) { s.links.state.queue_high = static_cast<std::uint32_t>(v * 10); }},
     {"queue_low_percent", 0, 100,
-     [](ctl::Settings& s, std::int64_t v) { s.links.queue_low = static_cast<std::uint32_t>(v * 10); }},
+     [](ctl::Settings& s, std::int64_t v) { s.links.state.queue_low = static_cast<std::uint32_t>(v * 10); }},
     {"speed_low_percent", 0, 100,
-     [](ctl::Settings& s, std::int64_t v) { s.links.speed_low = static_cast<std::uint32_t>(v * 10); }},
+     [](ctl::Settings& s, std::int64_t v) { s.links.state.speed_low = static_cast<std::uint32_t>(v * 10); }},
     {"speed_high_percent", 0, 100,
-     [](ctl::Settings& s, std::int64_t v) { s.links.speed_high = static_cast<std::uint32_t>(v * 10); }},
+     [](ctl::Settings& s, std::int64_t v) { s.links.state.speed_high = static_cast<std::uint32_t>(v * 10); }},
     {"clear_after_ms", 0, 3'600'000, [](ctl::Settings& s, std::int64_t v) { s.links.clear_after = 1_ms * v; }},
     {"up_after_ms", 0, 3'600'000, [](ctl::Settings& s, std::int64_t v) { s.links.up_after = 1_ms * v; }},
     {"age_max_ms", 100, 3'600'000, [](ctl::Settings& s, std::int64_t v) { s.links.age_max = 1_ms * v; }},
@@ -96,7 +96,8 @@ void take_limits(const toml::table& table, ctl::Settings& settings) {
     }
     found->set(settings, *number);
   }
-  if (settings.links.queue_low > settings.links.queue_high || settings.links.speed_low > settings.links.speed_high) {
+  const fabric::LinkStateLimits& limits = settings.links.state;
+  if (limits.queue_low > limits.queue_high || limits.speed_low > limits.speed_high) {
     refuse("a low limit is above its high one");
   }
 }

@@ -1,23 +1,21 @@
 #include "controller_agent.h"
 
 #include <algorithm>
+#include <boost/asio/post.hpp>
 #include <csignal>
 #include <stdexcept>
 #include <utility>
 
 #include "fabric/topology.h"
 #include "io/clock.h"
+#include "run_promptly.h"
 
 namespace brdma::lab {
 namespace {
 
 namespace ctl = fabric::controller;
 
-constexpr std::chrono::milliseconds kLook{20};
-constexpr Duration kReportInterval = 200_ms, kActiveInterval = 200_ms;
-constexpr std::size_t kFlowsTold = 16;
-// Active feedback begins when the queue is at half of its room and ends when it is below a fifth.
-constexpr std::uint64_t kHighPercent = 50, kLowPercent = 20;
+constexpr std::chrono::milliseconds kReportInterval{200};
 
 session::Keys key_for(const session::Keys& keys, const std::string& name) {
   auto key = keys.find(name);
@@ -52,11 +50,13 @@ ControllerAgent::ControllerAgent(DataLoop& loop, RoutedCore& core, const std::st
     one->member->start();
     switches_.push_back(std::move(one));
   }
-  look_later();
+  listen();
+  report_later();
   thread_ = std::thread{[this] {
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    run_promptly();  // what waits here are packets that go a dead way
     context_.run();
   }};
 }
@@ -64,95 +64,94 @@ ControllerAgent::ControllerAgent(DataLoop& loop, RoutedCore& core, const std::st
 ControllerAgent::~ControllerAgent() {
   context_.stop();
   thread_.join();
-}
-
-void ControllerAgent::look_later() {
-  timer_.expires_after(kLook);
-  timer_.async_wait([this](boost::system::error_code error) {
-    if (error) return;
-    look();
-    look_later();
+  // The data loop may go on: nobody is told any more.
+  loop_.call([this] {
+    core_.on_report({});
+    core_.on_link_change({});
   });
 }
 
-void ControllerAgent::look() {
+// Both are called in the loop's thread, and done in ours.
+void ControllerAgent::listen() {
+  core_.on_report([this](std::uint32_t router, const fabric::ActiveFeedback& feedback) {
+    boost::asio::post(context_, [this, router, feedback] { pass_on(router, feedback); });
+  });
+  core_.on_link_change([this] { boost::asio::post(context_, [this] { report(/*due=*/false); }); });
+}
+
+void ControllerAgent::report_later() {
+  timer_.expires_after(kReportInterval);
+  timer_.async_wait([this](boost::system::error_code error) {
+    if (error) return;
+    report(/*due=*/true);
+    report_later();
+  });
+}
+
+void ControllerAgent::report(bool due) {
   const bool ran = loop_.call([this] {
-    core_.fabric().advance(io::monotonic_now());
     for (const auto& one : switches_) look_at(*one);
   });
   if (!ran) return context_.stop();
   const Instant now = io::monotonic_now();
-  const bool due = now - reported_ >= kReportInterval;
   for (const auto& one : switches_) {
     if (due) measure(*one, now - reported_);
-    if (due || urgent_) report(*one);
-    for (Port& port : one->ports) tell_if_over(*one, port, now);
+    session::LinkReports reports;
+    for (const Port& port : one->ports) {
+      if (!port.to_host) reports.ports.push_back({port.name, port.report});
+    }
+    one->member->send(std::move(reports));
   }
   if (due) reported_ = now;
-  urgent_ = false;
 }
 
 void ControllerAgent::look_at(Switch& one) {
+  const auto& agent = core_.node(one.at).agent;
   for (std::uint32_t number = 0; number < one.ports.size(); ++number) {
     Port& port = one.ports[number];
-    const auto& link = core_.fabric().way(one.at, number).link;
-    const fabric::LinkConfig& config = core_.link_config(port.link).link;
-    const std::uint64_t queue = link.queue().occupied();
-    port.rate = config.rate ? config.rate->bps() / 8 : 0;
-    port.queue_limit = config.rate ? config.queue_bytes : 0;
-    port.queue = (port.queue * 3 + queue) / 4;
-    port.waited = port.waited && queue != 0;
-    port.bytes = link.counters().bytes;
-    port.drops = link.counters().queue_dropped;
-    const bool up = core_.fabric().is_up(port.link);
-    urgent_ = urgent_ || up != port.up;
-    port.up = up;
+    const fabric::PortFacts facts = core_.port_facts(one.at, number, io::monotonic_now());
+    port.bytes = core_.fabric().way(one.at, number).link.counters().bytes;
+    port.report = {.up = facts.up,
+                   .rate = std::max(facts.rate, facts.can_do),
+                   .speed = facts.can_do,
+                   .load = port.load,
+                   .queue = facts.queue,
+                   .queue_limit = facts.queue_limit,
+                   .drops = facts.drops};
+    if (!agent) continue;
+    // What it measured while packets passed; a queue as it was of late, not that of this very moment.
+    const fabric::PortState& state = agent->state(number);
+    port.report.queue = state.queue_mean;
+    if (state.queue != 0) port.report.speed = std::min(state.speed, facts.can_do);
   }
-}
-
-ctl::PortReport ControllerAgent::report_of(const Port& port) const {
-  return {port.name, {port.up, port.rate, port.speed, port.load, port.queue, port.queue_limit, port.drops}};
 }
 
 void ControllerAgent::measure(Switch& one, Duration since_last) {
   for (Port& port : one.ports) {
     port.load = (port.bytes - port.bytes_reported) * 1'000'000 / static_cast<std::uint64_t>(since_last.ns() / 1'000);
     port.bytes_reported = port.bytes;
-    // While packets wait, what leaves is what the port can do.
-    port.speed = std::exchange(port.waited, true) ? std::min(port.load, port.rate) : port.rate;
+    port.report.load = port.load;
   }
 }
 
-void ControllerAgent::report(Switch& one) {
-  session::LinkReports reports;
-  for (const Port& port : one.ports) {
-    if (!port.to_host) reports.ports.push_back(report_of(port));
+// Of a port that is down the links' report says so, and one that is within its limits again shows there too.
+void ControllerAgent::pass_on(std::uint32_t router, const fabric::ActiveFeedback& feedback) {
+  if (!feedback.state.over_limits || !feedback.state.up) return;
+  Switch& one = *switches_[router];
+  const Port& port = one.ports[feedback.port];
+  session::ActiveFeedback told{{port.name,
+                                {.up = true,
+                                 .rate = feedback.state.rate,
+                                 .speed = feedback.state.speed,
+                                 .load = port.load,
+                                 .queue = feedback.state.queue_mean,
+                                 .queue_limit = feedback.state.queue_limit,
+                                 .drops = feedback.state.drops}},
+                               {}};
+  for (std::uint32_t i = 0; i < feedback.flow_count; ++i) {
+    told.flows.push_back({feedback.flows[i].source, feedback.flows[i].destination});
   }
-  one.member->send(std::move(reports));
-}
-
-void ControllerAgent::tell_if_over(Switch& one, Port& port, Instant now) {
-  if (port.queue_limit == 0 || !port.up) {
-    port.over = false;
-    return;
-  }
-  const std::uint64_t percent = port.queue * 100 / port.queue_limit;
-  port.over = percent >= kHighPercent || (port.over && percent >= kLowPercent);
-  if (!port.over || now - port.said < kActiveInterval) return;
-  port.said = now;
-  one.member->send(session::ActiveFeedback{report_of(port), flows_through(one, port)});
-}
-
-std::vector<ctl::FlowEnds> ControllerAgent::flows_through(const Switch& one, const Port& port) {
-  std::vector<ctl::FlowEnds> flows;
-  loop_.call([&] {
-    const auto& table = core_.fabric().router(one.at).table();
-    for (const auto& entry : core_.node(one.at).actions.flows().most(kFlowsTold)) {
-      const auto by = table.port_for(entry.flow);
-      if (by && one.ports[*by].name == port.name) flows.push_back({entry.flow.source, entry.flow.destination});
-    }
-  });
-  return flows;
+  one.member->send(std::move(told));
 }
 
 session::Message ControllerAgent::greeting(Switch& one) {

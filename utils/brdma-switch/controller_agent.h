@@ -1,8 +1,8 @@
 // brdma-switch/controller_agent.h - sessions of a topology's switches with a controller (docs/wan.md), one each: tells
-// what is installed and how the links are, says at once when a port is beyond its limits (active feedback, spec 3), and
+// what is installed and how the links are, passes on what their link-state agents report (active feedback, spec 3), and
 // installs the routes that come. Without a session the switches go on as they are.
 //
-// A thread of its own; it looks into the data loop for some microseconds, fifty times a second.
+// A thread of its own; it looks into the data loop for some microseconds, five times a second, and when a link changes.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -31,14 +31,9 @@ class ControllerAgent {
     std::string name;
     std::uint32_t link = 0;
     bool to_host = false;
-    // As of the last looks.
-    bool up = true, over = false;
-    std::uint64_t rate = 0, queue_limit = 0, drops = 0;  // bytes a second, bytes, packets
-    std::uint64_t queue = 0;                             // smoothed
-    std::uint64_t bytes = 0, bytes_reported = 0;         // that left, all in all
-    std::uint64_t load = 0, speed = 0;                   // of the time before the last report
-    bool waited = false;                                 // packets did, at every look since then
-    Instant said;                                        // the last active feedback
+    std::uint64_t bytes = 0, bytes_reported = 0;  // that left, all in all; by the last report of all
+    std::uint64_t load = 0;                       // of the time before it, bytes a second
+    fabric::controller::LinkReport report;
   };
   struct Switch {
     std::uint32_t at = 0;
@@ -48,14 +43,12 @@ class ControllerAgent {
     std::unique_ptr<session::Member> member;
   };
 
-  void look_later();
-  void look();
+  void listen();
+  void report_later();
+  void report(bool due);      // all links; due: their load is measured anew
   void look_at(Switch& one);  // in the loop's thread
   void measure(Switch& one, Duration since_last);
-  void report(Switch& one);
-  void tell_if_over(Switch& one, Port& port, Instant now);
-  [[nodiscard]] fabric::controller::PortReport report_of(const Port& port) const;
-  [[nodiscard]] std::vector<fabric::controller::FlowEnds> flows_through(const Switch& one, const Port& port);
+  void pass_on(std::uint32_t router, const fabric::ActiveFeedback& feedback);
   [[nodiscard]] session::Message greeting(Switch& one);
   void received(Switch& one, const session::Message& message);
   [[nodiscard]] bool install(Switch& one, const session::Routes& routes);
@@ -66,7 +59,6 @@ class ControllerAgent {
   boost::asio::steady_timer timer_;
   std::vector<std::unique_ptr<Switch>> switches_;
   Instant reported_;
-  bool urgent_ = false;  // a link went down or came up
   std::thread thread_;
 };
 

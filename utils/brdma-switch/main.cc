@@ -1,11 +1,7 @@
 // brdma-switch - an Ethernet switch in user space for the lab, or several routers: one port a host, every packet judged
 // singly by the fabric's links. `brdma lab` starts it inside the lab's own network namespace; docs/lab.md describes it.
 
-#include <sched.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -25,6 +21,7 @@
 #include "data_loop.h"
 #include "fabric/network.h"
 #include "routed_core.h"
+#include "run_promptly.h"
 #include "switch_core.h"
 #include "topology/topology_file.h"
 
@@ -82,25 +79,6 @@ int listen_at(const std::string& name) {
   return fd;
 }
 
-// Packets wait while other programs hold the cores: be first in line. As root by priority; else by asking for short
-// turns, which makes the fair scheduler (Linux 6.12 on) run us soon after we wake. Either may be refused: only slower.
-void become_prompt() {
-  prctl(PR_SET_TIMERSLACK, 1);
-  sched_param parameters{};
-  parameters.sched_priority = 1;
-  if (sched_setscheduler(0, SCHED_RR, &parameters) == 0) return;
-  (void)setpriority(PRIO_PROCESS, 0, -20);
-  struct {
-    std::uint32_t size = 48, policy = SCHED_OTHER;
-    std::uint64_t flags = 0;
-    std::int32_t nice = 0;
-    std::uint32_t priority = 0;
-    std::uint64_t runtime_ns = 100'000, deadline = 0, period = 0;
-  } attributes;
-  attributes.nice = getpriority(PRIO_PROCESS, 0);
-  (void)syscall(SYS_sched_setattr, 0, &attributes, 0);
-}
-
 void report_ready(int fd, const std::string& line) {
   if (fd < 0) return;
   (void)!write(fd, line.data(), line.size());
@@ -140,7 +118,7 @@ int run_switch(const Arguments& arguments) {
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &before);
   std::thread data{[&loop] {
-    become_prompt();
+    brdma::lab::run_promptly();
     loop.run();
   }};
   pthread_sigmask(SIG_SETMASK, &before, nullptr);

@@ -16,6 +16,8 @@ namespace {
 
 constexpr std::size_t kIp = fabric::kEthernetHeaderSize;
 constexpr std::size_t kTtl = 8, kHopLimit = 7;
+// A burst that leaves again, as a flow's start is one, is no congestion that routes should follow.
+constexpr Duration kQueueTime = 50_ms;
 
 }  // namespace
 
@@ -130,7 +132,10 @@ void RoutedCore::configure_agent(std::uint32_t router) {
   if (!config_.link_state) return agent.reset();
   const auto ports = fabric::ports_of(topology_, router).size();
   if (!agent || !(agent->limits() == *config_.link_state)) {
-    agent.emplace(fabric::LinkStateAgent::Config{.switch_id = router + 1, .limits = *config_.link_state}, ports);
+    agent.emplace(
+        fabric::LinkStateAgent::Config{
+            .switch_id = router + 1, .limits = *config_.link_state, .queue_time = kQueueTime},
+        ports);
   }
 }
 
@@ -158,10 +163,11 @@ void RoutedCore::serve_agent(std::uint32_t router, Instant now) {
   }
 }
 
-void RoutedCore::disturb_agents() {
+void RoutedCore::links_changed() {
   for (auto& node : nodes_) {
     if (node->agent) node->agent->disturb(io::monotonic_now());
   }
+  if (link_handler_) link_handler_();
 }
 
 void RoutedCore::configure(const fabric::NetworkConfig& config, std::vector<fabric::NetworkConfig> links) {
@@ -174,13 +180,13 @@ void RoutedCore::configure(const fabric::NetworkConfig& config, std::vector<fabr
 void RoutedCore::configure_link(std::uint32_t link, const fabric::NetworkConfig& config) {
   link_configs_[link] = config;
   for (const bool back : {false, true}) fabric_.configure(link, back, config_of(config));
-  disturb_agents();
+  links_changed();
 }
 
 void RoutedCore::set_link_up(std::uint32_t link, bool up) {
   Owner owner{*this};
   fabric_.set_up(link, up, owner);
-  disturb_agents();
+  links_changed();
 }
 
 void RoutedCore::handle_packet(std::uint32_t port, const SwitchPacket& packet, const fabric::FrameInfo& info,

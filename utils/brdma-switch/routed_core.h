@@ -57,6 +57,8 @@ class RoutedCore : public Core {
   void configure_link(std::uint32_t link, const fabric::NetworkConfig& config);
   void set_link_up(std::uint32_t link, bool up);
   void on_report(ReportHandler handler) { report_handler_ = std::move(handler); }
+  // A link was cut, came up, or has other options. Likewise: it must not wait.
+  void on_link_change(std::function<void()> handler) { link_handler_ = std::move(handler); }
   // As the agent sees it: port by port, now.
   [[nodiscard]] fabric::PortFacts port_facts(std::uint32_t router, std::uint32_t port, Instant now);
 
@@ -68,7 +70,7 @@ class RoutedCore : public Core {
   void configure_agent(std::uint32_t router);
   void join_all();
   void serve_agent(std::uint32_t router, Instant now);
-  void disturb_agents();
+  void links_changed();
 
   fabric::PacketPool& pool_;
   fabric::Topology topology_;
@@ -78,6 +80,7 @@ class RoutedCore : public Core {
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<std::uint64_t> built_rates_;  // of links, bytes a second, as the topology has them; 0: none
   ReportHandler report_handler_;
+  std::function<void()> link_handler_;
 };
 
 }  // namespace brdma::lab

@@ -154,7 +154,7 @@ std::uint32_t Controller::congested_links() const {
   return static_cast<std::uint32_t>(std::ranges::count_if(health_, &LinkHealth::congested));
 }
 
-void Controller::report(SwitchIndex from, const PortReport& report, Instant now) {
+void Controller::report(SwitchIndex from, const PortReport& report, Instant now, bool over_limits) {
   const auto link = topology_.find_link(from, report.port);
   if (!link) {
     ++counters_.unknown_ports;
@@ -163,7 +163,7 @@ void Controller::report(SwitchIndex from, const PortReport& report, Instant now)
   LinkHealth& health = health_[*link];
   const std::uint64_t version = health.version();
   const bool was_usable = usable(*link);
-  health.handle_report(report.report, settings_.links, now);
+  health.handle_report(report.report, settings_.links, now, over_limits);
   dirty_ |= health.version() != version;
   if (was_usable == usable(*link)) return;
   for (PrefixIndex prefix = 0; prefix < prefixes_.size(); ++prefix) {
@@ -191,7 +191,7 @@ void Controller::handle_active(const std::string& switch_id, const PortReport& p
     return;
   }
   ++counters_.active_feedback;
-  report(*index, port_report, now);
+  report(*index, port_report, now, port_report.report.up);
   handle_timeout(now);
   if (const auto link = topology_.find_link(*index, port_report.port)) {
     tell_senders(*link, flows, now);

@@ -145,7 +145,7 @@ class Controller {
   void handle_switch_gone(const std::string& id, Instant now);
   void handle_host_gone(const std::string& id, Instant now);
   void handle_links(const std::string& switch_id, const std::vector<PortReport>& reports, Instant now);
-  // A port beyond its limits, and flows that pass it.
+  // A port that is beyond the limits of its switch, and flows that pass it.
   void handle_active(const std::string& switch_id, const PortReport& report, const std::vector<FlowEnds>& flows,
                      Instant now);
   void handle_passive(const std::string& host_id, const FlowEnds& flow, const std::vector<HopReport>& hops,
@@ -196,7 +196,7 @@ class Controller {
   // controller.cc
   void grow();
   void take_routes(SwitchIndex index, const std::vector<PortRoute>& routes);
-  void report(SwitchIndex from, const PortReport& report, Instant now);
+  void report(SwitchIndex from, const PortReport& report, Instant now, bool over_limits = false);
   [[nodiscard]] NextLinks links_of(SwitchIndex from, const std::vector<std::string>& ports) const;
   void leave(SwitchIndex index);
   void tell_senders(LinkIndex link, const std::vector<FlowEnds>& flows, Instant now);

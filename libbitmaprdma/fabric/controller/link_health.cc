@@ -24,11 +24,11 @@ std::uint32_t share(std::uint64_t part, std::uint64_t whole) {
 
 }  // namespace
 
-void LinkHealth::handle_report(const LinkReport& report, const LinkLimits& limits, Instant now) {
+void LinkHealth::handle_report(const LinkReport& report, const LinkLimits& limits, Instant now, bool over_limits) {
   judge_up(report.up, limits, now);
   last_ = report;
   heard_ = now;
-  judge_congestion(limits, now);
+  judge_congestion(limits.state, over_limits, now);
   judge_load();
 }
 
@@ -55,11 +55,11 @@ void LinkHealth::judge_up(bool up, const LinkLimits& limits, Instant now) {
   }
 }
 
-void LinkHealth::judge_congestion(const LinkLimits& limits, Instant now) {
+void LinkHealth::judge_congestion(const LinkStateLimits& limits, bool over_limits, Instant now) {
   const std::uint32_t queue = share(last_.queue, last_.queue_limit);
   const bool speed_known = last_.rate != 0 && last_.speed != 0;
   const std::uint32_t speed = speed_known ? share(last_.speed, last_.rate) : 1000;
-  if (queue >= limits.queue_high || speed < limits.speed_low) {
+  if (over_limits || queue >= limits.queue_high || speed < limits.speed_low) {
     version_ += congested_ ? 0 : 1;
     congested_ = true;
     calm_since_.reset();

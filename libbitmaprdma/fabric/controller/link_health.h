@@ -1,7 +1,7 @@
 // fabric/controller/link_health.h - one direction of a link as feedback shows it: up or down, congested or not, and
 // what it costs to send by it. Calm on purpose: what follows from this moves routes.
-//   congested   at once when the queue or the speed is beyond its limit; no longer when both have been well within for
-//               `clear_after`
+//   congested   at once when its switch says so (active feedback), or the queue or the speed is beyond its limit; no
+//               longer when both have been well within for `clear_after`
 //   up          a link that went down counts as down until it has been up for `up_after`; twice as long each time that
 //   it
 //               goes down again soon, `up_after_max` at most
@@ -15,12 +15,12 @@
 #include <optional>
 
 #include "base/units.h"
+#include "fabric/link_state_limits.h"
 
 namespace brdma::fabric::controller {
 
 struct LinkLimits {
-  std::uint32_t queue_high = 500, queue_low = 200;  // of the queue's room
-  std::uint32_t speed_low = 500, speed_high = 800;  // of the link's rate: what the port can do
+  LinkStateLimits state;  // a switch's, too, unless one of them is told otherwise
   Duration clear_after = 2_s;
   Duration up_after = 1_s, up_after_max = 60_s;
   Duration age_max = 10_s;
@@ -46,7 +46,8 @@ struct Cost {
 
 class LinkHealth {
  public:
-  void handle_report(const LinkReport& report, const LinkLimits& limits, Instant now);
+  // `over_limits`: the switch that said it takes the port for congested, by its own limits.
+  void handle_report(const LinkReport& report, const LinkLimits& limits, Instant now, bool over_limits = false);
   // Clears what time alone clears; true: something that routes follow from has changed. To be called at next_timeout().
   bool handle_timeout(const LinkLimits& limits, Instant now);
   [[nodiscard]] std::optional<Instant> next_timeout(const LinkLimits& limits) const;
@@ -62,7 +63,7 @@ class LinkHealth {
 
  private:
   void judge_up(bool up, const LinkLimits& limits, Instant now);
-  void judge_congestion(const LinkLimits& limits, Instant now);
+  void judge_congestion(const LinkStateLimits& limits, bool over_limits, Instant now);
   void judge_load();
   [[nodiscard]] Duration up_after(const LinkLimits& limits) const;
 

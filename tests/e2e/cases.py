@@ -1,0 +1,59 @@
+"""Runs the cases of a script, one after the other, each with a lab of its own: as the caller or, where that is root, as `nobody`."""
+
+import os
+import shutil
+import tempfile
+import time
+import traceback
+
+import programs
+
+NOBODY = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", "env", "-u", "XDG_RUNTIME_DIR"]
+
+
+class User:
+    """Whose programs they are: `build` and `prefix` of each command, and directories that are his."""
+
+    def __init__(self, build, as_nobody):
+        self.directory = tempfile.TemporaryDirectory(prefix="brdma-e2e-")
+        self.build, self.prefix, self.home = os.path.abspath(build), [], self.directory.name
+        if as_nobody and os.geteuid() == 0:
+            self.build = programs.for_nobody(self.build, self.directory.name)
+            self.home = f"{self.directory.name}/home"
+            self.prefix = [*NOBODY, f"HOME={self.home}"]
+
+    def new_directory(self):
+        path = tempfile.mkdtemp(dir=self.home)
+        if self.prefix:
+            shutil.chown(path, "nobody")
+        return path
+
+
+def add_options(parser):
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--only", default="", help="run only the cases whose name holds this text")
+    parser.add_argument("--as-nobody", action="store_true", help="when root: run as user nobody, in a user namespace")
+
+
+def run(options, cases):
+    """`cases`: name, what makes a lab for a User, what is done with it; passed: it raises nothing. Answers the exit code."""
+    passed = failed = 0
+    user = User(options.build, options.as_nobody)
+    for name, make, case in cases:
+        if options.only not in name:
+            continue
+        began = time.monotonic()
+        lab = None
+        try:
+            lab = make(user)
+            case(lab)
+            passed += 1
+            print(f"ok    {time.monotonic() - began:6.1f}s  {name}", flush=True)
+        except Exception:  # any: the others run all the same
+            failed += 1
+            print(f"FAIL  {time.monotonic() - began:6.1f}s  {name}\n{traceback.format_exc()}", flush=True)
+        finally:
+            if lab is not None:
+                lab.down()
+    print(f"{passed} passed, {failed} failed")
+    return 0 if failed == 0 and passed > 0 else 1

@@ -1,6 +1,8 @@
 // bitmap/gap_table.h - records of the gaps between base and highest PSN (spec 1: gaps), in PSN order, disjoint.
 // A bounded number (gaps_max()): beyond it the newest gaps stay unrecorded until older ones close; refill() finds them
 // again in the receive window.
+// Costs: opening and closing a gap, and finding one, do not depend on how many there are but for a binary search, where
+// they close about in the order in which they opened.
 #pragma once
 
 #include <algorithm>
@@ -67,24 +69,40 @@ class GapTable {
   [[nodiscard]] bool incomplete() const { return incomplete_; }
   std::size_t refill(const ReceiveWindow& window, Instant now, Instant base_stuck_since);
   void clear();
-  [[nodiscard]] bool empty() const { return gaps_.empty(); }
-  [[nodiscard]] std::size_t size() const { return gaps_.size(); }
+  [[nodiscard]] bool empty() const { return size() == 0; }
+  [[nodiscard]] std::size_t size() const { return gaps_.size() - head_; }
   [[nodiscard]] std::uint32_t missing() const;  // packets, of all records
   [[nodiscard]] std::size_t allocated_bytes() const { return vector_bytes(gaps_); }
-  [[nodiscard]] GapRecord& operator[](std::size_t i) { return gaps_[i]; }
-  [[nodiscard]] const GapRecord& operator[](std::size_t i) const { return gaps_[i]; }
+  [[nodiscard]] GapRecord& operator[](std::size_t i) { return gaps_[head_ + i]; }
+  [[nodiscard]] const GapRecord& operator[](std::size_t i) const { return gaps_[head_ + i]; }
+  // Index of the first record that ends after `psn`; size() where none. Half of the records at each step.
+  [[nodiscard]] std::size_t find(Psn psn) const;
+  // The record that `psn` is missing in; null where none.
+  [[nodiscard]] const GapRecord* covering(Psn psn) const;
+  // Index of the first record that waits; size() where none. Those before it, promoted, are passed over once and not
+  // each time: on a long path they are nearly all.
+  [[nodiscard]] std::size_t first_waiting() const;
+  // Records looked at by first_waiting() since clear(): a measure of its cost, for tests.
+  [[nodiscard]] std::uint64_t visited() const { return visited_; }
 
  private:
   bool insert(const GapRecord& gap);
   bool cut(std::size_t i, Psn at);
   void leave_out(Psn start);
-  // Index of the first record that ends after `psn`; size() where none.
-  [[nodiscard]] std::size_t find(Psn psn) const;
+  void insert_at(std::size_t at, const GapRecord& gap);
+  void erase_at(std::size_t at);
+  void forget_front();
+  void clear_records();
 
   bool incomplete_ = false;
   Psn unrecorded_;  // no gap before it is missing here (meaningful while incomplete_)
   std::size_t records_max_ = kGapsMax;
+  // Records close mostly at the front, in the order in which they opened: what is in front of the first is free room,
+  // so that nothing behind has to move.
   std::vector<GapRecord> gaps_;
+  std::size_t head_ = 0;
+  mutable Psn waiting_low_;  // no record before it waits (meaningful while there are records)
+  mutable std::uint64_t visited_ = 0;
 };
 
 }  // namespace brdma::bitmap

@@ -3,21 +3,11 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/bit_order.h"
 #include "base/bytes.h"
 #include "base/check.h"
 
 namespace brdma::bitmap {
-namespace {
-
-std::uint32_t reverse_bits(std::uint32_t v) {
-  v = ((v >> 1) & 0x5555'5555u) | ((v & 0x5555'5555u) << 1);
-  v = ((v >> 2) & 0x3333'3333u) | ((v & 0x3333'3333u) << 2);
-  v = ((v >> 4) & 0x0F0F'0F0Fu) | ((v & 0x0F0F'0F0Fu) << 4);
-  return __builtin_bswap32(v);
-}
-
-}  // namespace
-
 ReceiveWindow::ReceiveWindow(Psn base, const WindowShape& shape, SegmentPool& pool)
     : base_(base), highest_(base - 1), anchor_(base), shape_(shape), bits_(shape, pool) {
   BRDMA_CHECK(shape.window >= 1 && shape.window <= kWindowMax);

@@ -2,7 +2,8 @@
 // Only the legal moves between states happen; an illegal one, or a PSN outside [base, next), is our bug (check):
 // callers ask contains() about a PSN that a peer named. Variable length and segmented (window_shape.h): its memory
 // follows what is in flight. The pending entries are also a bitmap, so that finding the next one looks at 64 PSNs at a
-// time. Entry times are kept in units of 64 ns, wrapping after 274 s: only differences count.
+// time. So are those that the peer has told of beyond the base: each acknowledgement repeats them, and what is known
+// already costs a bit of a word. Entry times are kept in units of 64 ns, wrapping after 274 s: only differences count.
 #pragma once
 
 #include <cstddef>
@@ -75,15 +76,25 @@ class SendWindow {
   std::uint32_t advance() { return advance(next()); }
   // The peer threw away what it had said it received (no receive was posted): kAcked -> kSuspectedLost.
   void unacknowledge(Psn psn);
+
+  // The peer has said that it has that packet (acknowledged, or a request that only waits for its answers): until the
+  // base has passed it, or forget_told().
+  void note_told(Psn psn);
+  void forget_told(Psn psn);
+  // Of 64 packets from `psn` on, bit 0 being `psn`. Precondition: psn >= base().
+  [[nodiscard]] std::uint64_t told(Psn psn) const;
+  // First packet in [psn, psn + count) that was not told of, as an offset; `count` where none. Looks at 64 at a time.
+  [[nodiscard]] std::uint32_t find_untold(Psn psn, std::uint32_t count) const;
   void reset(Psn base);  // forget everything (QP to reset, error)
 
   [[nodiscard]] LengthChange take_length_change() { return entries_.take_length_change(); }
-  [[nodiscard]] WindowUse use() const;  // of the entries; its bytes with those of the pending bits
+  [[nodiscard]] WindowUse use() const;  // of the entries; its bytes with those of the bits
 
  private:
   [[nodiscard]] SendEntry& at(Psn psn);
   void unset_pending(Psn psn);
   void drop_front(std::uint32_t dropped);
+  void drop_told(std::uint32_t dropped);
   // How far the base is ahead of where the window has been slid to (WindowShape::slide_step).
   [[nodiscard]] std::uint32_t lag() const { return (base_.value() - anchor_.value()) & (shape_.slide_step - 1); }
 
@@ -96,6 +107,8 @@ class SendWindow {
   std::int32_t acked_prefix_ = 0;  // entries from the base on that acknowledge_before() has been over
   mutable Psn pending_low_;        // no entry before it is pending (meaningful while pending_ > 0)
   SegmentedBits pending_bits_;
+  SegmentedBits told_bits_;  // of [base_, base_ + told_held_); nothing is kept of what lies beyond
+  std::uint32_t told_held_ = 0;
   SegmentedArray<SendEntry> entries_;  // by PSN
 };
 

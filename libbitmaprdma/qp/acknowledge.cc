@@ -111,10 +111,10 @@ void Responder::Impl::acknowledged(std::uint8_t syndrome, Instant now) {
 std::uint16_t Responder::Impl::judged() const {
   if (disorder == nullptr) return 0;
   const bitmap::GapTable& gaps = disorder->gaps;
-  std::int32_t end = 0;
-  for (std::size_t i = 0; i < gaps.size() && gaps[i].state == bitmap::GapState::kPromoted; ++i)
-    end = distance(gaps[i].start + gaps[i].length, base());
-  return static_cast<std::uint16_t>(std::clamp(end, 0, 0xFFFF));
+  const std::size_t waiting = gaps.first_waiting();
+  if (waiting == 0) return 0;
+  const bitmap::GapRecord& last = gaps[waiting - 1];
+  return static_cast<std::uint16_t>(std::clamp(distance(last.start + last.length, base()), 0, 0xFFFF));
 }
 
 // `psn`: of the standard form. A BitmapAck speaks of the base, which is where a NAK's PSN stands too.

@@ -3,7 +3,10 @@
 // happens costs two pointers for it, and busy ones share a few warm ones.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 
 #include "base/psn.h"
@@ -42,13 +45,27 @@ struct GapWatch {
   Psn depth_psn;  // once the highest PSN gets here, a waiting gap is too deep
 };
 
+// What of the promoted gaps has to be told next, without a look at each: on a long path there are thousands, and nearly
+// all wait for what they have asked for.
+struct FeedbackWatch {
+  static constexpr std::size_t kClasses = 5;  // by how often a gap was named: the interval doubles so often at most
+  std::optional<Psn> unnamed;                 // no gap before it is promoted and was never named
+  std::array<std::optional<Instant>, kClasses> oldest{};  // by class: none was named earlier, though it may have closed
+  bool look = false;                                      // at all of them: something may be due
+  [[nodiscard]] static std::size_t class_of(std::uint16_t feedbacks) {
+    return std::min<std::size_t>(feedbacks == 0 ? 0 : feedbacks - 1u, kClasses - 1);
+  }
+};
+
 // Of a responder: as long as its receive window holds anything.
 struct Disorder {
   bitmap::GapTable gaps;
   EarlyPackets early;
   GapWatch watch;
+  FeedbackWatch feedback;
   RangesTold ranges_told;
   GoBack go_back;
+  std::uint64_t gaps_looked_at = 0;  // for feedback; a measure of its cost, for tests
 
   [[nodiscard]] std::size_t allocated_bytes() const { return gaps.allocated_bytes() + early.allocated_bytes(); }
 };

@@ -2,7 +2,9 @@
 // the rest has arrived). Both may carry a NAK.
 #include <algorithm>
 #include <array>
+#include <bit>
 
+#include "base/bit_order.h"
 #include "qp/requester_impl.h"
 
 namespace brdma::qp {
@@ -24,6 +26,16 @@ constexpr Duration kRttMax = 30_s;  // an echo that claims more is not believed
 std::uint8_t kind_of(std::uint8_t syndrome) { return syndrome & wire::kSyndromeKindMask; }
 constexpr std::uint8_t kKindAck = 0x00, kKindRnr = 0x20, kKindNak = 0x60;
 
+// The next 64 bits of an acknowledgement from word `at` on, bit 0 being the lowest PSN; of the packets that it can
+// speak of: `count`.
+std::uint64_t bits_at(const wire::BitmapAck& ack, std::uint32_t at, std::uint32_t count) {
+  const auto word = [&ack](std::uint32_t first) -> std::uint64_t {
+    return first < ack.bit_count ? reverse_bits(load_be32(ack.bits.data() + std::size_t{first / 32} * 4)) : 0;
+  };
+  const std::uint64_t bits = word(at) | word(at + 32) << 32;
+  return count - at >= 64 ? bits : bits & ((std::uint64_t{1} << (count - at)) - 1);
+}
+
 }  // namespace
 
 void Requester::Impl::note_progress(Instant now) {
@@ -43,6 +55,13 @@ void Requester::Impl::end_stall(Instant now) {
 
 void Requester::Impl::sample_rtt(Duration measured, Instant now) {
   if (measured > Duration{} && measured < kRttMax) rtt.sample(measured, now);
+}
+
+// The first in [from, to), the base or later, that the peer has not told of; `to` where none.
+Sequence Requester::Impl::first_untold(Sequence from, Sequence to) const {
+  from = std::max(from, base);
+  if (from >= to) return to;
+  return from + window.find_untold(psn_of(from), static_cast<std::uint32_t>(to - from));
 }
 
 // True: newly acknowledged.
@@ -231,26 +250,28 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t s
   return me.outcome(now);
 }
 
-// Bits beyond the base: arrived, so not to be sent again. Completion waits for the base.
+// A packet beyond the base has arrived, the peer says for the first time. True: that is news.
+bool Requester::Impl::take_told(Sequence sequence, Instant now) {
+  window.note_told(psn_of(sequence));
+  if (window.entry(psn_of(sequence)).state == EntryState::kAcked) return false;
+  Message& message = message_of(sequence);
+  if (!message.answered()) return acknowledge(sequence, message, now);
+  request_is_received(message);
+  return false;
+}
+
+// Bits beyond the base: arrived, so not to be sent again. Completion waits for the base. Each acknowledgement repeats
+// what those before it have said, which is passed over 64 packets at a time.
 void Requester::Impl::acknowledge_bits(const wire::BitmapAck& ack, Sequence from, Instant now) {
   bool progress = false;
   Sequence end = from;  // one past the newest that has arrived
-  for (std::uint32_t word = 0; word * 32 < ack.bit_count; ++word) {
-    std::uint32_t bits = load_be32(ack.bits.data() + std::size_t{word} * 4);
-    while (bits != 0) {
-      const auto bit = static_cast<std::uint32_t>(__builtin_clz(bits));
-      bits &= ~(0x8000'0000u >> bit);
-      const Sequence sequence = from + word * 32 + bit;
-      if (sequence >= next_sequence() || word * 32 + bit >= ack.bit_count) break;
-      end = sequence + 1;
-      if (window.entry(psn_of(sequence)).state == EntryState::kAcked) continue;
-      Message& message = message_of(sequence);
-      if (message.answered()) {
-        request_is_received(message);
-      } else {
-        progress = acknowledge(sequence, message, now) || progress;
-      }
-    }
+  const auto count = static_cast<std::uint32_t>(std::min<Sequence>(ack.bit_count, next_sequence() - from));
+  for (std::uint32_t at = 0; at < count; at += 64) {
+    const std::uint64_t bits = bits_at(ack, at, count);
+    if (bits == 0) continue;
+    end = from + at + static_cast<Sequence>(std::bit_width(bits));
+    for (std::uint64_t news = bits & ~window.told(psn_of(from + at)); news != 0; news &= news - 1)
+      progress = take_told(from + at + static_cast<Sequence>(std::countr_zero(news)), now) || progress;
   }
   if (progress) note_progress(now);
   arrived_end = std::max(arrived_end, end);
@@ -270,7 +291,7 @@ void Requester::Impl::acknowledge_bits(const wire::BitmapAck& ack, Sequence from
 // What is missing before `to` the receiver has judged lost; should the FFM that said so have been lost as well, this
 // says it again. Of what has been sent again since, it knows nothing.
 void Requester::Impl::heed_judgement(Sequence from, Sequence to, Instant now) {
-  for (Sequence at = std::max(from, base); at < to; ++at) {
+  for (Sequence at = first_untold(from, to); at < to; at = first_untold(at + 1, to)) {
     const bitmap::SendEntry& entry = window.entry(psn_of(at));
     if (recovery::judge_request({entry.state, entry.transmissions > 1, {}}, {}, true) !=
         recovery::RequestVerdict::kResend)
@@ -288,15 +309,8 @@ void Requester::Impl::acknowledge_ranges(const wire::BitmapAck& ack, Sequence fr
     const wire::AckRange range = ack.range(i);
     const Sequence first = from + static_cast<Sequence>(distance(range.start, ack.base));
     const Sequence end = std::min(first + range.length, next_sequence());
-    for (Sequence at = first; at < end; ++at) {
-      if (window.entry(psn_of(at)).state == EntryState::kAcked) continue;
-      Message& message = message_of(at);
-      if (message.answered()) {
-        request_is_received(message);
-      } else {
-        progress = acknowledge(at, message, now) || progress;
-      }
-    }
+    for (Sequence at = first_untold(first, end); at < end; at = first_untold(at + 1, end))
+      progress = take_told(at, now) || progress;
   }
   if (progress) note_progress(now);
 }
@@ -315,7 +329,7 @@ bool Requester::Impl::lost_again(const bitmap::SendEntry& entry, Instant sent, c
 
 void Requester::Impl::resend_old_holes(Sequence from, Sequence to, std::optional<EchoedPacket> echo, Instant now) {
   const Duration age = stall_limit();  // holes are the FFM's to repair; only after this long without one, ours
-  for (Sequence at = std::max(from, base); at < to; ++at) {
+  for (Sequence at = first_untold(from, to); at < to; at = first_untold(at + 1, to)) {
     const bitmap::SendEntry& entry = window.entry(psn_of(at));
     if (entry.state == EntryState::kAcked || entry.state == EntryState::kRetransmitPending) continue;
     const Instant sent = window.sent_at(psn_of(at), now);
@@ -334,6 +348,7 @@ void Requester::Impl::take_back(const wire::BitmapAck& ack, Sequence from, Insta
     const bool arrived = bit < ack.bit_count &&
                          (load_be32(ack.bits.data() + std::size_t{bit / 32} * 4) & (0x8000'0000u >> (bit % 32))) != 0;
     if (arrived) continue;
+    window.forget_told(psn_of(at));
     Message& message = message_of(at);
     if (message.answered()) {
       message.request_received = false;

@@ -66,17 +66,21 @@ bool Requester::Impl::repair(const wire::FfmGap& gap, const Feedback& feedback, 
   return any;
 }
 
-// A switch that tells of drops has them sent again long before the receiver misses them, so that its feedback comes
-// after a retransmission of which it knows nothing. `highest` says so, if it left before that.
+// Feedback knows nothing of a retransmission that left after the newest packet that its receiver had. Times alone do
+// not tell: where a queue grows the round trip is longer than it was of late, and a switch that tells of drops has
+// packets sent again long before the receiver misses them. `highest`: that newest packet. Of one that was sent again
+// nobody knows which transmission the receiver has seen; and of several paths the newest may be on a shorter one.
 std::optional<Instant> Requester::Impl::newest_known(Psn highest, Instant now) const {
-  constexpr std::int64_t kHeardRtts = 16;
-  if (!signals || !signals->edn_heard) return std::nullopt;
-  if (now - *signals->edn_heard > std::max(id.recovery->resend_interval_min, rtt.smoothed()) * kHeardRtts)
-    return std::nullopt;
   const std::int32_t offset = distance(highest, window.base());
   if (offset < 0 || offset >= static_cast<std::int32_t>(window.in_window())) return std::nullopt;
-  if (window.entry(highest).transmissions > 1) return std::nullopt;  // which of them has it seen?
+  if ((paths && !drops_told_of_late(now)) || window.entry(highest).transmissions > 1) return std::nullopt;
   return window.sent_at(highest, now);
+}
+
+bool Requester::Impl::drops_told_of_late(Instant now) const {
+  constexpr std::int64_t kHeardRtts = 16;
+  return signals && signals->edn_heard &&
+         now - *signals->edn_heard <= std::max(id.recovery->resend_interval_min, rtt.smoothed()) * kHeardRtts;
 }
 
 bool Requester::Impl::heeds(Sequence sequence, const Feedback& feedback, Instant now) {
@@ -88,7 +92,7 @@ bool Requester::Impl::heeds(Sequence sequence, const Feedback& feedback, Instant
     case RequestVerdict::kResend:
       // For so long only: with nothing new to send the highest stays what it is.
       if (feedback.highest && entry.transmissions > 1 && *feedback.highest < sent && now - sent < quiet * kQuietTimes) {
-        env.count(Counter::kFfmPacketsEdn);
+        env.count(drops_told_of_late(now) ? Counter::kFfmPacketsEdn : Counter::kFfmPacketsRecent);
         return false;
       }
       return true;

@@ -41,7 +41,7 @@ void Requester::Impl::judge_by_time(Instant now) {
 void Requester::Impl::judge_sent(Instant now) {
   Selective& selective = *own_judge->selective();
   selective.judge_at.reset();
-  for (Sequence at = std::max(cumulative, base); at < arrived_end; ++at) {
+  for (Sequence at = first_untold(cumulative, arrived_end); at < arrived_end; at = first_untold(at + 1, arrived_end)) {
     const Psn psn = psn_of(at);
     const EntryState state = window.entry(psn).state;
     if (state == EntryState::kAcked || state == EntryState::kRetransmitPending) continue;

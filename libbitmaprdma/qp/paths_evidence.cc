@@ -38,7 +38,7 @@ void Responder::Impl::look_for_path_evidence(const wire::Packet& packet, Instant
   if (disorder->gaps.incomplete()) disorder->gaps.refill(window, now, now);
   if (!look) {
     // The oldest that waits without a known path: where all have not passed that, they have passed none behind it.
-    for (std::size_t i = 0; i < disorder->gaps.size(); ++i) {
+    for (std::size_t i = disorder->gaps.first_waiting(); i < disorder->gaps.size(); ++i) {
       if (disorder->gaps[i].state != GapState::kWaiting || disorder->gaps[i].path_known) continue;
       look = paths->laggard_passed(packet.bxth.path, disorder->gaps[i], now);
       break;

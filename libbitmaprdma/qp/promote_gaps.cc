@@ -15,7 +15,8 @@ using recovery::LossCause;
 using recovery::Lost;
 using recovery::WaitUntil;
 
-constexpr Duration kRepeatMax = 8_ms;
+// Doubling goes so far; what a repair was seen to take is waited for, however long that is.
+constexpr Duration kRepeatMax = 8_ms, kRepairMax = 2_s;
 
 void bring_forward(std::optional<Instant>& deadline, Instant candidate) {
   if (!deadline || candidate < *deadline) deadline = candidate;
@@ -79,10 +80,8 @@ bool Responder::Impl::note_filled(const wire::Packet& packet, Instant now) {
   bool closed = false;
   for (std::uint32_t i = 0; i < count && !disorder->gaps.empty(); ++i) {
     const Psn psn = packet.bth.psn + i;
-    for (std::size_t g = 0; g < disorder->gaps.size() && distance(disorder->gaps[g].start, psn) <= 0; ++g) {
-      const GapRecord& gap = disorder->gaps[g];
-      if (distance(psn, gap.start + gap.length) < 0 && packet.bxth.retransmitted) note_answer(gap, now);
-    }
+    const GapRecord* const gap = packet.bxth.retransmitted ? disorder->gaps.covering(psn) : nullptr;
+    if (gap != nullptr) note_answer(*gap, now);
     const std::size_t records = disorder->gaps.size();
     const auto filled = disorder->gaps.fill(psn);
     if (!filled.found) continue;
@@ -112,7 +111,7 @@ void Responder::Impl::note_answer(const GapRecord& gap, Instant now) {
   if (gap.feedbacks == 1) {
     feedback_rtt.sample(now - gap.last_feedback, now);
   } else if (gap.feedbacks > 1 && !feedback_rtt.has_sample()) {
-    repeat_first = std::clamp(now - gap.first_seen, repeat_first, kRepeatMax);
+    repeat_first = std::clamp(now - gap.first_seen, repeat_first, kRepairMax);
   }
 }
 
@@ -146,6 +145,7 @@ void Responder::Impl::gaps_after_advance(Instant now) {
   if (disorder->go_back.active && distance(base(), disorder->go_back.end) > 0) disorder->go_back.active = false;
   if (disorder->gaps.empty()) {
     disorder->watch = GapWatch{};
+    disorder->feedback = FeedbackWatch{};
     feedback_due = false;
     return;
   }
@@ -168,33 +168,72 @@ recovery::GapVerdict Responder::Impl::judge_gap(std::size_t i, Instant now) cons
   return judge(facts, gap_limits(), now);
 }
 
-// Judges every waiting gap and finds what is next: a deadline, a depth, an FFM to repeat.
+// Judges every waiting gap and finds what is next: a deadline, a depth, an FFM to repeat. Those that wait are few: as
+// many as can open within the tolerance.
 void Responder::Impl::scan_gaps(Instant now) {
   disorder->watch = GapWatch{};
   // The sender waits as it was told: nothing to ask it for until the base has come again. Or it judges by itself.
-  if (rnr_wait || !gives_feedback(recovery().mode)) return;
-  for (std::size_t i = 0; i < disorder->gaps.size(); ++i) {
+  if (rnr_wait || !gives_feedback(recovery().mode)) {
+    disorder->feedback.look = true;
+    return;
+  }
+  for (std::size_t i = disorder->gaps.first_waiting(); i < disorder->gaps.size(); ++i) {
     GapRecord& gap = disorder->gaps[i];
-    if (gap.state == GapState::kWaiting) {
-      const auto verdict = judge_gap(i, now);
-      if (const auto* wait = std::get_if<WaitUntil>(&verdict)) {
-        bring_forward(disorder->watch.judge_at, wait->retry_at);
-        if (!disorder->watch.depth_armed) disorder->watch.depth_psn = gap.start + gap_limits().depth_max + 1;
-        disorder->watch.depth_armed = true;
-        continue;
-      }
+    ++disorder->gaps_looked_at;
+    if (gap.state != GapState::kWaiting) continue;
+    const auto verdict = judge_gap(i, now);
+    if (const auto* wait = std::get_if<WaitUntil>(&verdict)) {
+      bring_forward(disorder->watch.judge_at, wait->retry_at);
+      if (!disorder->watch.depth_armed) disorder->watch.depth_psn = gap.start + gap_limits().depth_max + 1;
+      disorder->watch.depth_armed = true;
+    } else {
       promote(gap, std::get<Lost>(verdict).cause, now);
     }
-    if (gap.feedbacks == 0 || now >= gap.last_feedback + repeat_interval(gap)) {
-      feedback_due = true;
+  }
+  find_feedback(now);
+}
+
+// What is to be told of the promoted gaps, and when. The oldest that was named says when one may be due; only then all
+// are looked at, which is once a round trip, as most have closed by then.
+void Responder::Impl::find_feedback(Instant now) {
+  FeedbackWatch& watch = disorder->feedback;
+  if (watch.unnamed) feedback_due = true;
+  std::optional<Instant> first;
+  const auto due_first = [&] {
+    first.reset();
+    for (std::size_t i = 0; i < FeedbackWatch::kClasses; ++i) {
+      if (watch.oldest[i]) bring_forward(first, *watch.oldest[i] + repeat_interval(static_cast<std::uint16_t>(i + 1)));
+    }
+  };
+  due_first();
+  if (watch.look || (first && now >= *first)) {
+    look_at_named(now);
+    due_first();
+  }
+  disorder->watch.repeat_at = first;
+}
+
+// The oldest of those that are not due. Those that are stay `look`'s until they have been named.
+void Responder::Impl::look_at_named(Instant now) {
+  FeedbackWatch& watch = disorder->feedback;
+  watch.oldest = {};
+  watch.look = false;
+  for (std::size_t i = 0; i < disorder->gaps.size(); ++i) {
+    const GapRecord& gap = disorder->gaps[i];
+    ++disorder->gaps_looked_at;
+    if (gap.state != GapState::kPromoted || gap.feedbacks == 0) continue;
+    if (now >= gap.last_feedback + repeat_interval(gap.feedbacks)) {
+      feedback_due = watch.look = true;
     } else {
-      bring_forward(disorder->watch.repeat_at, gap.last_feedback + repeat_interval(gap));
+      bring_forward(watch.oldest[FeedbackWatch::class_of(gap.feedbacks)], gap.last_feedback);
     }
   }
 }
 
 void Responder::Impl::promote(GapRecord& gap, LossCause cause, Instant now) {
   gap.state = GapState::kPromoted;
+  std::optional<Psn>& unnamed = disorder->feedback.unnamed;
+  if (!unnamed || distance(gap.start, *unnamed) < 0) unnamed = gap.start;
   gap.cause = static_cast<std::uint8_t>(cause);
   ++gaps_promoted;
   env.count(promotion_counter(cause));
@@ -205,12 +244,12 @@ void Responder::Impl::promote(GapRecord& gap, LossCause cause, Instant now) {
 
 // From an FFM until the packet that it asks for should be here, doubling: two round trips at least, and no less than
 // their variation of late asks for.
-Duration Responder::Impl::repeat_interval(const GapRecord& gap) const {
-  const int doublings = std::min<int>(gap.feedbacks - 1, 4);
+Duration Responder::Impl::repeat_interval(std::uint16_t feedbacks) const {
+  const auto doublings = static_cast<int>(FeedbackWatch::class_of(feedbacks));
   const Duration two_trips = feedback_rtt.smoothed() * 2;
   const Duration once =
       feedback_rtt.has_sample() ? feedback_rtt.probe_timeout(recovery().resend_interval_min * 2) : repeat_first;
-  return std::max(two_trips, std::min(once * (std::int64_t{1} << doublings), kRepeatMax));
+  return std::max({two_trips, once, std::min(once * (std::int64_t{1} << doublings), kRepeatMax)});
 }
 
 // For a standard peer.
@@ -256,10 +295,13 @@ bool Responder::Impl::poll_feedback(TransmitBatch& batch, Instant now) {
   GapRecord* named[wire::kFfmGapsMax];
   const std::size_t named_max = std::min<std::size_t>(wire::kFfmGapsMax, mtu / wire::kFfmGapSize);
   std::size_t count = 0, left = 0;
-  for (std::size_t i = 0; i < disorder->gaps.size(); ++i) {
+  FeedbackWatch& watch = disorder->feedback;
+  const auto from = watch.look ? std::optional<Psn>{base()} : watch.unnamed;
+  for (std::size_t i = from ? disorder->gaps.find(*from) : disorder->gaps.size(); i < disorder->gaps.size(); ++i) {
     GapRecord& gap = disorder->gaps[i];
+    ++disorder->gaps_looked_at;
     if (gap.state != GapState::kPromoted) continue;
-    if (gap.feedbacks != 0 && now < gap.last_feedback + repeat_interval(gap)) continue;
+    if (gap.feedbacks != 0 && now < gap.last_feedback + repeat_interval(gap.feedbacks)) continue;
     if (count == named_max) {
       ++left;
       continue;
@@ -270,6 +312,8 @@ bool Responder::Impl::poll_feedback(TransmitBatch& batch, Instant now) {
   }
   if (count == 0 || rnr_wait) {
     feedback_due = false;
+    if (rnr_wait) watch.look = true;
+    if (count == 0) watch.unnamed.reset();
     return false;
   }
   const std::size_t body_size = wire::kFfmSize + count * wire::kFfmGapSize;
@@ -305,7 +349,9 @@ bool Responder::Impl::poll_feedback(TransmitBatch& batch, Instant now) {
     if (named[i]->feedbacks != 0xFFFF) ++named[i]->feedbacks;
     repeated = repeated || named[i]->feedbacks > 1;
     named[i]->last_feedback = now;
+    bring_forward(watch.oldest[FeedbackWatch::class_of(named[i]->feedbacks)], now);
   }
+  if (left == 0) watch.unnamed.reset();
   if (repeated) note_unheard();
   feedback_due = false;
   scan_gaps(now);

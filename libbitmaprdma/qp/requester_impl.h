@@ -251,6 +251,8 @@ struct Requester::Impl {
   void note_overtaken(Psn late, Instant now);
   void request_is_received(Message& message);
   void acknowledge_requests_before(Sequence boundary, Instant now);
+  [[nodiscard]] Sequence first_untold(Sequence from, Sequence to) const;
+  bool take_told(Sequence sequence, Instant now);
   void acknowledge_bits(const wire::BitmapAck& ack, Sequence from, Instant now);
   void acknowledge_ranges(const wire::BitmapAck& ack, Sequence from, Instant now);
   void take_back(const wire::BitmapAck& ack, Sequence from, Instant now);
@@ -273,12 +275,12 @@ struct Requester::Impl {
 
   // --- handle_feedback.cc ---
   struct Feedback {
-    bool overtaken = false;  // a newer FFM came before it
-    std::optional<Instant>
-        highest;  // when the newest packet left that its receiver had, where an EDN was heard of late
+    bool overtaken = false;          // a newer FFM came before it
+    std::optional<Instant> highest;  // when the newest packet left that its receiver had
   };
   bool repair(const wire::FfmGap& gap, const Feedback& feedback, Instant now);
   [[nodiscard]] std::optional<Instant> newest_known(Psn highest, Instant now) const;
+  [[nodiscard]] bool drops_told_of_late(Instant now) const;
   // Is that packet, named by an FFM, to be sent again? Counts why not.
   [[nodiscard]] bool heeds(Sequence sequence, const Feedback& feedback, Instant now);
 

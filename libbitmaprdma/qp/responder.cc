@@ -25,6 +25,8 @@ void Responder::Impl::begin_disorder() {
   disorder->early.begin(mtu, recovery().hold_bytes_max, window_shape(recovery()), env.segments);
   disorder->gaps.begin(bitmap::gaps_max(recovery().window_packets));
   disorder->watch = GapWatch{};
+  disorder->feedback = FeedbackWatch{};
+  disorder->gaps_looked_at = 0;
   disorder->ranges_told = RangesTold{};
   disorder->go_back = GoBack{};
 }
@@ -197,6 +199,7 @@ Responder::Snapshot Responder::snapshot() const {
           .early_packets = me.disorder == nullptr ? 0 : me.disorder->early.size(),
           .held_bytes = me.disorder == nullptr ? 0 : me.disorder->early.held_bytes(),
           .gaps = me.disorder == nullptr ? 0 : me.disorder->gaps.size(),
+          .gaps_looked_at = me.disorder == nullptr ? 0 : me.disorder->gaps_looked_at,
           .limits = me.own_limits(),
           .window = me.window.window(),
           .bitmap = me.window.use(),
@@ -233,6 +236,7 @@ void Responder::recovery_changed(Instant now) {
   if (me.paths) me.paths->configure(me.recovery());
   if (me.halted || me.disorder == nullptr || me.disorder->gaps.empty()) return;
   if (me.speaks_bitmap()) {
+    me.disorder->feedback.look = true;
     me.scan_gaps(now);
   } else {
     me.judge_base_gap(now);

@@ -99,13 +99,14 @@ class Responder {
     std::uint32_t msn = 0;
     std::size_t early_packets = 0, held_bytes = 0;  // received beyond `next`; of those, payload kept in buffers
     std::size_t gaps = 0;
-    recovery::GapLimits limits;   // in force now, learnt ones included
-    std::uint32_t window = 0;     // longest it may get
-    bitmap::WindowUse bitmap;     // of the receive window
-    std::size_t state_bytes = 0;  // bitmap and records: of early packets (their payload apart), of gaps
-    std::size_t operations = 0;   // of large transfers, registered and not executed
-    std::size_t escaped = 0;      // packets in the escape channel
-    std::size_t answers = 0;      // READs, atomics and NAKs that have not left yet
+    std::uint64_t gaps_looked_at = 0;  // since all was in order: what finding out what to ask for has cost
+    recovery::GapLimits limits;        // in force now, learnt ones included
+    std::uint32_t window = 0;          // longest it may get
+    bitmap::WindowUse bitmap;          // of the receive window
+    std::size_t state_bytes = 0;       // bitmap and records: of early packets (their payload apart), of gaps
+    std::size_t operations = 0;        // of large transfers, registered and not executed
+    std::size_t escaped = 0;           // packets in the escape channel
+    std::size_t answers = 0;           // READs, atomics and NAKs that have not left yet
     std::size_t receives = 0;
   };
   [[nodiscard]] Snapshot snapshot() const;

@@ -152,6 +152,8 @@ struct Responder::Impl {
   bool note_filled(const wire::Packet& packet, Instant now);  // true: its gap is closed
   void gaps_after_advance(Instant now);
   void scan_gaps(Instant now);
+  void find_feedback(Instant now);
+  void look_at_named(Instant now);
   void judge_base_gap(Instant now);
   [[nodiscard]] recovery::GapLimits own_limits() const;  // those of a single path, learnt ones included
   bool learn_late(std::uint32_t depth, Duration late, Instant now);
@@ -160,7 +162,7 @@ struct Responder::Impl {
   void note_answer(const bitmap::GapRecord& gap, Instant now);
   void note_late(const wire::Packet& packet, Instant first_seen, Instant now);
   [[nodiscard]] bool beyond_one_path(Psn psn, Instant first_seen, Instant now) const;
-  [[nodiscard]] Duration repeat_interval(const bitmap::GapRecord& gap) const;
+  [[nodiscard]] Duration repeat_interval(std::uint16_t feedbacks) const;
   void request_sequence_nak();
   bool poll_feedback(TransmitBatch& batch, Instant now);
 

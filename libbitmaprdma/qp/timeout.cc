@@ -99,7 +99,8 @@ void Requester::Impl::fire_stall(Instant now) {
   env.trace(now, id.qpn, trace::SendStalled{psn_of(cumulative), psn_of(arrived_end)});
   cumulative_moved = now;
   patience.heard = false;
-  for (Sequence at = std::max(cumulative, base); at < arrived_end; ++at) suspect(at, now);
+  for (Sequence at = first_untold(cumulative, arrived_end); at < arrived_end; at = first_untold(at + 1, arrived_end))
+    suspect(at, now);
   resend_old_holes(cumulative, arrived_end, std::nullopt, now);
 }
 

@@ -34,6 +34,9 @@ void expect_holes_recorded(const GapTable& gaps, const ReceiveWindow& window) {
     }
   }
   ASSERT_LE(gaps.size(), kGapsMax);
+  std::size_t waiting = 0;
+  while (waiting < gaps.size() && gaps[waiting].state != GapState::kWaiting) ++waiting;
+  ASSERT_EQ(gaps.first_waiting(), waiting);
   if (!gaps.incomplete()) {
     ASSERT_EQ(gaps.size(), holes.size());
   }
@@ -64,6 +67,15 @@ TEST(GapTableProperty, RecordsExactlyTheHoles) {
       }
       if (window.advance() > 0) gaps.drop_before(window.base());
       if (random.below(4) == 0) gaps.refill(window, now, now);
+      for (std::size_t i = 0; i < gaps.size() && random.below(20) != 0; ++i) {
+        if (random.below(3) != 0) gaps[i].state = GapState::kPromoted;
+      }
+      const Psn any = window.base() + static_cast<std::uint32_t>(random.below(spread));
+      const GapRecord* const covering = gaps.covering(any);
+      if (covering != nullptr || !gaps.incomplete()) {
+        const bool missing = distance(any, window.highest()) < 0 && !window.has(any);
+        ASSERT_EQ(covering != nullptr, missing);
+      }
       ASSERT_NO_FATAL_FAILURE(expect_holes_recorded(gaps, window)) << "step " << step;
     }
     gaps.refill(window, now, now);

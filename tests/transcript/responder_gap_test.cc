@@ -183,6 +183,36 @@ TEST(Feedback, RepeatedNoSoonerThanTwoMeasuredRoundTrips) {
                 "3349997ns ffm 1004+1 base=1004 highest=1005 repeat=1"});
 }
 
+// Longer than the longest pause: with the pause bounded by 8 ms each FFM was repeated, so that none was ever answered
+// alone.
+TEST(Feedback, LearnsARoundTripOfTwentyMilliseconds) {
+  Script rx;
+  rx.at(0_us).gets(rx.data(1001)).at(20'050_us).forget();
+  rx.gets(Script::again(rx.data(1000)));
+  rx.gets(rx.data(1003)).at(40'100_us).reports({"20100001ns ffm 1002+1 base=1002 highest=1003 repeat=0"});
+  rx.gets(Script::again(rx.data(1002)));  // 19,999,999 ns after the only one
+  rx.gets(rx.data(1005)).at(80'149_us).reports({"40150001ns ffm 1004+1 base=1004 highest=1005 repeat=0"});
+  rx.at(81'000_us).reports({"80149999ns ffm 1004+1 base=1004 highest=1005 repeat=1"});
+}
+
+// As many gaps as a path of 100 ms has at 1 % loss: each packet that comes costs the gaps that it says something of.
+TEST(Feedback, WhatHasBeenAskedForIsNotLookedAtWithEachPacket) {
+  constexpr std::uint32_t kGaps = 2000;
+  test::ScriptOptions options;
+  options.recovery.window_packets = 1u << 17;
+  Script rx{options};
+  rx.at(0_us);
+  for (std::uint32_t i = 0; i < kGaps; ++i) rx.gets(rx.data(1001 + 2 * i));
+  rx.at(100_us).forget();
+  const std::uint64_t before = rx.responder->snapshot().gaps_looked_at;
+  EXPECT_EQ(rx.responder->snapshot().gaps, kGaps);
+  for (std::uint32_t i = 0; i < kGaps / 2; ++i) {
+    rx.gets(Script::again(rx.data(1000 + 2 * i)));
+    rx.gets(rx.data(1001 + 2 * (kGaps + i)));
+  }
+  EXPECT_LE(rx.responder->snapshot().gaps_looked_at - before, kGaps * 20) << "with each packet all: 2,000,000";
+}
+
 TEST(Feedback, NamesAtMostSixtyFourGapsAndWhatTheMtuCarries) {
   Script rx{with_limits(8, 50_us, 80_us)};
   for (std::uint32_t i = 0; i < 40; ++i) rx.at(0_us).gets(rx.data(1001 + 2 * i));

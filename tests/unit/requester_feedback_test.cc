@@ -119,6 +119,27 @@ TEST_F(Feedback, APacketIsSentAgainOnceInTheResendInterval) {
   EXPECT_THAT(sent(), ElementsAre(1003));
 }
 
+// Where a queue grows a retransmission is under way for longer than a round trip took of late. The newest packet that
+// the receiver had says whether its message can know of it.
+TEST_F(Feedback, ARetransmissionThatLeftAfterTheNewestPacketReceivedIsNotJudgedByIt) {
+  send(16);
+  sent();
+  pair.run_for(20_us);
+  ffm(0, 1003, 1012, {{1003, 1}});
+  EXPECT_THAT(sent(), ElementsAre(1003));
+  pair.run_for(60_us);
+  ffm(1, 1003, 1015, {{1003, 1}});
+  EXPECT_THAT(sent(), IsEmpty());
+  EXPECT_EQ(count(Counter::kFfmPacketsRecent), 1u);
+  send(4, 2);
+  sent();
+  ffm(2, 1003, 1017, {{1003, 1}});
+  EXPECT_THAT(sent(), ElementsAre(1003)) << "1017 left after it, and is there";
+  pair.run_for(201_us);
+  ffm(3, 1003, 1017, {{1003, 1}});
+  EXPECT_THAT(sent(), ElementsAre(1003)) << "nothing later is under way that could be heard of";
+}
+
 TEST_F(Feedback, WhatWasNeverSentIsCounted) {
   send(4);
   sent();

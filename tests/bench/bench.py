@@ -7,12 +7,13 @@ import re
 import sys
 import time
 
+import loads
 import measures
 import report
 from hosts import Lab
 from systems import systems
 
-MEASURES = ("curves", "messages", "memory", "goodput")
+MEASURES = ("curves", "messages", "queue_pairs", "threads", "seldom", "connecting", "memory", "goodput")
 
 
 class Progress:
@@ -39,25 +40,25 @@ class Bench:
 
     def steps(self, mtu):
         """Of one interface MTU; what does not depend on it only once."""
-        steps = []
-        if self.wanted("curves"):
-            steps += measures.curves(self.systems, mtu, self.options.quick)
+        quick, build = self.options.quick, self.build
+        made = {"curves": lambda: measures.curves(self.systems, mtu, quick)}
         if mtu == 9000:
-            if self.wanted("messages"):
-                steps += measures.message_rates(self.systems, self.build, mtu, self.options.quick)
-            if self.wanted("memory"):
-                steps += measures.memory(self.build, mtu)
+            made |= {"messages": lambda: measures.message_rates(self.systems, build, mtu, quick), "queue_pairs": lambda: loads.many_queue_pairs(build, mtu, quick) + loads.instructions(build, mtu, quick),
+                     "threads": lambda: loads.threads(build, mtu, quick), "seldom": lambda: loads.seldom_polling(build, mtu), "connecting": lambda: loads.connecting(mtu),
+                     "memory": lambda: loads.memory(build, mtu)}
+        steps = [step for name, make in made.items() if self.wanted(name) for step in make()]
         return steps
 
     def run(self):
         mtus = [9000] if self.options.quick else [9000, 1500]
         plan = {mtu: self.steps(mtu) for mtu in mtus}
         lossy = measures.goodput(systems(self.build), self.build, self.options.rate) if self.wanted("goodput") and not self.options.quick else []
-        progress = Progress(self.options.rounds * (sum(map(len, plan.values())) + len(lossy)))
+        every = [step for steps in (*plan.values(), lossy) for step in steps]
+        progress = Progress(sum(1 if step.once else self.options.rounds for step in every))
         for mtu, steps in plan.items():
             with Lab(self.build, mtu) as lab:
-                for _ in range(self.options.rounds):
-                    self.round(steps, lab, progress, f"MTU {mtu}: ")
+                for turn in range(self.options.rounds):
+                    self.round([step for step in steps if turn == 0 or not step.once], lab, progress, f"MTU {mtu}: ")
         for _ in range(self.options.rounds):
             self.round(lossy, None, progress, "")
 

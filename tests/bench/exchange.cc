@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -46,13 +47,13 @@ long resident_bytes() {
   return resident * sysconf(_SC_PAGESIZE);
 }
 
-Peer Peer::serve() {
+Peer Peer::serve(std::uint16_t port) {
   const int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int on = 1;
   setsockopt(listening, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   sockaddr_in address{};
   address.sin_family = AF_INET;
-  address.sin_port = htons(kPort);
+  address.sin_port = htons(port);
   need(bind(listening, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0, "bind");
   need(listen(listening, 1) == 0, "listen");
   const int fd = accept(listening, nullptr, nullptr);
@@ -62,11 +63,11 @@ Peer Peer::serve() {
   return Peer{fd};
 }
 
-Peer Peer::call(const std::string& text) {
+Peer Peer::call(const std::string& text, std::uint16_t port) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
-  address.sin_port = htons(kPort);
+  address.sin_port = htons(port);
   need(inet_pton(AF_INET, text.c_str(), &address.sin_addr) == 1, "the server's address");
   need(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0, "connect");
   at_once(fd);
@@ -88,6 +89,14 @@ void Peer::send(const void* data, std::size_t size) const {
 
 void Peer::receive(void* data, std::size_t size) const {
   need(size == 0 || recv(fd_, data, size, MSG_WAITALL) == static_cast<ssize_t>(size), "the other end has gone");
+}
+
+std::string Peer::own_address() const {
+  sockaddr_in address{};
+  socklen_t size = sizeof address;
+  need(getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size) == 0, "getsockname");
+  std::array<char, INET_ADDRSTRLEN> text{};
+  return inet_ntop(AF_INET, &address.sin_addr, text.data(), text.size());
 }
 
 void Peer::meet() const {
@@ -177,12 +186,40 @@ void connect_all(const Device& device, const Peer& peer, const std::vector<ibv_q
   peer.meet();
 }
 
+ibv_mr* register_memory(const Device& device, std::vector<std::uint8_t>& memory) {
+  ibv_mr* mr = ibv_reg_mr(device.pd, memory.data(), memory.size(),
+                          IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+  need(mr != nullptr, "ibv_reg_mr");
+  return mr;
+}
+
 Window exchange_windows(const Peer& peer, const ibv_mr* mr) {
   const Window ours{reinterpret_cast<std::uintptr_t>(mr->addr), mr->rkey};
   Window theirs;
   peer.send(&ours, sizeof ours);
   peer.receive(&theirs, sizeof theirs);
   return theirs;
+}
+
+void post(ibv_qp* qp, const Request& request) {
+  ibv_sge sge{.addr = request.local, .length = request.bytes, .lkey = request.lkey};
+  ibv_send_wr work{}, *bad = nullptr;
+  work.sg_list = &sge;
+  work.num_sge = 1;
+  work.opcode = request.opcode;
+  work.send_flags = IBV_SEND_SIGNALED;
+  work.wr.rdma = {.remote_addr = request.to.address, .rkey = request.to.rkey};
+  need(ibv_post_send(qp, &work, &bad) == 0, "ibv_post_send");
+}
+
+std::size_t poll(ibv_cq* cq) {
+  std::array<ibv_wc, 32> completions{};
+  const int n = ibv_poll_cq(cq, static_cast<int>(completions.size()), completions.data());
+  need(n >= 0, "ibv_poll_cq");
+  for (int i = 0; i < n; ++i) {
+    need(completions[static_cast<std::size_t>(i)].status == IBV_WC_SUCCESS, "a request failed");
+  }
+  return static_cast<std::size_t>(n);
 }
 
 }  // namespace bench

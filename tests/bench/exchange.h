@@ -11,7 +11,7 @@
 
 namespace bench {
 
-constexpr std::uint16_t kPort = 18600;
+constexpr std::uint16_t kPort = 18600;  // TCP, where no other is asked for
 
 // Ends the program unless `ok`.
 void need(bool ok, const char* what);
@@ -25,8 +25,8 @@ void need(bool ok, const char* what);
 // One end of the TCP connection. Bytes in the machine's order: both ends are one machine's.
 class Peer {
  public:
-  [[nodiscard]] static Peer serve();
-  [[nodiscard]] static Peer call(const std::string& address);
+  [[nodiscard]] static Peer serve(std::uint16_t port = kPort);
+  [[nodiscard]] static Peer call(const std::string& address, std::uint16_t port = kPort);
   Peer(Peer&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
@@ -35,6 +35,7 @@ class Peer {
 
   void send(const void* data, std::size_t size) const;
   void receive(void* data, std::size_t size) const;
+  [[nodiscard]] std::string own_address() const;  // as text
   // Both have come so far.
   void meet() const;
   // The other end has said something, or has gone: it costs a system call.
@@ -74,7 +75,21 @@ struct Window {
 // Both ends call it with as many queue pairs: tells the peer ours, connects each to its counterpart, returns when both
 // are done.
 void connect_all(const Device& device, const Peer& peer, const std::vector<ibv_qp*>& queue_pairs);
+// Memory that both ends may read and write.
+[[nodiscard]] ibv_mr* register_memory(const Device& device, std::vector<std::uint8_t>& memory);
 // Tells the peer our window, and is told its.
 [[nodiscard]] Window exchange_windows(const Peer& peer, const ibv_mr* mr);
+
+// Posts and polls for `cq`'s one or more queue pairs; a failed request ends the program.
+struct Request {
+  ibv_wr_opcode opcode = IBV_WR_RDMA_WRITE;
+  std::uint32_t bytes = 0;
+  std::uint64_t local = 0;
+  std::uint32_t lkey = 0;
+  Window to;
+};
+void post(ibv_qp* qp, const Request& request);
+// How many have completed since.
+[[nodiscard]] std::size_t poll(ibv_cq* cq);
 
 }  // namespace bench

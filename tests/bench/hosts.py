@@ -2,6 +2,7 @@
 import os
 import re
 import select
+import signal
 import subprocess
 import tempfile
 import time
@@ -18,7 +19,7 @@ class Ended:
 
 
 class Program:
-    """One that runs, its output in a file. Its CPU time is known once it has ended: that of `brdma lab exec`, some milliseconds, is in it."""
+    """One that runs, its output in a file. Only wait() reaps it (Popen's own functions would, and lose what it used). Its CPU time is known once it has ended: that of `brdma lab exec`, some milliseconds, is in it."""
 
     def __init__(self, command, shown):
         self.shown, self.started = shown, time.monotonic()
@@ -31,7 +32,7 @@ class Program:
         poll.register(self.pidfd, select.POLLIN)
         late = not poll.poll(seconds * 1000)
         if late:
-            self.process.kill()
+            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
         _, status, usage = os.wait4(self.process.pid, 0)
         self.process.returncode = os.waitstatus_to_exitcode(status)
         os.close(self.pidfd)
@@ -46,7 +47,7 @@ class Program:
     def end(self):
         """Whatever became of it."""
         if self.process.returncode is None:
-            self.process.kill()
+            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
             try:
                 self.wait(10)
             except RuntimeError:
@@ -88,21 +89,24 @@ class Lab:
     def run(self, host, program, environment=None, seconds=60):
         return self.start(host, program, environment).wait(seconds)
 
-    def pair(self, client, port, server=None, environment=None, seconds=60):
-        """Server on h1, client on h2: by default the same words and h1's address. What the two said, client first."""
+    def pair(self, client, port, server=None, environment=None, seconds=60, server_ends=True):
+        """Server on h1, client on h2: by default the same words and h1's address. What the two said, client first. Port "cm": of RDMA-CM."""
         first = self.start("h1", server or client, environment)
         try:
             self.wait_bound(port)
             second = self.run("h2", client if server else [*client, ADDRESS], environment, seconds)
-            return second, first.wait(20)
+            return (second, first.wait(20)) if server_ends else (second,)
         finally:
             first.end()
 
     def wait_bound(self, port, seconds=15):
         """Until somebody listens on h1's TCP port, or has the UDP port."""
         until = time.monotonic() + seconds
-        wanted = re.compile(rf"^ *\d+: \w+:{port:04X} [\w:]+ (0A|07) ", re.M)
+        if port == "cm":
+            wanted, command = re.compile("LISTEN"), [self.brdma, "resource", "show", "cm_id"]
+        else:
+            wanted, command = re.compile(rf"^ *\d+: \w+:{port:04X} [\w:]+ (0A|07) ", re.M), ["cat", "/proc/net/tcp", "/proc/net/tcp6", "/proc/net/udp"]
         while time.monotonic() < until:
-            if wanted.search(self.run("h1", ["cat", "/proc/net/tcp", "/proc/net/tcp6", "/proc/net/udp"]).output):
+            if wanted.search(self.run("h1", command).output):
                 return
         raise RuntimeError(f"nobody has port {port}")

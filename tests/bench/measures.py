@@ -25,6 +25,7 @@ class Reading:
 class Step:
     shown: str
     run: Callable  # of a lab: a list of readings
+    once: bool = False  # comes out the same each time: only in the first round
 
 
 def size_name(size):
@@ -69,13 +70,6 @@ def message_rates(systems, build, mtu, quick):
         name = {"gso": "raw UDP, segmentation offload", "mmsg": "raw UDP, sendmmsg"}[way]
         steps.append(Step(f"messages {name}", lambda lab, way=way, name=name: [Reading("messages", name, mtu, "1", "M/s", raw.message_rate(lab, way))]))
     return steps
-
-
-def memory(build, mtu):
-    def run(lab):
-        words = lab.run("h1", [os.path.join(build, "bin", "idle_qps"), "2000"]).output.split()
-        return [Reading("memory", "idle RC queue pair, connected", mtu, "2000", "bytes", float(words[5]))]
-    return [Step("memory of idle queue pairs", run)]
 
 
 def goodput(systems, build, rate):

@@ -76,6 +76,8 @@ def grid(results, measure, mtu, head):
 TITLES = {
     "bandwidth": "Bandwidth over size, Gbit/s", "latency": "Latency over size, one way (of READ: both), us", "CPU": "CPU seconds a gigabyte, both programs",
     "messages": "64-byte WRITEs over queue pairs, millions a second", "goodput": "Goodput of 64 KiB WRITEs over losses, Gbit/s", "memory": "Memory, bytes",
+    "queue pairs": "One program, over its number of RC queue pairs, used in turn", "threads": "WRITEs of several threads or programs, thousands a second, all together",
+    "seldom polling": "READs of 1 MiB, by what the server does", "connecting": "RDMA-CM, by step, us",
 }
 
 
@@ -103,6 +105,7 @@ class Goals:
         for mtu in ("9000", "1500"):
             self.of_mtu(mtu)
         self.messages()
+        self.loads()
         self.against_others()
         self.goodput()
 
@@ -127,6 +130,22 @@ class Goals:
     def messages(self):
         for way, goal in (("single posts", 1.0), ("lists of 64", 5.0)):
             self.line(f"64-byte WRITEs, one queue pair, {way}, millions a second", self.results.median("messages", f"ours, bitmap, {way}", "9000", "1"), goal)
+
+    def loads(self):
+        def median(measure, name, x):
+            return self.results.median(measure, name, "9000", x)
+
+        def over(measure, name, x, below):
+            above, under = median(measure, name, x), median(measure, *below)
+            return above / under if above is not None and under else None
+        for cost, what in (("CPU ns a message, client", "CPU time"), ("instructions a message, client", "instructions")):
+            self.line(f"20,000 queue pairs used in turn: {what} of a message over one queue pair", over("queue pairs", cost, "20000", (cost, "1")), 1.5, at_most=True)
+            self.line("the same over 100 queue pairs", over("queue pairs", cost, "20000", (cost, "100")), 1.5, at_most=True)
+        self.line("memory of an idle queue pair, bytes", median("memory", "RC queue pair, idle", "connected"), 2048, at_most=True)
+        for size in ("64", "64K"):
+            self.line(f"two threads over two programs, WRITEs of {size}", over("threads", f"threads, {size}", "2", (f"programs, {size}", "2")), 1.0)
+        bandwidth = "client's bandwidth, Gbit/s"
+        self.line("READ 1 MiB of a server that computes over one that polls", over("seldom polling", bandwidth, "compute, polling every 100 ms", (bandwidth, "poll")), 0.5)
 
     def against_others(self):
         """The size where we are least ahead."""

@@ -1,0 +1,104 @@
+"""Steps for what perftest does not measure: many queue pairs, threads, programs that seldom poll, connecting, memory."""
+import os
+import re
+
+from hosts import ADDRESS
+from measures import Reading, Step, size_name
+
+
+def program(build, name):
+    return os.path.join(build, "bin", name)
+
+
+def words(output):
+    """Of "name value name value"."""
+    parts = output.split()
+    return dict(zip(parts[::2], map(float, parts[1::2])))
+
+
+def many_queue_pairs(build, mtu, quick):
+    rows = (("message_ns", "ns a message"), ("message_cpu_ns", "CPU ns a message, client"), ("bytes", "resident bytes a queue pair, used"),
+            ("create_us", "us to create one"), ("connect_us", "us to connect one, numbers told by TCP"))
+
+    def step(count):
+        def run(lab):
+            found = words(lab.pair([program(build, "many_qps"), count, 200_000], 18600, seconds=120)[0].output)
+            return [Reading("queue pairs", name, mtu, str(count), "", found[key]) for key, name in rows]
+        return Step(f"{count} queue pairs in turn", run)
+    return [step(count) for count in ((1, 1000) if quick else (1, 100, 1000, 20_000))]
+
+
+def instructions(build, mtu, quick):
+    """Of a message at the client, without the kernel's: by callgrind, so other work on the machine does not change them."""
+    def step(count):
+        messages = max(20_000, 3 * count)
+
+        def run(lab):
+            words = [program(build, "many_qps"), count, messages]
+            valgrind = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=round_robin*", *words, ADDRESS]
+            output = lab.pair(valgrind, 18600, server=words, seconds=300)[0].output
+            counted = max(map(int, re.findall(r"Collected : (\d+)", output)))  # the daemon, when this program starts it, says 0
+            return [Reading("queue pairs", "instructions a message, client", mtu, str(count), "", counted / messages)]
+        return Step(f"instructions with {count} queue pairs", run, once=True)
+    return [step(count) for count in ((1, 1000) if quick else (1, 100, 1000, 20_000))]
+
+
+def threads(build, mtu, quick):
+    """N threads of one program, and N programs of one thread, at the same time."""
+    seconds, first_port = "1", 18601
+
+    def rate(ended):
+        return words(ended.output)["messages_per_s"]
+
+    def as_threads(lab, count, size):
+        return rate(lab.pair([program(build, "threads"), first_port, count, size, seconds], first_port)[0])
+
+    def as_programs(lab, count, size):
+        ports = range(first_port, first_port + count)
+        servers = [lab.start("h1", [program(build, "threads"), port, 1, size, seconds]) for port in ports]
+        clients = []
+        try:
+            for port in ports:
+                lab.wait_bound(port)
+            clients = [lab.start("h2", [program(build, "threads"), port, 1, size, seconds, ADDRESS]) for port in ports]
+            return sum(rate(client.wait(60)) for client in clients)
+        finally:
+            for each in (*clients, *servers):
+                each.end()
+
+    steps = []
+    for size in (64, 64 << 10):
+        for count in (1, 2) if quick else (1, 2, 4):
+            for name, way in (("threads", as_threads), ("programs", as_programs)):
+                def run(lab, size=size, count=count, name=name, way=way):
+                    return [Reading("threads", f"{name}, {size_name(size)}", mtu, str(count), "k/s", way(lab, count, size) / 1e3)]
+                steps.append(Step(f"{count} {name}, {size_name(size)}", run))
+    return steps
+
+
+def seldom_polling(build, mtu):
+    def step(mode, name):
+        def run(lab):
+            client, server = lab.pair([program(build, "seldom_poll"), mode, "1"], 18600)
+            found = words(server.output)
+            return [Reading("seldom polling", "client's bandwidth, Gbit/s", mtu, name, "Gbit/s", words(client.output)["gbit_per_s"]),
+                    Reading("seldom polling", "server computed, million operations a second", mtu, name, "", found["thousands_computed_per_s"] / 1e3),
+                    Reading("seldom polling", "server's CPU time over time", mtu, name, "", found["cpu_share"])]
+        return Step(f"READ 1M of a server that does {name}", run)
+    return [step(*each) for each in (("poll", "poll"), ("compute", "compute, polling every 100 ms"), ("sleep", "sleep"))]
+
+
+def connecting(mtu):
+    """RDMA-CM, by cmtime: 200 connections at once, of each step the time of all, over their number."""
+    def run(lab):
+        output = lab.pair(["cmtime", "-c", "200", "-s", ADDRESS], "cm", server=["cmtime", "-c", "200"], server_ends=False)[0].output
+        rows = re.findall(r"^([a-z ]+?) *: +\S+ +\S+ +\S+ +(\S+)$", output, re.M)
+        return [Reading("connecting", "each of 200 at once", mtu, step, "us", float(value)) for step, value in rows]
+    return [Step("connecting by RDMA-CM", run)]
+
+
+def memory(build, mtu):
+    def run(lab):
+        found = words(lab.run("h1", [program(build, "idle_qps"), "2000"]).output)
+        return [Reading("memory", "RC queue pair, idle", mtu, x, "bytes", found[key]) for key, x in (("created_bytes", "created"), ("connected_bytes", "connected"))]
+    return [Step("memory of idle queue pairs", run)]

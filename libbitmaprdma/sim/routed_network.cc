@@ -21,7 +21,8 @@ RouterNode& RoutedNetwork::add_router(const fabric::SharedBufferConfig& memory) 
 
 void RoutedNetwork::add_way(End from, End to, const fabric::LinkConfig& config) {
   const std::string name = "way " + std::to_string(ways_.size());
-  Way way{from, to, std::make_unique<fabric::Link<PacketIndex>>(config, seed_, name)};
+  Way way{from, to, std::make_unique<fabric::Link<PacketIndex>>(config, seed_, name),
+          fabric::bytes_per_second(config.rate)};
   if (from.router != nullptr) {
     way.link->share(&from.router->buffer);
     from.router->ports.push_back(ways_.size());
@@ -69,9 +70,32 @@ void RoutedNetwork::answer_inquiries(const fabric::LinkStateAgent::Config& confi
 }
 
 fabric::PortFacts RoutedNetwork::facts(const RouterNode& router, std::uint32_t port, Instant now) {
-  auto& link = *ways_[router.ports[port]].link;
-  link.advance(now);
-  return fabric::port_facts(link, fabric::bytes_per_second(link.config().rate), /*up=*/true);
+  Way& way = ways_[router.ports[port]];
+  way.link->advance(now);
+  return fabric::port_facts(*way.link, way.built_rate, way.up);
+}
+
+fabric::PortFacts RoutedNetwork::facts(const RouterNode& from, const RouterNode& to, Instant now) {
+  return facts(from, port_to(from, {.router = const_cast<RouterNode*>(&to)}), now);
+}
+
+void RoutedNetwork::set_up(RouterNode& a, RouterNode& b, bool up) {
+  for (Way* way : {&way_to(a, b), &way_to(b, a)}) {
+    way->up = up;
+    if (up) continue;
+    way->lost_by_cut += way->link->pending();
+    PacketOwner mine = owner(*way);
+    way->link->clear(mine);
+  }
+}
+
+void RoutedNetwork::configure(RouterNode& from, RouterNode& to, const fabric::LinkConfig& config, Instant now) {
+  way_to(from, to).link->configure(config);
+  if (from.agent) from.agent->disturb(now);
+}
+
+std::uint64_t RoutedNetwork::lost_by_cut(const RouterNode& from, const RouterNode& to) const {
+  return ways_[from.ports[port_to(from, {.router = const_cast<RouterNode*>(&to)})]].lost_by_cut;
 }
 
 void RoutedNetwork::pass_agent(RouterNode& router, PacketIndex index, const fabric::FiveTuple& flow, std::uint32_t port,
@@ -96,11 +120,17 @@ void RoutedNetwork::serve_agent(RouterNode& router, Instant now) {
   while (const auto notice = router.agent->poll_feedback()) route(router, take_notice(pool_, *notice), now);
 }
 
-const fabric::Link<PacketIndex>& RoutedNetwork::find(const RouterNode& from, const End& to) const {
+std::uint32_t RoutedNetwork::port_to(const RouterNode& from, const End& to) const {
   const auto found =
       std::find_if(from.ports.begin(), from.ports.end(), [&](std::size_t port) { return ways_[port].to == to; });
   BRDMA_CHECK(found != from.ports.end());
-  return *ways_[*found].link;
+  return static_cast<std::uint32_t>(found - from.ports.begin());
+}
+RoutedNetwork::Way& RoutedNetwork::way_to(const RouterNode& from, const RouterNode& to) {
+  return ways_[from.ports[port_to(from, {.router = const_cast<RouterNode*>(&to)})]];
+}
+const fabric::Link<PacketIndex>& RoutedNetwork::find(const RouterNode& from, const End& to) const {
+  return *ways_[from.ports[port_to(from, to)]].link;
 }
 const fabric::Link<PacketIndex>& RoutedNetwork::link(const RouterNode& from, const Host& to) const {
   return find(from, {.host = const_cast<Host*>(&to)});
@@ -148,6 +178,10 @@ void RoutedNetwork::route(RouterNode& router, PacketIndex index, Instant now) {
     for (const std::size_t each : router.ports) ways_[each].link->advance(now);
   }
   Way& way = ways_[router.ports[*port]];
+  if (!way.up) {
+    ++way.lost_by_cut;
+    return pool_.give_back(index);
+  }
   PacketOwner mine = owner(way);
   way.link->handle_packet(index, wire_bytes(packet), /*judged=*/true, now, mine);
 }

@@ -2,6 +2,10 @@
 // links (fabric/link.h). Each hop costs a packet one of its hop limit; where several ways are equal its flow chooses.
 //
 //   host -> link (its own) -> router -> link (of the router: notifies of drops, marks, translates) -> router or host
+//
+// Beside fabric/routed_fabric.h, which the lab's switch runs: that one moves packets of its owner's type between
+// numbered ports and leaves what a router does with them to the owner; here routers belong to a world, which hands
+// packets to hosts and engines at their instant. Routing, links, queues, agents are the same code in both.
 #pragma once
 
 #include <cstdint>
@@ -63,6 +67,14 @@ class RoutedNetwork {
   [[nodiscard]] const fabric::Link<PacketIndex>& link(const RouterNode& from, const Host& to) const;
   [[nodiscard]] const fabric::Link<PacketIndex>& link(const RouterNode& from, const RouterNode& to) const;
 
+  // While the world runs. A cut loses what is on the link, in both directions; routes stay as they are. What a link was
+  // built for remains its rate to link-state agents when it gets slower.
+  void set_up(RouterNode& a, RouterNode& b, bool up);
+  void configure(RouterNode& from, RouterNode& to, const fabric::LinkConfig& config, Instant now);
+  [[nodiscard]] std::uint64_t lost_by_cut(const RouterNode& from, const RouterNode& to) const;
+  // As its agent sees the port that leads to `to`.
+  [[nodiscard]] fabric::PortFacts facts(const RouterNode& from, const RouterNode& to, Instant now);
+
   // --- for the world ---
   void send(const Host& from, PacketIndex packet, Instant now);  // of a host that is joined to nothing: lost
   void deliver(Instant now);
@@ -78,8 +90,13 @@ class RoutedNetwork {
   struct Way {
     End from, to;
     std::unique_ptr<fabric::Link<PacketIndex>> link;
+    std::uint64_t built_rate = 0;  // bytes a second
+    bool up = true;
+    std::uint64_t lost_by_cut = 0;  // was on it, or came while it was down
   };
   void add_way(End from, End to, const fabric::LinkConfig& config);
+  [[nodiscard]] std::uint32_t port_to(const RouterNode& from, const End& to) const;
+  [[nodiscard]] Way& way_to(const RouterNode& from, const RouterNode& to);
   [[nodiscard]] const fabric::Link<PacketIndex>& find(const RouterNode& from, const End& to) const;
   void route(RouterNode& router, PacketIndex packet, Instant now);
   void pass_agent(RouterNode& router, PacketIndex packet, const fabric::FiveTuple& flow, std::uint32_t port,

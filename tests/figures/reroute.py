@@ -1,0 +1,48 @@
+"""Pictures and tables of how soon traffic leaves a link:   reroute.py POINTS.tsv DIRECTORY"""
+import csv
+import statistics
+import sys
+
+from chart import Axis, figure, table
+
+EVENTS = {"cut": "the link is cut", "slow": "the link can do a twentieth"}
+
+
+def spread(rows, name):
+    values = sorted(float(row[name]) for row in rows)
+    if values[0] < 0:
+        return "not within 3 s"
+    middle = statistics.median(values)
+    return f"{middle:.0f}" if len(values) == 1 else f"{middle:.0f} ({values[0]:.0f} .. {values[-1]:.0f})"
+
+
+def main(points, directory):
+    with open(points) as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    kinds = list(dict.fromkeys((row["where"], row["way"]) for row in rows))
+    delays = sorted({int(row["delay_ms"]) for row in rows})
+
+    def those(where, way, event, delay):
+        return [row for row in rows if (row["where"], row["way"], row["event"], int(row["delay_ms"])) == (where, way, event, delay)]
+
+    panels = []
+    for event, words in EVENTS.items():
+        series = []
+        for where, way in kinds:
+            for name, label in (("routes_ms", "routes"), ("back_ms", "traffic")):
+                found = [(delay, [float(row[name]) for row in those(where, way, event, delay)]) for delay in delays]
+                series.append((f"{where}, {way}: {label}", [(delay, max(1, statistics.median(values))) for delay, values in found if values and min(values) >= 0]))
+        panels.append((words, series))
+    figure(f"{directory}/reroute.svg", "Until traffic has left a link", Axis("one way, ms", delays, log=True), Axis("ms", [1, 10, 100, 1000, 3000], log=True), panels)
+    with open(f"{directory}/reroute-tables.md", "w") as file:
+        for event, words in EVENTS.items():
+            file.write(f"### {words[0].upper()}{words[1:]}: ms after it (median, lowest .. highest)\n")
+            head = ["", "delay", "Mbit/s before", "routes installed", "traffic back", "traffic missed", "packets lost", "sent again"]
+            names = ("before_mbps", "routes_ms", "back_ms", "missed_ms", "lost", "resent")
+            body = [[f"{where}, {way}", f"{delay} ms", *(spread(found, name) for name in names)]
+                    for where, way in kinds for delay in delays if (found := those(where, way, event, delay))]
+            file.write(table(head, body) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])

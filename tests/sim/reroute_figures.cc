@@ -1,0 +1,118 @@
+// How soon traffic has moved away from a link that is cut, or that has become slow, in virtual time: one line of
+// tab-separated values a point; tests/figures/reroute makes tables and pictures of them, and measures the same in the
+// lab.
+//   reroute_figures [--quick]
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "controlled_world.h"
+#include "stream_pair.h"
+#include "trace/retransmissions.h"
+
+namespace brdma::test {
+namespace {
+
+struct Way {
+  const char* name;
+  RecoveryMode mode;
+  CongestionControl control;
+};
+constexpr Way kWays[] = {{"default", RecoveryMode::kBitmap, CongestionControl::kWindow},
+                         {"wan+FFM, paced", RecoveryMode::kWanFeedback, CongestionControl::kPaced}};
+constexpr std::uint32_t kRequest = 65536;
+constexpr std::uint32_t kSlowPart = 20;
+constexpr Duration kBin = 1_ms;
+
+// Bytes completed by the end of each bin.
+class Stream {
+ public:
+  Stream(ControlledWorld& world, std::uint32_t under_way) : world_(world), under_way_(under_way) {
+    EndpointConfig endpoint;
+    endpoint.mtu = PathMtu::k4096;
+    endpoint.timeout = 19;  // RDMA-CM's
+    endpoint.send_wr_max = under_way;
+    pair_ = std::make_unique<StreamPair>(world.world(), world.host(0), world.host(1), endpoint, 0, kRequest);
+  }
+  void run_for(Duration how_long) {
+    for (Instant end = world_.world().now() + how_long; world_.world().now() < end;) {
+      const Instant bin_end = world_.world().now() + kBin;
+      world_.world().run_until(
+          [this] {
+            pair_->take();
+            pair_->post(WorkOpcode::kRdmaWrite, under_way_);
+            return false;
+          },
+          bin_end - world_.world().now());
+      bytes.push_back(pair_->completed() * kRequest);
+    }
+  }
+  [[nodiscard]] std::uint64_t resent() const { return retransmitted(pair_->host().statistics()); }
+
+  std::vector<std::uint64_t> bytes;
+
+ private:
+  ControlledWorld& world_;
+  std::uint32_t under_way_;
+  std::unique_ptr<StreamPair> pair_;
+};
+
+double ms(std::optional<Instant> at, Instant since) { return at ? static_cast<double>((*at - since).ns()) / 1e6 : -1; }
+
+// False: traffic did not come back.
+bool run(const Way& way, bool cut, std::uint32_t delay_ms, bool quick) {
+  ControlledWorldConfig config;
+  config.delay = 1_ms * std::int64_t{delay_ms};
+  config.recovery.mode = way.mode;
+  config.recovery.congestion.control = way.control;
+  const std::uint64_t holds = config.rate_bps / 8 * 2 * delay_ms / 1000;
+  while (std::uint64_t{config.window} * 4096 < holds * 4) config.window *= 2;
+  ControlledWorld world{config};
+  Stream stream{world, static_cast<std::uint32_t>(std::max<std::uint64_t>(64, holds * 2 / kRequest))};
+  const Duration trip = config.delay * 2;
+  stream.run_for(quick ? 500_ms : 4_s);
+  const auto settled = static_cast<std::size_t>(std::max(trip * 10, 200_ms).ns() / kBin.ns());
+  const std::size_t from = stream.bytes.size();
+  const double before = static_cast<double>(stream.bytes[from - 1] - stream.bytes[from - 1 - settled]) /
+                        static_cast<double>(settled);  // a bin
+  const std::uint64_t resent = stream.resent(), lost = world.lost();
+  const Instant event = world.world().now();
+  cut ? world.cut() : world.slow_down(kSlowPart);
+  stream.run_for(3_s);
+  // Back: from when on, over two long round trips, four fifths of what it was have come.
+  const auto span = static_cast<std::size_t>(std::max(trip * 3, 20_ms).ns() / kBin.ns());
+  std::size_t back = from;
+  while (back + span < stream.bytes.size() && static_cast<double>(stream.bytes[back + span] - stream.bytes[back]) <
+                                                  before * static_cast<double>(span) * 0.8) {
+    ++back;
+  }
+  const bool came = back + span < stream.bytes.size();
+  const double expected = before * static_cast<double>(back + span - from),
+               got = static_cast<double>(stream.bytes[std::min(back + span, stream.bytes.size() - 1)] -
+                                         stream.bytes[from - 1]);
+  std::printf("simulator\t%s\t%s\t%u\t%.0f\t%.1f\t%.1f\t%.1f\t%.1f\t%llu\t%llu\n", way.name, cut ? "cut" : "slow",
+              delay_ms, before * 8 / 1000, ms(world.told_at(), event), ms(world.installed_at(), event),
+              came ? static_cast<double>(back - from) : -1.0, std::max(0.0, (expected - got) / before),
+              static_cast<unsigned long long>(world.lost() - lost),
+              static_cast<unsigned long long>(stream.resent() - resent));
+  std::fflush(stdout);
+  return came && world.told_at() && world.installed_at() && *world.installed_at() > event;
+}
+
+}  // namespace
+}  // namespace brdma::test
+
+int main(int argc, char** argv) {
+  using namespace brdma::test;
+  const bool quick = argc > 1 && std::strcmp(argv[1], "--quick") == 0;
+  std::printf("where\tway\tevent\tdelay_ms\tbefore_mbps\ttold_ms\troutes_ms\tback_ms\tmissed_ms\tlost\tresent\n");
+  bool good = true;
+  for (const std::uint32_t delay : quick ? std::vector<std::uint32_t>{1} : std::vector<std::uint32_t>{1, 10, 50}) {
+    for (const bool cut : {true, false}) {
+      for (const Way& way : kWays) good &= run(way, cut, delay, quick);
+    }
+  }
+  return good ? 0 : 1;
+}

@@ -36,8 +36,9 @@ class Results:
                 measure, system, mtu, x, unit, *numbers, runs = line.split("\t")
                 self.rows[measure, system, mtu, x] = [unit, *map(float, numbers), int(runs)]
 
-    def forget(self, measures):
-        self.rows = {key: row for key, row in self.rows.items() if key[0] not in measures}
+    def forget(self, measured):
+        """Rows of these (measure, system): they were measured anew."""
+        self.rows = {key: row for key, row in self.rows.items() if key[:2] not in measured}
 
     def write(self, path):
         with open(path, "w") as file:
@@ -64,10 +65,16 @@ def cell(row):
     return rounded(median) + (f" ({rounded(least)} .. {rounded(most)})" if runs > 1 else "")
 
 
+def place(x):
+    """Sizes and counts by their value; what is neither stays where it is."""
+    found = re.fullmatch(r"(\d+)([KM]?)", x)
+    return int(found.group(1)) << {"": 0, "K": 10, "M": 20}[found.group(2)] if found else 0
+
+
 def grid(results, measure, mtu, head):
     """Systems down, x across."""
     rows = results.of(measure, mtu)
-    across = list(dict.fromkeys(key[3] for key in rows))
+    across = sorted(dict.fromkeys(key[3] for key in rows), key=place)
     down = list(dict.fromkeys(key[1] for key in rows))
     lines = [[name, *(cell(rows[measure, name, mtu, x]) if (measure, name, mtu, x) in rows else "" for x in across)] for name in down]
     return table([head, *across], lines)

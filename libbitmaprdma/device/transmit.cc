@@ -1,9 +1,9 @@
 // The way out: queue pairs in turn, one a batch (a GSO message has one destination, and a receiving socket is chosen by
 // its first segment). Those in the midst of a large command come after the others (registry/command_queues.h).
 //
-// Deficit round robin: a turn is as many bytes as the largest batch has, however many batches make them, so that queue
-// pairs of small messages get as many bytes as those of large ones. Who sends more (by less than a batch) has less the
-// next time; who runs out of output gives the rest of its turn up.
+// Deficit round robin: a turn is as many bytes as a batch of large messages has, however many batches make them, so
+// that queue pairs of small messages get as many bytes as those of large ones. Who sends more (by less than a batch)
+// has less the next time; who runs out of output gives the rest of its turn up.
 #include <algorithm>
 #include <utility>
 
@@ -14,12 +14,14 @@ namespace {
 
 // In words of 4 bytes, of which every RoCE packet is a number (IBTA 9.2.1: pad): 16 bits hold two turns.
 constexpr std::int32_t kWord = 4;
-constexpr std::uint32_t kTurnBytesMax = 65536, kPacketBytesMax = 4204;
+// No longer than a batch of large messages at any path MTU (15, 31 or 60 packets fill it, and headers come to their
+// payload), so that one is a turn by itself: of a turn with something left there would be a second, for which all
+// others wait. Without GSO a packet.
+constexpr std::uint32_t kLargestPayload = 4096, kTurnBytesMax = 15 * kLargestPayload;
 
-// As long as the largest batch, so that one of large messages is a turn by itself; without GSO a packet.
 std::int16_t turn_words(const EngineConfig& config) {
-  const std::uint32_t batch = std::min<std::uint32_t>(config.segments_max, kSegmentsMax) * kPacketBytesMax;
-  return static_cast<std::int16_t>(std::clamp(batch, kPacketBytesMax, kTurnBytesMax) / kWord);
+  const std::uint32_t batch = std::min<std::uint32_t>(config.segments_max, kSegmentsMax) * kLargestPayload;
+  return static_cast<std::int16_t>(std::clamp(batch, kLargestPayload, kTurnBytesMax) / kWord);
 }
 
 }  // namespace

@@ -95,6 +95,22 @@ TEST_F(Fairness, EqualBytesForMessagesOfAnySize) {
   EXPECT_LE(most - least, 2 * 65'536u) << "a turn, and what a batch was longer";
 }
 
+// Who waits, waits for one batch of each: a largest batch leaves nothing of its turn. (Where a WRITE begins, a standard
+// peer's batches are short: its first packet is longer than the others.)
+TEST_F(Fairness, ATurnOfLargeMessagesIsOneBatch) {
+  for (int i = 0; i < 3; ++i) add(240 * 4096, 100);
+  std::uint32_t last = 0;
+  std::size_t full = 0;
+  for (int batch = 0; batch < 200; ++batch) {
+    const auto [qpn, bytes] = *send(1).begin();
+    if (bytes < 60'000) continue;
+    ++full;
+    EXPECT_NE(qpn, last) << "batch " << batch;
+    last = qpn;
+  }
+  EXPECT_GT(full, 150u);
+}
+
 TEST_F(Fairness, WhoRunsOutKeepsNothing) {
   QueuePair* const rare = add(64, 1);
   add(65536, 100);

@@ -21,6 +21,11 @@ namespace brdma::congestion {
          control == CongestionControl::kBoth;
 }
 
+// Whoever hears of round trips alone decides by itself; DCQCN's signal goes to who sent what was marked.
+[[nodiscard]] constexpr bool goes_by_round_trips(CongestionControl control) {
+  return control == CongestionControl::kTimely || control == CongestionControl::kBoth;
+}
+
 class RateControl {
  public:
   // `flows`: of this host, this one included. With TIMELY each begins at its share, or its first round trip would be of

@@ -41,6 +41,10 @@ std::string_view control_name(CongestionControl control) {
   return kNames[static_cast<std::size_t>(control)];
 }
 
+Json rate_json(const std::optional<Bandwidth>& rate) {
+  return rate ? Json(static_cast<double>(rate->bps()) / 1e6) : Json(nullptr);
+}
+
 double microseconds(Duration duration) { return static_cast<double>(duration.ns()) / 1000; }
 
 Json value_json(const Definition& definition, const Settings& settings) {
@@ -136,7 +140,8 @@ Json queue_pair_json(const QueuePairReport& report) {
           {"flight_bytes", report.flight_bytes},
           {"congestion", control_name(report.recovery.congestion.control)},
           {"congestion_bytes", report.congestion_bytes},
-          {"rate_mbps", report.rate ? Json(static_cast<double>(report.rate->bps()) / 1e6) : Json(nullptr)},
+          {"rate_mbps", rate_json(report.rate)},
+          {"answer_rate_mbps", rate_json(report.answer_rate)},
           {"work_requests", report.work_requests},
           {"srtt_us", microseconds(report.srtt)},
           {"base_rtt_us", microseconds(report.base_rtt)},

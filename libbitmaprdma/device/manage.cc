@@ -50,6 +50,7 @@ void report_reliable(const QueuePair& qp, QueuePairReport& report) {
   report.congestion_bytes = sender.congestion_bytes;
   report.work_requests = sender.work_requests;
   report.rate = sender.rate;
+  report.answer_rate = sender.answer_rate;
   report.srtt = sender.srtt;
   report.base_rtt = sender.base_rtt;
   report.waits_for_receiver = sender.waits_for_receiver;

@@ -49,6 +49,7 @@ struct QueuePairReport {
   std::uint32_t unacked = 0, pending = 0, flight_packets = 0;
   std::uint64_t flight_bytes = 0, congestion_bytes = 0, work_requests = 0;
   std::optional<Bandwidth> rate;  // where the congestion control keeps one; congestion_bytes is 0 then: unbounded
+  std::optional<Bandwidth> answer_rate;  // that answers to READs are asked for at
   Duration srtt, base_rtt;
   bool waits_for_receiver = false;
   // As receiver.

@@ -135,7 +135,7 @@ Json Management::recovery(const Json& request) {
   const Json all = control::queue_pair_json(*report);
   Json in_force = Json::object();
   for (const char* key : {"mode", "depth_limit", "age_limit_us", "stall_limit_us", "receive_bitmap", "congestion",
-                          "congestion_bytes", "rate_mbps"})
+                          "congestion_bytes", "rate_mbps", "answer_rate_mbps"})
     in_force[key] = all[key];
   return {{"lqpn", *qpn},
           {"own_settings", report->own_recovery},

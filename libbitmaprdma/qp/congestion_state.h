@@ -14,10 +14,21 @@
 
 namespace brdma::qp {
 
+// The rate that answers to READs are asked for at (pace_answers.cc), apart from that of what is sent: they come the
+// other way.
+struct AnswerPace {
+  explicit AnswerPace(const CongestionConfig& config, std::uint32_t flows) : rate(config, flows) {}
+  congestion::RateControl rate;
+  bool waits = false;      // a READ is there to be asked for
+  std::uint64_t came = 0;  // bytes of answers since the last round trip that counted ...
+  Instant felt_at;         // ... which was then
+};
+
 struct CongestionState {
   std::optional<congestion::RateControl> rate;  // none: the window alone
   std::optional<congestion::Pacer> spread;      // the window leaves over a round trip, not at once
   bool waits = false;                           // for the rate: something is there to send
+  std::unique_ptr<AnswerPace> answers;          // where the control goes by round trips
   congestion::CnpLimiter cnps;
   bool cnp_due = false;
   std::unique_ptr<recovery::LinkInquiry> inquiry;     // once a packet has waited too long

@@ -121,6 +121,8 @@ void Requester::Impl::measure_answer(Sequence sequence, const Message& message, 
   if (paths) [[unlikely]]
     felt = note_answer(window.entry(psn_of(sequence)).path, sent, now);
   answer_congestion.on_acknowledgement(answers.came, felt, answers.limited, now);
+  if (answer_pace() != nullptr) [[unlikely]]
+    feel_answers(felt, now);
   answers.came = 0;
   answers.limited = false;
 }

@@ -5,11 +5,13 @@
 
 namespace brdma::qp {
 
-inline constexpr std::uint32_t kWorkRequestsMax = 16384;         // of each queue
-inline constexpr std::uint32_t kSgesMax = 32;                    // of one work request
-inline constexpr std::uint32_t kInlineBytesMax = 1024;           // of one work request
-inline constexpr std::uint32_t kRdAtomicMax = 128;               // READs and atomics outstanding, either direction
-inline constexpr std::uint32_t kMessageBytesMax = 1u << 30;      // at MTU 256 still a quarter of the PSN space
+inline constexpr std::uint32_t kWorkRequestsMax = 16384;     // of each queue
+inline constexpr std::uint32_t kSgesMax = 32;                // of one work request
+inline constexpr std::uint32_t kInlineBytesMax = 1024;       // of one work request
+inline constexpr std::uint32_t kRdAtomicMax = 128;           // READs and atomics outstanding, either direction
+inline constexpr std::uint32_t kMessageBytesMax = 1u << 30;  // at MTU 256 still a quarter of the PSN space
+// Where a rate takes the window's place: TIMELY's segment, of which each makes a sample (its section 5).
+inline constexpr std::uint64_t kBytesPerSample = 64 * 1024;
 inline constexpr std::uint32_t kReadChunkBytesMax = 128 * 1024;  // of one READ request on the wire
 
 }  // namespace brdma::qp

@@ -40,6 +40,7 @@ MemoryUse Requester::memory() const {
   tally.add(&MemoryUse::transport, me.congestion.allocated_bytes() + me.answer_congestion.allocated_bytes());
   tally.add(&MemoryUse::transport, me.operations.allocated_bytes());
   if (me.signals) tally.add(&MemoryUse::transport, sizeof(CongestionState));
+  if (me.answer_pace() != nullptr) tally.add(&MemoryUse::transport, sizeof(AnswerPace));
   if (me.own_judge) tally.add(&MemoryUse::recovery, me.own_judge->allocated_bytes());
   if (me.paths) tally.add(&MemoryUse::transport, me.paths->allocated_bytes());
   if (me.answer_ways) tally.add(&MemoryUse::transport, me.answer_ways->allocated_bytes());

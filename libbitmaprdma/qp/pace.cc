@@ -24,12 +24,14 @@ CongestionState& Requester::Impl::signals_made() {
 void Requester::Impl::choose_control() {
   const CongestionConfig& config = id.recovery->congestion;
   congestion.set_bounded(config.control == CongestionControl::kWindow || config.control == CongestionControl::kPaced);
+  answer_congestion.set_bounded(!congestion::goes_by_round_trips(config.control));
   if (signals && signals->rate && signals->rate->config() == config) return;
   if (congestion::is_rate_control(config.control)) {
     signals_made().rate.emplace(config, env.active_qps);
   } else if (signals) {
     signals->rate.reset();
   }
+  choose_answer_pace();
   choose_spreading();
 }
 
@@ -58,17 +60,28 @@ void Requester::note_paced(bool more, Instant now) {
   signals.waits = waits;
   // What waits for that would go on within the window: the path is in use in full.
   if (waits && signals.spread) impl_->congestion_limited = true;
+  if (signals.answers) impl_->note_answers_paced(now);
 }
 
 // What waited is asked again, whenever that will be.
 void Requester::end_pace_wait(Instant now) {
-  if (const auto until = paced_until(); until && now >= *until) impl_->signals->waits = false;
+  if (!impl_->signals) return;
+  CongestionState& signals = *impl_->signals;
+  if (signals.waits && pace().any() && now >= pace().ready_at()) signals.waits = false;
+  if (signals.answers && signals.answers->waits && now >= signals.answers->rate.ready_at()) {
+    signals.answers->waits = false;
+  }
 }
 
 std::optional<Instant> Requester::paced_until() const {
-  if (!impl_->signals || !impl_->signals->waits) return std::nullopt;
+  if (!impl_->signals) return std::nullopt;
+  const CongestionState& signals = *impl_->signals;
+  std::optional<Instant> first;
+  if (signals.answers && signals.answers->waits) first = signals.answers->rate.ready_at();
+  if (!signals.waits) return first;
   const Pace own = pace();
-  return own.any() ? std::optional{own.ready_at()} : std::nullopt;
+  if (!own.any()) return first;
+  return first ? std::min(*first, own.ready_at()) : own.ready_at();
 }
 
 bool Requester::has_unpaced_output(Instant now) const { return impl_->has_output(now); }

@@ -62,7 +62,7 @@ bool Requester::Impl::has_output(Instant now) {
     const auto next = me.sequence_of(me.window.next_pending(me.window.base()));
     return next && me.may_leave(*next) && (me.congestion_admits(me.id.mtu()) || me.patience.exempt > 0);
   }
-  return me.ready_to_send_new() || (me.paths && me.paths->probe_due(now) && me.copyable());
+  return me.ready_to_send_new(now) || (me.paths && me.paths->probe_due(now) && me.copyable());
 }
 
 bool Requester::next_is_large() const { return impl_->next_is_large(); }
@@ -75,26 +75,28 @@ std::uint32_t Requester::packets_in_flight() const { return impl_->flight.packet
 
 Requester::Snapshot Requester::snapshot() const {
   const Impl& me = *impl_;
-  return Snapshot{.base = me.window.base(),
-                  .next = me.window.next(),
-                  .operations = me.operations.size(),
-                  .unacked = me.window.unacked(),
-                  .pending = me.window.pending(),
-                  .messages = me.messages.size(),
-                  .work_requests = me.queue.tail() - me.queue.head(),
-                  .flight_packets = me.flight.packets,
-                  .answers_messages = me.answers.messages,
-                  .answers_packets = me.answers.packets,
-                  .flight_bytes = me.flight.bytes,
-                  .pipe_bytes = me.flight.pipe,
-                  .answers_bytes = me.answers.bytes,
-                  .congestion_bytes = me.congestion.bounded() ? me.congestion.bytes() : 0,
-                  .rate = rate() != nullptr ? std::optional{rate()->rate()} : std::nullopt,
-                  .srtt = me.rtt.smoothed(),
-                  .base_rtt = me.congestion.base_rtt(),
-                  .waits_for_receiver = me.rnr_until.has_value(),
-                  .window = me.window.window(),
-                  .bitmap = me.window.use()};
+  return Snapshot{
+      .base = me.window.base(),
+      .next = me.window.next(),
+      .operations = me.operations.size(),
+      .unacked = me.window.unacked(),
+      .pending = me.window.pending(),
+      .messages = me.messages.size(),
+      .work_requests = me.queue.tail() - me.queue.head(),
+      .flight_packets = me.flight.packets,
+      .answers_messages = me.answers.messages,
+      .answers_packets = me.answers.packets,
+      .flight_bytes = me.flight.bytes,
+      .pipe_bytes = me.flight.pipe,
+      .answers_bytes = me.answers.bytes,
+      .congestion_bytes = me.congestion.bounded() ? me.congestion.bytes() : 0,
+      .rate = rate() != nullptr ? std::optional{rate()->rate()} : std::nullopt,
+      .answer_rate = me.answer_pace() != nullptr ? std::optional{me.answer_pace()->rate.rate()} : std::nullopt,
+      .srtt = me.rtt.smoothed(),
+      .base_rtt = me.congestion.base_rtt(),
+      .waits_for_receiver = me.rnr_until.has_value(),
+      .window = me.window.window(),
+      .bitmap = me.window.use()};
 }
 
 namespace {

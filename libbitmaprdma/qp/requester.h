@@ -45,7 +45,7 @@ class Requester {
   Outcome handle_ffm(const wire::Ffm& ffm, Instant now);
   Outcome handle_edn(const wire::Edn& edn, Instant now);
   Outcome handle_timeout(Instant now);
-  void recovery_changed();  // Identity::recovery is another, or says something else
+  void recovery_changed();                       // Identity::recovery is another, or says something else
   [[nodiscard]] std::optional<Instant> next_timeout() const;
 
   // What output found out by itself (memory that is gone, a completion queue that is full) and only the queue pair may
@@ -98,10 +98,11 @@ class Requester {
     std::uint64_t work_requests = 0;         // posted, not complete
     std::uint32_t flight_packets = 0, answers_messages = 0, answers_packets = 0;
     std::uint64_t flight_bytes = 0, pipe_bytes = 0, answers_bytes = 0, congestion_bytes = 0;
-    std::optional<Bandwidth> rate;    // where a rate is kept
-    Duration srtt, base_rtt;          // smoothed; the smallest of late
-    bool waits_for_receiver = false;  // RNR
-    std::uint32_t window = 0;         // longest that the send window may get
+    std::optional<Bandwidth> rate;         // where a rate is kept
+    std::optional<Bandwidth> answer_rate;  // that answers to READs are asked for at
+    Duration srtt, base_rtt;               // smoothed; the smallest of late
+    bool waits_for_receiver = false;       // RNR
+    std::uint32_t window = 0;              // longest that the send window may get
     bitmap::WindowUse bitmap;
   };
   [[nodiscard]] std::uint32_t packets_in_flight() const;  // sent, not acknowledged; a READ request counts as one

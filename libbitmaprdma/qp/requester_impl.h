@@ -151,10 +151,10 @@ struct Requester::Impl {
   // --- transmit_new.cc ---
   [[nodiscard]] bool admits(std::uint32_t psns, std::uint32_t payload, bool answered);
   [[nodiscard]] std::uint32_t unstated_window() const;
-  [[nodiscard]] bool ready_to_send_new();
+  [[nodiscard]] bool ready_to_send_new(Instant now);
   void begin_message();
   [[nodiscard]] std::uint32_t next_chunk_bytes() const;
-  [[nodiscard]] bool may_begin(const SendWqe& wqe);
+  [[nodiscard]] bool may_begin(const SendWqe& wqe, Instant now);
   [[nodiscard]] PeerCredit answer_limit() const;
   bool poll_new(TransmitBatch& batch, Instant now);
   bool transmit_data(const Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
@@ -171,6 +171,14 @@ struct Requester::Impl {
   void feel(Duration round_trip, Duration base, Instant now);  // `base`: the path's own, without queues
   [[nodiscard]] bool has_output(Instant now);                  // whatever its rate allows
   bool poll_requests(TransmitBatch& batch, Instant now);
+
+  // --- pace_answers.cc ---
+  [[nodiscard]] AnswerPace* answer_pace() const { return signals ? signals->answers.get() : nullptr; }
+  void choose_answer_pace();
+  [[nodiscard]] std::uint32_t paced_chunk_packets() const;
+  void asked_for(const Message& message, std::uint32_t packets, Instant now);
+  void feel_answers(Duration round_trip, Instant now);
+  void note_answers_paced(Instant now);
 
   // --- copy_request.cc ---
   bool copy_last_request(const wire::Packet& next, TransmitBatch& batch, Instant now);

@@ -151,11 +151,13 @@ bool Requester::Impl::resend_request(Sequence sequence, Message& message, Payloa
   if (paths) [[unlikely]]
     label(packet, batch, static_cast<std::uint32_t>(asked_end - sequence), true, now);
   batch.add(packet, cursor.slices(), payload);
+  const auto asked = static_cast<std::uint32_t>(asked_end - sequence);
   for (; sequence < asked_end; ++sequence) {
     if (window.entry(psn_of(sequence)).state != EntryState::kRetransmitPending) continue;
     left_again(sequence, batch.path(), now);
   }
   if (message.kind == MessageKind::kRead) env.count(Counter::kReadsReissued);
+  asked_for(message, asked, now);
   trace_sent(packet, bytes, true, now);
   return true;
 }

@@ -57,6 +57,9 @@ class TransmitBatch {
   // or it would become longer than the first segment or than `packet_bytes_max`.
   bool piggyback(const wire::Piggyback& acknowledgement, std::size_t packet_bytes_max);
 
+  [[nodiscard]] static constexpr std::size_t frame_overhead(bool v4) {
+    return kEthernetSize + (v4 ? wire::kIpv4Size : wire::kIpv6Size) + wire::kUdpSize;
+  }
   static std::size_t packet_bytes(const wire::Packet& packet,
                                   std::size_t payload_bytes);  // headers + payload + pad + ICRC
   // Fills `out`; false where nothing was added.
@@ -65,9 +68,7 @@ class TransmitBatch {
  private:
   static constexpr std::size_t kUnlimited = ~std::size_t{0};
   static constexpr std::size_t kEthernetSize = 14;
-  [[nodiscard]] std::size_t frame_overhead() const {
-    return kEthernetSize + (v4_ ? wire::kIpv4Size : wire::kIpv6Size) + wire::kUdpSize;
-  }
+  [[nodiscard]] std::size_t frame_overhead() const { return frame_overhead(v4_); }
   static constexpr std::size_t kKeepFrom = 4;  // shorter batches would lose too much by a segment kept back
   void close_header_slice();
   void append_slice(const void* data, std::size_t size);

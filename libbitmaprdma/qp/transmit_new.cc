@@ -11,8 +11,6 @@ namespace {
 // batch costs a receiver a third of its time.
 constexpr std::uint32_t kPacketsPerAckRequest = 16, kPacketsPerAckRequestBitmap = 64;
 constexpr std::uint32_t kAckRequestsPerWindow = 4;  // at least: a small window must not wait for its acknowledgement
-// Where a rate takes the window's place: TIMELY's segment, of which each makes a sample (its section 5).
-constexpr std::uint64_t kBytesPerSample = 64 * 1024;
 // Each request is one more packet whose loss stops all that are behind it, for a responder answers in order.
 constexpr std::uint32_t kReadsInParallel = 3;
 
@@ -72,7 +70,7 @@ std::uint32_t Requester::Impl::unstated_window() const {
   return std::max(packets, std::min(packets * (mtu_bytes(PathMtu::k4096) / id.mtu()), env.credit_share().packets));
 }
 
-bool Requester::Impl::ready_to_send_new() {
+bool Requester::Impl::ready_to_send_new(Instant now) {
   if (!may_leave(next_sequence())) return false;
   const std::uint32_t mtu = id.mtu();
   if (!all_begun_is_sent()) {
@@ -85,7 +83,7 @@ bool Requester::Impl::ready_to_send_new() {
   if (queue.next() == queue.tail() || broken_wqe) return false;
   if (id.state != QpState::kRts && read_cut == 0) return false;  // SQD: only what has begun
   const SendWqe& wqe = queue[queue.next()];
-  if (!may_begin(wqe)) return false;
+  if (!may_begin(wqe, now)) return false;
   if (is_local(wqe.opcode)) [[unlikely]]
     return true;
   switch (kind_of(wqe.opcode)) {
@@ -116,12 +114,15 @@ PeerCredit Requester::Impl::answer_limit() const {
   return limit;
 }
 
-bool Requester::Impl::may_begin(const SendWqe& wqe) {
+bool Requester::Impl::may_begin(const SendWqe& wqe, Instant now) {
   if ((wqe.flags & kSendFence) != 0 && read_cut == 0 && answers.messages > 0) return false;
   const MessageKind kind = kind_of(wqe.opcode);
   if (!is_answered(kind)) return true;
   if (answers.messages >= id.attributes.max_rd_atomic) return false;
-  if (kind != MessageKind::kRead || answers.messages == 0) return true;
+  if (kind != MessageKind::kRead) return true;
+  if (AnswerPace* const pace = answer_pace(); pace != nullptr && pace->rate.allowance(now) == 0) [[unlikely]]
+    return false;
+  if (answers.messages == 0) return true;
   const std::uint32_t chunk = next_chunk_bytes();
   const PeerCredit limit = answer_limit();
   if (answers.bytes + chunk > limit.bytes) answers.limited = true;
@@ -137,9 +138,11 @@ std::uint32_t Requester::Impl::next_chunk_bytes() const {
   const std::uint32_t parallel = std::clamp<std::uint32_t>(id.attributes.max_rd_atomic, 1, kReadsInParallel);
   std::uint32_t window_packets = id.recovery->window_packets;
   if (id.bitmap_agreed) window_packets = std::min(window_packets, id.peer_window);
-  const std::uint32_t packets = std::max(
+  std::uint32_t packets = std::max(
       std::min({window_packets / 8, limit.packets / parallel, limit.bytes / parallel / mtu, kReadChunkBytesMax / mtu}),
       1u);
+  if (answer_pace() != nullptr) [[unlikely]]
+    packets = std::min(packets, paced_chunk_packets());
   return std::min(left, packets * mtu);
 }
 
@@ -181,7 +184,7 @@ void Requester::Impl::begin_message() {
 bool Requester::Impl::poll_new(TransmitBatch& batch, Instant now) {
   PayloadCursor cursor(env.memory, id.pd, 0);
   bool added = false;
-  while (ready_to_send_new()) {
+  while (ready_to_send_new(now)) {
     if (next_is_local()) [[unlikely]] {
       if (!execute_local(now)) break;
       continue;
@@ -249,6 +252,7 @@ bool Requester::Impl::transmit_request(Message& message, PayloadCursor& cursor, 
   window.sent_run(message.packets, batch.path(), now);
   log_sent(message.first, now);
   message.in_flight_counted = true;
+  asked_for(message, message.packets, now);
   ++flight.packets;
   packets_since_ack_request = 0;
   credit_stalled = credit_override = patience.probed = false;

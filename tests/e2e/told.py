@@ -61,11 +61,11 @@ def marks_become_time(program):
 ON_BUSY_HOSTS = {"BRDMA_CONGESTION": "timely", "BRDMA_TIMELY_LOW_US": "1000", "BRDMA_TIMELY_HIGH_US": "5000", "BRDMA_TIMELY_ADD_MBPS": "100"}
 
 
-def sent_at_a_rate(program, paced):
-    """By TIMELY: who sends data for requests of its own waits for its rate; who answers READs has no round trips to go by."""
+def sent_at_a_rate(program):
+    """By TIMELY: who makes requests hears of round trips and waits for its rate, to write as to read; who answers does not."""
     def case(build):
         counters, _ = run(build, ["--loss", "1%"], program, {**ON_BUSY_HOSTS, "BRDMA_RATE_MAX_MBPS": "2000"})
-        assert (counters["h2"]["pace_waits"] > 0) == paced, counters["h2"]["pace_waits"]
+        assert counters["h2"]["pace_waits"] > 0, counters["h2"]["pace_waits"]
         assert counters["h1"]["pace_waits"] == 0, counters["h1"]["pace_waits"]
     return case
 
@@ -77,8 +77,8 @@ CASES = {
     "send_lat_edn_roce": requests_are_sent_again("roce", SEND_LAT),
     "read_bw_edn_icmp": answers_are_sent_again("icmp"),
     "read_bw_edn_roce": answers_are_sent_again("roce"),
-    "write_bw_timely": sent_at_a_rate(WRITE_BW, True),
-    "read_bw_timely": sent_at_a_rate(READ_BW, False),
+    "write_bw_timely": sent_at_a_rate(WRITE_BW),
+    "read_bw_timely": sent_at_a_rate(READ_BW),
     "write_bw_translated": marks_become_time(WRITE_BW),
     "send_lat_translated": marks_become_time(["ib_send_lat", "-s", "65536", "-n", "500"]),
 }

@@ -73,7 +73,9 @@ class Bottleneck {
     endpoint.mtu = PathMtu::k4096;
     endpoint.timeout = 15;
     endpoint.send_wr_max = config_.requests_posted;
-    flows_.push_back(std::make_unique<Flow>(Flow{{world_, host, *receiver_, endpoint, number, config_.request_bytes}}));
+    if (config_.reads) endpoint.rd_atomic_max = 16;
+    sim::Host &from = config_.reads ? *receiver_ : host, &to = config_.reads ? host : *receiver_;
+    flows_.push_back(std::make_unique<Flow>(Flow{{world_, from, to, endpoint, number, config_.request_bytes}}));
   }
 
   void run_for(Duration how_long) {
@@ -92,7 +94,7 @@ class Bottleneck {
   void progress(Flow& flow) {
     if (!flow.runs) return;
     flow.pair.take();
-    flow.pair.post(WorkOpcode::kRdmaWrite, config_.requests_posted);
+    flow.pair.post(config_.reads ? WorkOpcode::kRdmaRead : WorkOpcode::kRdmaWrite, config_.requests_posted);
   }
 
   void look() {

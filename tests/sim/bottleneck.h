@@ -31,6 +31,7 @@ struct BottleneckConfig {
   fabric::EdnForm edn = fabric::EdnForm::kOff;
   fabric::SharedBufferConfig memory{};
   std::function<void(sim::HostConfig&)> host{};  // what hosts are to have beside
+  bool reads = false;                            // the receiver asks for what the others else write
   std::uint32_t request_bytes = 65536, requests_posted = 16;
   std::uint32_t window = 4096;
   Duration alone = 20_ms;     // until the other half begins

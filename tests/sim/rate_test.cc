@@ -1,6 +1,7 @@
 // Rate controls over whole engines: full rate alone, a fair share for who comes later, marks and drops heard.
 #include <gtest/gtest.h>
 
+#include "bottleneck.h"
 #include "stream.h"
 
 namespace brdma::test {
@@ -75,6 +76,51 @@ TEST(Rate, TimelyHearsATranslatedRoundTrip) {
   EXPECT_GT(told.rewritten, 50u);
   EXPECT_LT(told.marked * 2, alone.marked) << "a shorter queue";
   EXPECT_GT(told.share, 0.75);
+}
+
+// Who asks hears of the round trip, so who asks is paced: READ streams share the bottleneck as WRITE streams do, and
+// keep its queue as short.
+TEST(Rate, ReadsUnderTimelyArePacedLikeWrites) {
+  for (const CongestionControl control : {CongestionControl::kTimely, CongestionControl::kBoth}) {
+    BottleneckConfig config;
+    config.flows = 4;
+    config.host = [control](sim::HostConfig& host) {
+      host.engine.recovery.congestion.control = control;
+      host.engine.recovery.congestion.rate_max_mbps = 10'000;
+    };
+    const BottleneckResult writes = run_bottleneck(config);
+    config.reads = true;
+    const BottleneckResult reads = run_bottleneck(config);
+    EXPECT_GT(reads.share, writes.share - 0.05);
+    EXPECT_GT(reads.jain, writes.jain - 0.05);
+    EXPECT_LT(reads.queue_p99, writes.queue_p99 + 16 * 1024);
+    EXPECT_EQ(reads.dropped, 0u);
+  }
+}
+
+TEST(Rate, AloneAReadStreamGetsTheLinksRate) {
+  for (const CongestionControl control :
+       {CongestionControl::kTimely, CongestionControl::kDcqcn, CongestionControl::kBoth}) {
+    StreamConfig config = with(control);
+    config.reads = true;
+    const StreamResult result = run_stream(config);
+    EXPECT_GT(result.share, 0.95);
+    EXPECT_EQ(result.queue_dropped, 0u);
+    ASSERT_EQ(result.rates.size(), control == CongestionControl::kDcqcn ? 0u : 1u) << "nobody paces twice";
+  }
+}
+
+// A path of 10 ms: requests ask for more, or those under way would not fill it.
+TEST(Rate, ReadsFillALongPathToo) {
+  StreamConfig config = with(CongestionControl::kTimely);
+  config.delay = 500_us;
+  config.rate_bps = 5'000'000'000;
+  config.congestion.rate_max_mbps = 5'000;
+  config.congestion.rate_first_mbps = 10'000;
+  config.reads = true;
+  config.warm_up = 200_ms;
+  const StreamResult result = run_stream(config);
+  EXPECT_GT(result.share, 0.9);
 }
 
 // What is dropped sets the pace: no storm of retransmissions into a queue that is full.

@@ -52,17 +52,14 @@ class Streams {
     link_.skew = config.skew;
     if (config.path_loss_begins_at_once) link_.path_loss_ppm = config.path_loss_ppm;
     link_.marking = config.marking;
-    world_.join(*hosts_[0], *hosts_[1], link_, link_);
-    if (config.switched) world_.add_switches(link_.rate, link_.queue_bytes);
-    if (config.translation) world_.translate_marks(*config.translation);
-    if (config.edn != fabric::EdnForm::kOff) world_.notify_drops({.form = config.edn});
+    make_network();
     for (std::uint32_t i = 0; i < config.flows; ++i) add_flow(i);
     BRDMA_CHECK(world_.run_until([&] { return agreed(); }, 100_ms));
     link_.impairments.loss_ppm = config.loss_ppm;
     link_.impairments.reorder_ppm = config.reorder_ppm;
     link_.impairments.reorder_depth = config.reorder_depth;
     link_.path_loss_ppm = config.path_loss_ppm;
-    world_.configure_links(link_);
+    configure_network();
     if (config.loss_history) world_.add_observer(history_.emplace(*hosts_[0], *hosts_[1], Psn{1000}));
     if (!config.flight_log) return;
     log_.emplace(*hosts_[0], *hosts_[1], Psn{1000}, config.mode == RecoveryMode::kGoBackN);
@@ -77,7 +74,7 @@ class Streams {
     if (config_.path_loss_ends > Duration{}) {
       run_for(config_.path_loss_ends);
       link_.path_loss_ppm = {};
-      world_.configure_links(link_);
+      configure_network();
     }
     run_for(config_.measured - config_.path_loss_ends);
     StreamResult result;
@@ -96,7 +93,8 @@ class Streams {
     result.retransmitted = retransmitted(tx);
     result.by_edn = data.get(Counter::kRetransmittedEdn);
     result.acks_by_edn = (config_.reads ? tx : hosts_[1]->statistics()).get(Counter::kEdnAcks);
-    if (const auto* notifier = world_.drop_notifier(*hosts_[config_.reads ? 1 : 0], *hosts_[config_.reads ? 0 : 1])) {
+    const sim::Host &from = *hosts_[config_.reads ? 1 : 0], &to = *hosts_[config_.reads ? 0 : 1];  // of the data
+    if (const auto* notifier = switched_ != nullptr ? switched_->notifier() : world_.drop_notifier(from, to)) {
       result.notices = notifier->counters().sent;
       result.notice_bytes = notifier->counters().sent_bytes;
     }
@@ -113,16 +111,17 @@ class Streams {
     result.answer_paths_returned = rx.get(Counter::kPathReturned);
     const qp::Requester& requester = flows_[0]->pair.qp()->requester();
     for (std::size_t i = 0; i < requester.path_count(); ++i) result.paths.push_back(requester.path_status(i));
-    const auto& link = world_.link_counters(*hosts_[config_.reads ? 1 : 0], *hosts_[config_.reads ? 0 : 1]);
+    const auto link = switched_ != nullptr ? switched_->counters_towards(to) : world_.link_counters(from, to);
     result.cnps = rx.get(Counter::kCnpSent);
     result.pace_waits = tx.get(Counter::kPaceWaits);
     for (const auto& flow : flows_) {
-      if (const auto rate = flow->pair.qp()->requester().snapshot().rate) result.rates.push_back(*rate);
+      const auto snapshot = flow->pair.qp()->requester().snapshot();
+      if (const auto rate = config_.reads ? snapshot.answer_rate : snapshot.rate) result.rates.push_back(*rate);
     }
     result.lost = link.lost;
     result.queue_dropped = link.queue_dropped;
     result.marked = link.marked;
-    if (const auto* translator = world_.translator(*hosts_[0], *hosts_[1])) {
+    if (const auto* translator = switched_ != nullptr ? switched_->translator() : world_.translator(from, to)) {
       result.rewritten = translator->counters().rewritten;
     }
     result.srtt = requester.snapshot().srtt;
@@ -134,6 +133,27 @@ class Streams {
   }
 
  private:
+  // A link, with a switch right behind it where there is something to tell or to translate; or the lab's switch.
+  void make_network() {
+    if (config_.switched) {
+      BRDMA_CHECK(!config_.translation);
+      switched_ = &world_.switch_hosts(network());
+      return;
+    }
+    world_.join(*hosts_[0], *hosts_[1], link_, link_);
+    if (config_.translation) world_.translate_marks(*config_.translation);
+    if (config_.edn != fabric::EdnForm::kOff) world_.notify_drops({.form = config_.edn});
+  }
+
+  [[nodiscard]] fabric::NetworkConfig network() const {
+    return {.link = link_, .edn = config_.edn, .seed = config_.seed};
+  }
+
+  void configure_network() {
+    if (switched_ != nullptr) return switched_->configure(network());
+    world_.configure_links(link_);
+  }
+
   void add_flow(std::uint32_t number) {
     EndpointConfig endpoint;
     endpoint.mtu = config_.mtu;
@@ -173,7 +193,8 @@ class Streams {
 
   StreamConfig config_;
   sim::World world_;
-  fabric::LinkConfig link_;  // each way
+  fabric::LinkConfig link_;                   // each way
+  sim::SwitchedNetwork* switched_ = nullptr;  // of the world
   sim::Host* hosts_[2] = {};
   std::vector<std::unique_ptr<Flow>> flows_;
   std::uint32_t most_in_flight_ = 0;

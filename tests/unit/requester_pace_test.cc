@@ -55,6 +55,29 @@ TEST_F(Paced, TheWindowDoesNotBoundIt) {
   EXPECT_EQ(pair.side[0].qp->requester().snapshot().rate->bps(), 1'000'000'000u);
 }
 
+// A READ request takes the tokens of its answers: of 16 packets, about 140 us at 1 Gbit/s.
+TEST_F(Paced, ReadsAreAskedForAtTheRateOfTheirAnswers) {
+  ASSERT_TRUE(pair.post(0, pair.request(0, WorkOpcode::kRdmaRead, 0, 100'000, 1)).ok());
+  pair.round();
+  EXPECT_THAT(sent(), ElementsAre(1000));
+  EXPECT_EQ(count(Counter::kPaceWaits), 1u);
+  EXPECT_EQ(pair.side[0].qp->requester().snapshot().answer_rate->bps(), 1'000'000'000u);
+  EXPECT_THAT(leave_within(130_us), 0u);
+  EXPECT_THAT(leave_within(20_us), 1u);
+  const std::size_t requests = leave_within(300_us);
+  EXPECT_EQ(requests, 2u);
+}
+
+// What others may send meanwhile does not wait for that: the answers come the other way.
+TEST_F(Paced, WritesDoNotTakeTheTokensOfReads) {
+  send(2);
+  EXPECT_THAT(sent(), SizeIs(2)) << "the burst";
+  ASSERT_TRUE(pair.post(0, pair.request(0, WorkOpcode::kRdmaRead, 0, 1'000, 2)).ok());
+  pair.run_for(20_us);
+  EXPECT_THAT(sent(), SizeIs(1));
+  EXPECT_FALSE(TwoEngines{paced(CongestionControl::kDcqcn)}.side[0].qp->requester().snapshot().answer_rate.has_value());
+}
+
 TEST_F(Paced, IdleItWakesNobody) {
   send(1);
   ack({.base = 1001});

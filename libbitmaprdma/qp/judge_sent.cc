@@ -47,7 +47,7 @@ void Requester::Impl::judge_sent(Instant now) {
     if (state == EntryState::kAcked || state == EntryState::kRetransmitPending) continue;
     const Message& message = message_of(at);
     if (message.answered() && message.request_received) continue;
-    const auto verdict = selective.judge.judge(at, window.sent_at(psn, now), now);
+    const auto verdict = selective.judge.judge(at, window.sent_at(psn, now), now, window.entry(psn).transmissions > 1);
     if (verdict.lost) {
       request_resend_range(at, at + 1, Counter::kRetransmittedAck, now);
     } else if (verdict.retry_at && (!selective.judge_at || *verdict.retry_at < *selective.judge_at)) {

@@ -12,9 +12,15 @@
 
 namespace brdma::qp {
 
+// The second yardstick, IRN (timeout.cc): where few packets are in flight, and where more.
+struct IrnTimeouts {
+  Duration low, high;
+};
+
 struct Selective {
-  recovery::SelectiveJudge judge;
-  std::optional<Instant> judge_at;
+  recovery::SelectiveJudge judge{};
+  std::optional<Instant> judge_at{};
+  std::optional<IrnTimeouts> irn{};  // else RACK, and our own timeouts
 };
 
 class OwnJudge {
@@ -27,6 +33,15 @@ class OwnJudge {
   }
   [[nodiscard]] Selective* selective() { return std::get_if<Selective>(&judge_); }
   [[nodiscard]] recovery::DelayJudge* delays() { return std::get_if<recovery::DelayJudge>(&judge_); }
+  // Precondition: RecoveryMode::kSelective.
+  void follow_irn(const IrnTimeouts& timeouts) {
+    judge_ = Selective{.judge = recovery::SelectiveJudge{recovery::SelectiveJudge::Rule::kIrn}, .irn = timeouts};
+  }
+  [[nodiscard]] const std::optional<IrnTimeouts>& irn() const {
+    static constexpr std::optional<IrnTimeouts> kNo;
+    const auto* selective = std::get_if<Selective>(&judge_);
+    return selective != nullptr ? selective->irn : kNo;
+  }
   [[nodiscard]] std::size_t allocated_bytes() const {
     const auto* delays = std::get_if<recovery::DelayJudge>(&judge_);
     return sizeof *this + (delays != nullptr ? delays->allocated_bytes() : 0);

@@ -39,6 +39,7 @@ class QueuePair {
   [[nodiscard]] const qp::Identity& identity() const { return identity_; }
   // Of RC only ...
   [[nodiscard]] const qp::Requester& requester() const { return requester_; }
+  void follow_irn(const qp::IrnTimeouts& timeouts) { requester_.follow_irn(timeouts); }
   [[nodiscard]] const qp::Responder& responder() const { return responder_; }
   // ... which has none of these.
   [[nodiscard]] const qp::Unreliable* unreliable() const { return unreliable_.get(); }

@@ -28,6 +28,8 @@
 
 namespace brdma::qp {
 
+struct IrnTimeouts;  // own_judge.h
+
 class Requester {
  public:
   Requester(const Environment& environment, Identity& identity);
@@ -45,6 +47,7 @@ class Requester {
   Outcome handle_ffm(const wire::Ffm& ffm, Instant now);
   Outcome handle_edn(const wire::Edn& edn, Instant now);
   Outcome handle_timeout(Instant now);
+  void follow_irn(const IrnTimeouts& timeouts);  // a yardstick, of RecoveryMode::kSelective; after start()
   void recovery_changed();                       // Identity::recovery is another, or says something else
   [[nodiscard]] std::optional<Instant> next_timeout() const;
 

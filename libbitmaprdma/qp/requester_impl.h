@@ -355,6 +355,9 @@ struct Requester::Impl {
   [[nodiscard]] Duration attribute_timeout() const;
   [[nodiscard]] Duration two_trips() const;
   [[nodiscard]] Duration retransmit_timeout() const;
+  [[nodiscard]] bool follows_irn() const { return own_judge != nullptr && own_judge->irn(); }
+  [[nodiscard]] Duration irn_timeout() const;
+  void resend_by_irn(Instant now);
   [[nodiscard]] Duration probe_timeout() const;
   [[nodiscard]] Duration answer_expected() const;
   [[nodiscard]] Duration stall_limit() const;

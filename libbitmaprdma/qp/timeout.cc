@@ -46,7 +46,18 @@ Duration Requester::Impl::attribute_timeout() const {
 // An application that does not know how long the path is may ask for less than a round trip.
 Duration Requester::Impl::two_trips() const { return std::max(rtt.minimum(), congestion.base_rtt()) * 2; }
 
+void Requester::follow_irn(const IrnTimeouts& timeouts) { impl_->own_judge->follow_irn(timeouts); }
+
+// IRN (Mittal et al., SIGCOMM 2018, section 3.1): the short one where so few packets are in flight that an unnecessary
+// retransmission costs little, the long one otherwise. Neither grows.
+Duration Requester::Impl::irn_timeout() const {
+  constexpr std::uint32_t kFew = 3;
+  return flight.packets <= kFew ? own_judge->irn()->low : own_judge->irn()->high;
+}
+
 Duration Requester::Impl::retransmit_timeout() const {
+  if (follows_irn()) [[unlikely]]
+    return irn_timeout();
   const Duration longest = std::max({id.attributes.timeout == 0 ? kTimeoutMax : attribute_timeout(), two_trips(),
                                      id.recovery->retransmit_timeout_min});
   const Duration floor =
@@ -75,6 +86,7 @@ std::optional<Instant> Requester::Impl::retransmit_deadline() const {
 
 std::optional<Instant> Requester::Impl::probe_deadline() const {
   if (window.in_window() == 0 || window.pending() > 0 || rnr_until || patience.probed) return std::nullopt;
+  if (follows_irn()) return std::nullopt;
   // A standard peer says nothing to a packet that it has; but a READ can be asked again of anybody.
   if (!id.bitmap_agreed && (answers.packets == 0 || goes_back())) {
     return std::nullopt;
@@ -208,6 +220,7 @@ void Requester::Impl::fire_retransmit_timeout(Instant now) {
     request_resend_range(base, next_sequence(), Counter::kRetransmittedTimeout, now);
     return;
   }
+  if (follows_irn()) return resend_by_irn(now);
   patience.in_doubt_before = now;
   patience.in_doubt_packets = std::max(patience.in_doubt_packets, window.unacked());
   ++patience.doubts;
@@ -218,6 +231,15 @@ void Requester::Impl::fire_retransmit_timeout(Instant now) {
   for (Sequence at = base; at < next_sequence(); ++at) suspect(at, now);
   request_resend_range(first, first + 1, Counter::kRetransmittedTimeout, now);
   request_resend_range(last, last + 1, Counter::kRetransmittedTimeout, now);
+}
+
+// The oldest, and all that is missing before something that has arrived.
+void Requester::Impl::resend_by_irn(Instant now) {
+  patience.exempt = 1;
+  if (window.unacked() == 0) reopen(base, message_of(base), now);
+  Sequence first = base;
+  while (window.entry(psn_of(first)).state == EntryState::kAcked) ++first;
+  request_resend_range(first, std::max(first + 1, arrived_end), Counter::kRetransmittedTimeout, now);
 }
 
 // The last packet once more: if the tail was lost, the receiver now sees a gap and says what is missing. What is

@@ -18,7 +18,9 @@ void SelectiveJudge::delivered(std::uint64_t sequence, Instant sent, bool sent_a
   any_ = true;
 }
 
-SelectiveJudge::Verdict SelectiveJudge::judge(std::uint64_t sequence, Instant sent, Instant now) const {
+SelectiveJudge::Verdict SelectiveJudge::judge(std::uint64_t sequence, Instant sent, Instant now,
+                                              bool sent_again) const {
+  if (rule_ == Rule::kIrn) return {.lost = any_ && !sent_again && farthest_ > sequence, .retry_at = {}};
   const bool passed = any_ && (newest_sent_ > sent || (newest_sent_ == sent && newest_ > sequence));
   if (!passed) return {};
   const bool distant = farthest_ >= sequence + kDistance;

@@ -1,6 +1,9 @@
 // recovery/selective_judge.h - loss as a TCP sender judges it, from what has been acknowledged alone: RACK (RFC 8985)
 // with a reordering distance of 3 packets and, once reordering has been seen, a wait of a quarter of the round trip.
 // Not part of bitmap recovery: the yardstick for it (RecoveryMode::kSelective).
+//
+// A second one is IRN's rule (Mittal et al., SIGCOMM 2018, section 3.1): a packet is lost as soon as a later one has
+// been acknowledged, and what was sent again and is lost again has to wait for the timeout.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +15,8 @@ namespace brdma::recovery {
 
 class SelectiveJudge {
  public:
+  enum class Rule : std::uint8_t { kRack, kIrn };
+  explicit SelectiveJudge(Rule rule = Rule::kRack) : rule_(rule) {}
   // A packet was acknowledged. `sequence` orders packets by their first transmission.
   void delivered(std::uint64_t sequence, Instant sent, bool sent_again, Instant now);
 
@@ -20,7 +25,7 @@ class SelectiveJudge {
     bool lost = false;
     std::optional<Instant> retry_at;
   };
-  [[nodiscard]] Verdict judge(std::uint64_t sequence, Instant sent, Instant now) const;
+  [[nodiscard]] Verdict judge(std::uint64_t sequence, Instant sent, Instant now, bool sent_again = false) const;
 
   [[nodiscard]] bool reordering_seen() const { return reordering_; }
 
@@ -28,6 +33,7 @@ class SelectiveJudge {
   static constexpr std::uint64_t kDistance = 3;
   static constexpr std::int64_t kWaitShare = 4;  // of the smallest round trip
 
+  Rule rule_;
   bool any_ = false, reordering_ = false;
   Instant newest_sent_;         // of what has arrived, what was sent last
   std::uint64_t newest_ = 0;    // its sequence

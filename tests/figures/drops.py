@@ -46,9 +46,9 @@ def tables(rows, directory):
             file.write("\n")
         file.write("### What it costs: notifications as a share of what the switch passed on, packets / bytes, %; flows in its table at most\n")
         told = [way for way in ways if "EDN" in way]
-        points = [("random", loss) for loss in LOSSES] + [("incast", "0")]
+        points = [("random", loss) for loss in LOSSES] + [("answers", "1"), ("answers", "10"), ("incast", "0")]
         cell = lambda row: f"{row['notice_packets_percent']} / {row['notice_bytes_percent']}; {row['flows_in_table_most']}"
-        file.write(table(["", *(f"{loss} %" for loss in LOSSES), "incast"],
+        file.write(table(["", *(f"{loss} %" for loss in LOSSES), "1 % both ways", "10 % both ways", "incast"],
                          [[f"{title}, {way}", *(cell(find(kind, sizes, way, loss)) for kind, loss in points)]
                           for sizes, title in SIZES.items() for way in told]))
         file.write("\n### Incast: packets lost / sent again / timeouts\n")

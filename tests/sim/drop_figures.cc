@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,9 +26,12 @@ struct Way {
   RecoveryMode mode;
   bool edn;
   std::uint8_t timeout;
+  std::optional<qp::IrnTimeouts> irn{};
 };
 constexpr Way kWays[] = {{"go-back-N, 4 ms", RecoveryMode::kGoBackN, false, 10},
                          {"go-back-N, 262 us", RecoveryMode::kGoBackN, false, 6},
+                         {"IRN, 4 ms", RecoveryMode::kSelective, false, 10, qp::IrnTimeouts{4_ms, 4_ms}},
+                         {"IRN", RecoveryMode::kSelective, false, 6, qp::IrnTimeouts{100_us, 320_us}},
                          {"selective", RecoveryMode::kSelective, false, 6},
                          {"FFM", RecoveryMode::kBitmap, false, 6},
                          {"EDN", RecoveryMode::kSelective, true, 6},
@@ -66,6 +70,7 @@ FlowsConfig config_of(const Way& way, std::uint32_t flows) {
   config.mode = way.mode;
   config.edn = way.edn;
   config.timeout = way.timeout;
+  config.irn = way.irn;
   config.flows = flows;
   return config;
 }

@@ -8,9 +8,10 @@
 #include <optional>
 #include <string>
 
+#include "endpoint_pair.h"
+#include "qp/queue_pair.h"
 #include "sim/world.h"
 #include "support/arena.h"
-#include "support/endpoint.h"
 #include "trace/retransmissions.h"
 
 namespace brdma::test {
@@ -28,7 +29,7 @@ struct Flow {
 };
 
 struct Pair {
-  std::unique_ptr<Endpoint> ends[2];
+  std::unique_ptr<EndpointPair> ends;
   std::optional<Flow> flow;
 };
 
@@ -127,11 +128,9 @@ class Flows {
     EndpointConfig endpoint;
     endpoint.timeout = config_.timeout;
     endpoint.send_wr_max = 1;
-    pair.ends[0] = std::make_unique<Endpoint>(world_, *sender.host, endpoint, from_);
-    pair.ends[1] = std::make_unique<Endpoint>(world_, *receiver_, endpoint, to_);
-    for (auto& end : pair.ends) end->start();
-    pair.ends[0]->connect(*pair.ends[1]);
-    pair.ends[1]->connect(*pair.ends[0]);
+    pair.ends =
+        std::make_unique<EndpointPair>(world_, std::array{sender.host, receiver_}, endpoint, std::array{&from_, &to_});
+    if (config_.irn) (*pair.ends)[0].qp()->follow_irn(*config_.irn);
   }
 
   [[nodiscard]] bool agreed() const {
@@ -171,14 +170,14 @@ class Flows {
       Pair& pair = sender.pairs[sender.free.back()];
       sender.free.pop_back();
       pair.flow = flow;
-      const Sge sge{from_.iova() + Arena::kGuard, flow.bytes, pair.ends[0]->key()};
+      const Sge sge{from_.iova() + Arena::kGuard, flow.bytes, (*pair.ends)[0].key()};
       SendRequest request;
       request.sges = {&sge, 1};
       request.opcode = WorkOpcode::kRdmaWrite;
       request.flags = kSendSignaled;
       request.remote_address = to_.iova() + Arena::kGuard;
-      request.rkey = pair.ends[1]->key();
-      BRDMA_CHECK(sender.host->engine().post_send(pair.ends[0]->qp(), request, world_.now()).ok());
+      request.rkey = (*pair.ends)[1].key();
+      BRDMA_CHECK(sender.host->engine().post_send((*pair.ends)[0].qp(), request, world_.now()).ok());
       sender.host->touch();
     }
   }
@@ -187,7 +186,7 @@ class Flows {
     for (std::uint32_t i = 0; i < sender.pairs.size(); ++i) {
       Pair& pair = sender.pairs[i];
       std::array<Completion, 1> completion;
-      if (!pair.flow || sender.host->engine().poll_cq(pair.ends[0]->cq(), completion) == 0) continue;
+      if (!pair.flow || sender.host->engine().poll_cq((*pair.ends)[0].cq(), completion) == 0) continue;
       if (completion[0].status == CompletionStatus::kSuccess) {
         result_.times.push_back(world_.now() - pair.flow->came);
       } else {
@@ -202,7 +201,7 @@ class Flows {
   void begin_anew(Sender& sender, Pair& pair) {
     ++result_.broken;
     sender.waiting.push_front(*pair.flow);
-    for (auto& end : pair.ends) end->destroy();
+    pair.ends->destroy();
     connect(sender, pair);
     sender.host->touch();
     receiver_->touch();

@@ -3,19 +3,22 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/config.h"
 #include "base/units.h"
 #include "fabric/drop_notifier.h"
 #include "flow_sizes.h"
+#include "qp/own_judge.h"
 
 namespace brdma::test {
 
 struct FlowsConfig {
   RecoveryMode mode = RecoveryMode::kBitmap;
-  bool edn = false;           // the switch tells what it drops, and senders heed it
-  std::uint8_t timeout = 10;  // the queue pairs' local ACK timeout: 4.096 us * 2^timeout
+  bool edn = false;                      // the switch tells what it drops, and senders heed it
+  std::optional<qp::IrnTimeouts> irn{};  // with kSelective: IRN's rules
+  std::uint8_t timeout = 10;             // the queue pairs' local ACK timeout: 4.096 us * 2^timeout
   std::uint32_t senders = 1;
   std::uint64_t rate_bps = 25'000'000'000;
   Duration delay = 5_us;  // each way

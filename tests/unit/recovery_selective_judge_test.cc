@@ -60,5 +60,19 @@ TEST(SelectiveJudge, AnAcknowledgementThatCameTooSoonIsOfAnEarlierCopy) {
   EXPECT_FALSE(judge.judge(5, sent(50), sent(500)).lost);
 }
 
+// IRN: one later packet is enough, and a retransmission is not judged again.
+TEST(SelectiveJudge, IrnWaitsForNothingButATimeoutForWhatWasSentAgain) {
+  SelectiveJudge judge{SelectiveJudge::Rule::kIrn};
+  EXPECT_FALSE(judge.judge(3, sent(3), sent(4)).lost);
+  deliver(judge, 4);
+  EXPECT_TRUE(judge.judge(3, sent(3), sent(4) + kTrip).lost);
+  EXPECT_FALSE(judge.judge(5, sent(5), sent(500)).lost);
+  deliver(judge, 10);
+  judge.delivered(5, sent(30), true, sent(30) + kTrip);
+  const auto again = judge.judge(3, sent(20), sent(500), /*sent_again=*/true);
+  EXPECT_FALSE(again.lost);
+  EXPECT_FALSE(again.retry_at.has_value());
+}
+
 }  // namespace
 }  // namespace brdma::recovery

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 
+#include "qp/own_judge.h"
 #include "support/hand_played.h"
 
 namespace brdma::test {
@@ -52,6 +53,27 @@ TEST(LongTimeout, OutlastsAnOutageAndFindsThePathSoonAfter) {
   const auto completions = hand.pair.poll(0);
   ASSERT_FALSE(completions.empty());
   EXPECT_EQ(completions[0].status, CompletionStatus::kRetryExceeded) << "after eight of them, not thirty-two";
+}
+
+// IRN, the yardstick: the oldest again, after the short time where few packets are in flight.
+TEST(Irn, ATimeoutIsShortWhereFewPacketsAreInFlight) {
+  PairOptions options;
+  options.mode[0] = options.mode[1] = RecoveryMode::kSelective;
+  HandPlayed hand{options};
+  hand.pair.side[0].qp->follow_irn({.low = 100_us, .high = 320_us});
+  hand.send(4);
+  hand.sent();
+  hand.pair.run_for(319_us);
+  EXPECT_TRUE(hand.sent().empty());
+  hand.pair.run_for(2_us);
+  EXPECT_THAT(hand.sent(), ElementsAre(1000));
+  hand.ack({.base = 1000, .arrived = {1002}});
+  EXPECT_THAT(hand.sent(), ElementsAre(1001)) << "1000 was sent again";
+  hand.ack({.base = 1003});
+  hand.pair.run_for(99_us);
+  EXPECT_TRUE(hand.sent().empty());
+  hand.pair.run_for(2_us);
+  EXPECT_THAT(hand.sent(), ElementsAre(1003));
 }
 
 TEST_F(ByHand, AnAcknowledgementOfWhatWasNeverSentIsRefused) {

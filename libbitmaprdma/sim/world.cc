@@ -17,10 +17,7 @@ void earliest(std::optional<Instant>& next, std::optional<Instant> other) {
 }  // namespace
 
 World::~World() {
-  for (auto& connection : connections_) {
-    if (connection.to_switch) connection.to_switch->clear(pool_);
-    connection.link->clear(pool_);
-  }
+  for (auto& connection : connections_) connection.link->clear(pool_);
 }
 
 Host& World::add_host(const HostConfig& config) {
@@ -51,15 +48,6 @@ SwitchedNetwork& World::switch_hosts(const fabric::NetworkConfig& config) {
   for (const auto& host : hosts_) hosts.push_back(host.get());
   switched_ = std::make_unique<SwitchedNetwork>(pool_, std::move(hosts), config);
   return *switched_;
-}
-
-void World::add_switches(std::optional<Bandwidth> rate, std::uint64_t queue_bytes) {
-  fabric::LinkConfig config;
-  config.rate = rate;
-  config.queue_bytes = queue_bytes;
-  for (Connection& each : connections_) {
-    each.to_switch = std::make_unique<fabric::Link<PacketIndex>>(config, seed_, "link to a switch");
-  }
 }
 
 World::Connection& World::connection(const Host& from, const Host& to) {
@@ -113,7 +101,6 @@ void World::run_for(Duration how_long) {
 std::optional<Instant> World::next_instant() const {
   std::optional<Instant> next = actions_.next();
   for (const auto& connection : connections_) {
-    if (connection.to_switch) earliest(next, connection.to_switch->next_timeout());
     earliest(next, connection.link->next_timeout());
     if (connection.notifier) earliest(next, connection.notifier->next_timeout());
   }
@@ -140,11 +127,6 @@ bool World::step(Instant deadline) {
 
 void World::deliver() {
   for (auto& connection : connections_) {
-    while (connection.to_switch) {
-      const auto packet = connection.to_switch->poll(now_, pool_);
-      if (!packet) break;
-      enter_link(connection, *packet);
-    }
     PacketOwner mine = owner(connection);
     while (const auto packet = connection.link->poll(now_, mine)) connection.to->handle_arrival(*packet);
   }
@@ -171,8 +153,7 @@ void World::send(const Host& from, PacketIndex packet) {
     return c.from == &from && c.to->address() == pool_[packet].destination;
   });
   if (found == connections_.end()) return pool_.give_back(packet);
-  if (!found->to_switch) return enter_link(*found, packet);
-  found->to_switch->handle_packet(packet, wire_bytes(pool_[packet]), /*judged=*/false, now_, pool_);
+  enter_link(*found, packet);
 }
 
 void World::enter_link(Connection& connection, PacketIndex packet) {

@@ -42,9 +42,6 @@ class World {
   SwitchedNetwork& switch_hosts(const fabric::NetworkConfig& config);
   // Or behind routers, to be made and joined.
   RoutedNetwork& route_hosts();
-  // As in the lab, where a switch stands between: another queue and rate before each link made so far, without faults
-  // or delay.
-  void add_switches(std::optional<Bandwidth> rate, std::uint64_t queue_bytes);
   // From now on what links drop is told to its sender (spec 5), as by a switch right behind it: one table a direction,
   // notifications travel back over the link, and its faults do not touch them.
   void notify_drops(const fabric::DropNotifier::Config& config);
@@ -86,7 +83,6 @@ class World {
     Host* to;
     std::unique_ptr<fabric::Link<PacketIndex>> link;
     std::unique_ptr<fabric::PathMap> paths;  // by UDP source port
-    std::unique_ptr<fabric::Link<PacketIndex>> to_switch{};
     std::unique_ptr<fabric::DropNotifier> notifier{};
     fabric::RttTranslator* translator = nullptr;  // of both directions
   };

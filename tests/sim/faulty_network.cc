@@ -7,6 +7,8 @@ FaultyNetwork::FaultyNetwork(sim::World& world, const WorldSettings& settings, c
   for (const LinkSettings& link : settings_.links) {
     world_.join(*hosts_[link.hosts[0]], *hosts_[link.hosts[1]], link.faulty[0], link.faulty[1]);
   }
+  if (settings_.switches.edn.form != fabric::EdnForm::kOff) world_.notify_drops(settings_.switches.edn);
+  if (settings_.switches.translation) world_.translate_marks(*settings_.switches.translation);
 }
 
 void FaultyNetwork::end_faults() {

@@ -11,6 +11,10 @@ const char* name_of(RecoveryMode mode) {
   constexpr const char* kNames[] = {"bitmap", "standard", "gobackn", "selective", "wan", "wan_ffm"};
   return kNames[static_cast<std::size_t>(mode)];
 }
+const char* name_of(CongestionControl control) {
+  constexpr const char* kNames[] = {"window", "timely", "dcqcn", "none", "paced", "both"};
+  return kNames[static_cast<std::size_t>(control)];
+}
 std::string percent(std::uint32_t ppm) {
   return std::to_string(ppm / 10'000) + "." + std::to_string(ppm / 1000 % 10) + " %";
 }
@@ -30,7 +34,11 @@ std::string text_of(const sim::HostConfig& host) {
          ", paths " + std::to_string(engine.source_ports.size()) + "/" + std::to_string(r.path_bitmaps) + " sprayed " +
          std::to_string(static_cast<int>(r.spraying)) + ", large from " +
          std::to_string(engine.transfer.threshold_bytes) + " by " + std::to_string(engine.transfer.segment_bytes) +
-         ", escape " + std::to_string(engine.transfer.escape_bytes_max) + "/" + us(engine.transfer.escape_time) + "\n";
+         ", escape " + std::to_string(engine.transfer.escape_bytes_max) + "/" + us(engine.transfer.escape_time) +
+         ", control " + name_of(r.congestion.control) + " from " + std::to_string(r.congestion.rate_first_mbps) +
+         " of " + std::to_string(r.congestion.rate_min_mbps) + ".." + std::to_string(r.congestion.rate_max_mbps) +
+         " Mbit/s, ECN " + std::to_string(static_cast<int>(r.congestion.ecn)) + ", EDN " + (r.edn ? "heeded" : "off") +
+         ", pause " + us(r.edn_pause_max) + "\n";
 }
 
 std::string text_of(const fabric::ImpairmentConfig& f) {
@@ -46,13 +54,30 @@ std::string text_of(const EndpointConfig& e) {
          std::to_string(e.timeout) + "\n";
 }
 
+std::string text_of(const SwitchSettings& switches) {
+  constexpr const char* kForms[] = {"off", "ICMP", "control packets"};
+  const fabric::DropNotifier::Config& edn = switches.edn;
+  std::string text = std::string{"switches: EDN "} + kForms[static_cast<std::size_t>(edn.form)] + ", flows " +
+                     std::to_string(edn.table.flows_max) + ", silence " + us(edn.table.silence) + ", " +
+                     std::to_string(edn.notices_per_second) + "/s in bursts of " + std::to_string(edn.burst);
+  if (!switches.translation) return text + "\n";
+  return text + "; marks become up to " + us(switches.translation->increment.longest) + " by rule " +
+         std::to_string(static_cast<int>(switches.translation->increment.rule)) + ", flows " +
+         std::to_string(switches.translation->flows_max) + "\n";
+}
+
 std::string text_of(const WorldSettings& world, const LinkSettings& link) {
   const std::string a = world.hosts[link.hosts[0]].name, b = world.hosts[link.hosts[1]].name;
   return "link " + a + b + ": delay " + us(link.clean.delay) + ", rate " +
          (link.clean.rate ? std::to_string(link.clean.rate->bps() / 1'000'000) + " Mbit/s" : "none") + ", queue " +
          std::to_string(link.clean.queue_bytes) + ", paths " + std::to_string(link.clean.paths) + " skew " +
-         us(link.clean.skew) + "\n   " + a + " sends into " + text_of(link.faulty[0].impairments) + "   " + b +
-         " sends into " + text_of(link.faulty[1].impairments);
+         us(link.clean.skew) +
+         (link.clean.marking
+              ? ", marks " + std::to_string(link.clean.marking->low_bytes) + ".." +
+                    std::to_string(link.clean.marking->high_bytes) + " up to " + percent(link.clean.marking->chance_ppm)
+              : "") +
+         "\n   " + a + " sends into " + text_of(link.faulty[0].impairments) + "   " + b + " sends into " +
+         text_of(link.faulty[1].impairments);
 }
 
 std::string text_of(const WorldSettings& world, const ConnectionSettings& c) {
@@ -100,6 +125,7 @@ WorldSettings draw_world(std::uint64_t seed) {
   draw_from("hosts", draw_hosts);
   draw_from("connections", draw_connections);
   draw_from("network", draw_network);
+  draw_from("switches", draw_switches);
   draw_from("events", draw_events);
   draw_from("endpoints", draw_endpoints);
   draw_from("groups", draw_groups);
@@ -161,6 +187,7 @@ std::string WorldSettings::text() const {
   std::string text;
   for (const sim::HostConfig& host : hosts) text += text_of(host);
   for (const LinkSettings& link : links) text += text_of(*this, link);
+  text += text_of(switches);
   for (const ConnectionSettings& connection : connections) text += text_of(*this, connection);
   for (const ConnectionSettings& connection : after_restart) text += "after restart: " + text_of(*this, connection);
   for (const GroupSettings& group : groups) text += text_of(*this, group);

@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "base/random.h"
+#include "fabric/drop_notifier.h"
 #include "fabric/link.h"
+#include "fabric/rtt_translator.h"
 #include "sim/host.h"
 #include "support/endpoint.h"
 #include "support/traffic.h"
@@ -59,6 +61,12 @@ struct LinkSettings {
   [[nodiscard]] Duration round_trip() const { return (clean.delay + clean.skew) * 2; }
 };
 
+// Of all links alike; marks are a link's own.
+struct SwitchSettings {
+  fabric::DropNotifier::Config edn;  // off: what is dropped is not told
+  std::optional<fabric::RttTranslator::Config> translation;
+};
+
 // Times count from the world's beginning.
 struct Span {
   Duration from, length;
@@ -91,6 +99,7 @@ struct WorldSettings {
   std::vector<ConnectionSettings> after_restart;  // begun when the crashed host is back
   std::vector<GroupSettings> groups;
   std::vector<LinkSettings> links;
+  SwitchSettings switches;
   EventSettings events;
 
   [[nodiscard]] bool agree(const ConnectionSettings& connection) const;  // both sides negotiate bitmap mode
@@ -113,6 +122,7 @@ struct WorldSettings {
 void draw_hosts(WorldSettings& world, Random& random);        // draw_hosts.cc
 void draw_connections(WorldSettings& world, Random& random);  // draw_connections.cc: who with whom, what they ask
 void draw_network(WorldSettings& world, Random& random);      // draw_network.cc
+void draw_switches(WorldSettings& world, Random& random);     // draw_switches.cc: what they do, who heeds it
 void draw_events(WorldSettings& world, Random& random);       // draw_events.cc
 void draw_endpoints(WorldSettings& world, Random& random);    // draw_connections.cc: times that fit the network
 void draw_groups(WorldSettings& world, Random& random);       // draw_groups.cc: other kinds of queue pairs

@@ -45,6 +45,7 @@ void FlightChecker::sent(const sim::Host& from, const sim::Packet& packet, Insta
   const auto parsed = wire::parse_packet(packet.bytes);
   if (!parsed.ok()) return find("sent a packet that does not parse", now);
   if (parsed.value().bth.dest_qpn != connection_.responder_qpn) return;
+  if (parsed.value().bth.opcode == wire::kCnpOpcode) return;  // says nothing but that something was marked
   if (!parsed.value().control && wire::is_request(parsed.value().op)) handle_request(parsed.value(), now);
 }
 
@@ -93,6 +94,7 @@ void FlightChecker::received(const sim::Host& by, const sim::Packet& bytes, Inst
   if (ended_ || &by != &requester_ || bytes.source != connection_.responder) return;
   const auto packet = believable(bytes);
   if (!packet || packet->bth.dest_qpn != connection_.requester_qpn) return;
+  if (packet->bth.opcode == wire::kCnpOpcode) return;
   if (packet->control) return handle_control(*packet);
   if (packet->bitmap && packet->bxth.piggyback) handle_ack(wire::bitmap_ack_of(packet->bxth, packet->piggyback));
   const std::int64_t sequence = sequence_of(packet->bth.psn);

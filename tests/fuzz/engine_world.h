@@ -17,6 +17,7 @@
 
 #include "device/engine.h"
 #include "fuzz/input_reader.h"
+#include "wire/edn.h"
 #include "wire/packet.h"
 
 namespace brdma::fuzz {
@@ -94,6 +95,8 @@ class EngineWorld {
   void send_caps(const Connection& connection);
   void send_bitmap_ack(const Connection& connection);
   void send_ffm(const Connection& connection);
+  void send_drop_notification(const Connection& connection);
+  void send_source_quench(const Connection& connection, const wire::Edn& edn);
   void address_to(const Connection& connection, wire::Packet& packet);
   void fill_target(wire::Packet& packet, std::uint32_t length);
   void send_packet(wire::Packet packet, std::size_t payload_bytes);

@@ -1,11 +1,15 @@
-// Input: one byte that chooses the kind, three of BTH.psn, then a control packet's body. What is accepted obeys the
-// limits that docs/wire.md states (checked here a second time, in another way) and encodes to the same bytes.
+// Input: one byte that chooses the kind, three of BTH.psn, then a control packet's body, or an ICMP message. What is
+// accepted obeys the limits that docs/wire.md states (checked here a second time, in another way) and encodes to the
+// same bytes.
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "base/check.h"
 #include "wire/control.h"
+#include "wire/edn.h"
 #include "wire/link_state.h"
 
 namespace {
@@ -103,6 +107,44 @@ void check_feedback(ConstBytes body) {
   BRDMA_CHECK(wire::parse_link_state_feedback(once) == feedback);
 }
 
+void check_range(const wire::Edn& edn) {
+  BRDMA_CHECK(distance(edn.last, edn.first) >= 0 && edn.drain >= Duration{});
+  BRDMA_CHECK(!(edn.responses && edn.acknowledgement));
+}
+
+void check_edn(ConstBytes body, Psn psn) {
+  const auto edn = wire::parse_edn(body, psn);
+  if (!edn) return;
+  check_range(*edn);
+  BRDMA_CHECK(edn->first == psn);
+  const auto emit = [](const wire::Edn& value) {
+    return emitted(wire::kEdnSize, [&](std::byte* out) { return wire::emit_edn(value, out); });
+  };
+  const auto once = emit(*edn);
+  BRDMA_CHECK(std::equal(once.begin() + 1, once.begin() + 12, body.begin() + 1));
+  const auto again = wire::parse_edn(once, psn);
+  BRDMA_CHECK(again && emit(*again) == once);
+}
+
+// The checksum is made right: else nearly no input would get past it.
+void check_source_quench(ConstBytes input) {
+  (void)wire::parse_icmp_edn(input);
+  if (input.size() < wire::kIcmpHeaderSize) return;
+  std::array<std::byte, wire::kIcmpHeaderSize + wire::kQuoteMax> message;
+  const ConstBytes quote = input.subspan(wire::kIcmpHeaderSize);
+  const std::uint32_t count = load_be16(input.data() + 4) + 1u;
+  const Duration drain = 1_us * std::int64_t{load_be16(input.data() + 6)};
+  const std::size_t size = wire::emit_icmp_edn(quote, count, drain, message.data());
+  BRDMA_CHECK(size <= message.size());
+  const auto said = wire::parse_icmp_edn(ConstBytes{message}.first(size));
+  if (!said) return;
+  BRDMA_CHECK(said->source.is_v4() && said->destination.is_v4());
+  BRDMA_CHECK(said->edn.last == said->edn.first + (count - 1) && said->edn.drain == drain);
+  BRDMA_CHECK(!(said->edn.responses && said->edn.acknowledgement));
+  message[4] ^= std::byte{1};
+  BRDMA_CHECK(!wire::parse_icmp_edn(ConstBytes{message}.first(size)));
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -110,7 +152,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const ConstBytes input{reinterpret_cast<const std::byte*>(data), size};
   const Psn psn{load_be24(input.data() + 1)};
   const ConstBytes body = input.subspan(4);
-  switch (data[0] % 5) {
+  switch (data[0] % 7) {
     case 0:
       check_caps(body);
       break;
@@ -123,8 +165,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 3:
       check_inquiry(body);
       break;
-    default:
+    case 4:
       check_feedback(body);
+      break;
+    case 5:
+      check_edn(body, psn);
+      break;
+    default:
+      check_source_quench(body);
       break;
   }
   return 0;

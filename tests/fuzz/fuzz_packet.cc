@@ -24,6 +24,12 @@ void clear_reserved(std::byte* headers, const wire::Packet& packet) {
   if (wire::opcode_shape(packet.bth.opcode).has(wire::OpcodeShape::kDeth)) headers[wire::kBthSize + 4] = std::byte{0};
   if (wire::opcode_shape(packet.bth.opcode).has(wire::OpcodeShape::kCnp))
     std::fill_n(headers + wire::kBthSize, wire::kCnpReservedSize, std::byte{0});
+  if (wire::opcode_shape(packet.bth.opcode).has(wire::OpcodeShape::kFeth)) {
+    const std::size_t bxth = packet.bitmap ? wire::kBxthSize + (packet.bxth.piggyback ? wire::kPiggybackSize : 0) : 0;
+    std::byte* const feth = headers + wire::kBthSize + bxth;
+    feth[0] = feth[1] = feth[2] = std::byte{0};
+    feth[3] &= std::byte{0x3F};
+  }
   if (!packet.bitmap) return;
   std::byte* bxth = headers + wire::kBthSize;
   if (packet.bxth.before.distance == 0) bxth[16] = bxth[17] = std::byte{0};  // then its run means nothing

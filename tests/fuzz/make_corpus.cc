@@ -12,6 +12,7 @@
 #include "support/bytes.h"
 #include "support/pcap_file.h"
 #include "wire/control.h"
+#include "wire/edn.h"
 #include "wire/icrc.h"
 #include "wire/link_state.h"
 #include "wire/packet.h"
@@ -125,8 +126,38 @@ Bytes feedback_body() {
   return body;
 }
 
+Bytes edn_body(bool acknowledgement) {
+  Bytes body(wire::kEdnSize);
+  wire::emit_edn({.first = Psn{0},
+                  .last = Psn{1},
+                  .acknowledgement = acknowledgement,
+                  .destination_qpn = 0x2203,
+                  .path = 1,
+                  .drain = 21_us,
+                  .timestamp = 1'000'000},
+                 body.data());
+  return body;
+}
+
+// Source quench, about a packet in bitmap mode and about a standard one.
+Bytes quench_body(std::uint8_t opcode) {
+  Bytes packet = bytes_of(sample(opcode), test::filled(16, 0x5A));
+  Bytes quote(wire::kIpv4Size + wire::kUdpSize);
+  quote[0] = std::byte{0x45};
+  quote[9] = std::byte{17};
+  store_be32(&quote[12], 0x0A4D'0001);
+  store_be32(&quote[16], 0x0A4D'0002);
+  store_be16(&quote[wire::kIpv4Size], 0xC000);
+  store_be16(&quote[wire::kIpv4Size + 2], 4791);
+  quote = test::operator+(quote, packet);
+  Bytes message(wire::kIcmpHeaderSize + wire::kQuoteMax);
+  message.resize(wire::emit_icmp_edn(quote, 3, 21_us, message.data()));
+  return message;
+}
+
 // The first letter of the name tells the kind.
-constexpr std::string_view kKinds = "cafil";
+constexpr std::string_view kKinds = "cafileq";
+constexpr std::uint8_t kOpcodes[] = {0xE0, 0xE1, 0xE2, 0xE4, 0xE5, 0xE3, 0};  // 0: ICMP is no packet of RoCE
 std::map<std::string, Bytes> control_bodies() {
   return {{"caps", caps_body(false)},
           {"caps-reply", caps_body(true)},
@@ -137,7 +168,11 @@ std::map<std::string, Bytes> control_bodies() {
           {"ffm", ffm_body(1)},
           {"ffm-full", ffm_body(wire::kFfmGapsMax)},
           {"inquiry", inquiry_body()},
-          {"link-state", feedback_body()}};
+          {"link-state", feedback_body()},
+          {"edn", edn_body(false)},
+          {"edn-ack", edn_body(true)},
+          {"quench", quench_body(0xC7)},
+          {"quench-standard", quench_body(0x07)}};
 }
 
 void write_captured(const std::filesystem::path& captures, const std::filesystem::path& out) {
@@ -185,8 +220,8 @@ int main(int argc, char** argv) {
   }
   for (const auto& [name, body] : control_bodies()) {
     const auto kind = static_cast<std::uint8_t>(kKinds.find(name[0]));
-    const unsigned opcode = kind < 3 ? 0xE0u + kind : 0xE1u + kind;  // EDN's is between
-    write(packets / ("made-" + name), bytes_of(sample(static_cast<std::uint8_t>(opcode)), body));
+    const auto opcode = kOpcodes[kind];
+    if (opcode != 0) write(packets / ("made-" + name), bytes_of(sample(opcode), body));
     write(control / ("made-" + name),
           test::operator+(Bytes{std::byte{kind}}, test::operator+(test::hex("fffffe"), body)));
   }

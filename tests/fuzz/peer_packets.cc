@@ -1,9 +1,11 @@
 // What the peer says: whole messages in some order, single packets, answers to requests, control packets, noise.
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "fuzz/engine_world.h"
 #include "wire/control.h"
+#include "wire/edn.h"
 #include "wire/icrc.h"
 
 namespace brdma::fuzz {
@@ -236,7 +238,9 @@ void EngineWorld::send_acknowledgement() {
 
 void EngineWorld::send_control() {
   const Connection& connection = pick();
-  switch (input_.u8() % 4) {
+  const std::uint8_t which = input_.u8();
+  if (which >= 0xE0) return send_drop_notification(connection);
+  switch (which % 4) {
     case 0:
       return send_caps(connection);
     case 1:
@@ -355,6 +359,53 @@ void EngineWorld::send_ffm(const Connection& connection) {
   std::array<std::byte, wire::kFfmSize + sizeof gaps> body;
   const std::size_t size = wire::emit_ffm(ffm, body.data());
   send_control_body(connection, static_cast<std::uint8_t>(wire::Control::kFfm), ffm.base, ConstBytes{body}.first(size));
+}
+
+// What a switch says, or who pretends to be one: about what the engine sends or about its answers, true or not.
+void EngineWorld::send_drop_notification(const Connection& connection) {
+  wire::Edn edn;
+  const std::uint8_t about = input_.u8();
+  const Psn next = (about & 3) == 0 ? connection.own_next : connection.next_request;
+  edn.responses = (about & 3) == 1;
+  edn.acknowledgement = (about & 3) == 2;
+  edn.first = around(next - input_.below(32));
+  edn.last = edn.first + (about >= 0xF0 ? input_.u16() * 128u : input_.below(8));
+  edn.destination_qpn = connection.peer_qpn ^ (about >= 0xF8 ? 1u : 0u);
+  edn.path = input_.u8();
+  edn.drain = 1_us * std::int64_t{input_.u16()};
+  if (input_.coin()) edn.timestamp = static_cast<std::uint64_t>(now_.ns()) - input_.u16();
+  if (!here_.is_v4() || input_.coin()) {
+    std::array<std::byte, wire::kEdnSize> body;
+    wire::emit_edn(edn, body.data());
+    return send_control_body(connection, static_cast<std::uint8_t>(wire::Control::kEdn), edn.first, body);
+  }
+  send_source_quench(connection, edn);
+}
+
+// A quote of a packet that the engine may have sent.
+void EngineWorld::send_source_quench(const Connection& connection, const wire::Edn& edn) {
+  wire::Packet packet;
+  const RcOp op = edn.acknowledgement ? RcOp::kAcknowledge
+                  : edn.responses     ? RcOp::kReadResponseMiddle
+                                      : RcOp::kWriteMiddle;
+  packet.bth.opcode = wire::opcode_of(op, !edn.acknowledgement && input_.coin());
+  packet.bth.dest_qpn = edn.destination_qpn;
+  packet.bth.psn = edn.first;
+  packet.bxth.source_qpn = connection.qpn;
+  packet.bxth.timestamp = edn.timestamp.value_or(0);
+  std::vector<std::byte> quote(wire::kIpv4Size + wire::kUdpSize + wire::kPacketHeadersMax);
+  quote[0] = std::byte{0x45};
+  quote[9] = std::byte{17};
+  std::memcpy(&quote[12], &here_.bytes[12], 4);
+  std::memcpy(&quote[16], &there_.bytes[12], 4);
+  store_be16(&quote[wire::kIpv4Size], config_.source_ports[0]);
+  store_be16(&quote[wire::kIpv4Size + 2], kRoceUdpPort);
+  wire::emit_headers(packet, &quote[wire::kIpv4Size + wire::kUdpSize]);
+  std::array<std::byte, wire::kIcmpHeaderSize + wire::kQuoteMax> message;
+  const auto count = static_cast<std::uint32_t>(distance(edn.last, edn.first)) + 1;
+  const std::size_t size = wire::emit_icmp_edn(quote, count, edn.drain, message.data());
+  engine_->handle_icmp(ConstBytes{message}.first(size), now_);
+  drain();
 }
 
 }  // namespace brdma::fuzz

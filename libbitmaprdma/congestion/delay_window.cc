@@ -40,6 +40,7 @@ class DelayWindow::Measured {
   void on_timeout();
   void on_drops(const DelayWindow::Drops& drops, Instant now);
   void on_interruption() { round_interrupted_ = true; }
+  [[nodiscard]] std::uint64_t throughput() const { return throughput_; }
   [[nodiscard]] Duration base_rtt() const;
   [[nodiscard]] Duration time_for(std::uint64_t bytes) const;
   [[nodiscard]] Duration queueing() const;
@@ -88,9 +89,10 @@ class DelayWindow::Measured {
   std::uint64_t rate_ = 0;                // delivered, bytes a second
   std::array<std::uint64_t, 8> rates_{};  // of the last rounds
   std::size_t rates_next_ = 0;
-  Duration rtt_{};        // of the last acknowledgement
-  Instant acknowledged_;  // last time
-  Duration silence_{};    // the longest of late, halved every kSilenceHalfLife
+  std::uint64_t throughput_ = 0;  // of any round
+  Duration rtt_{};                // of the last acknowledgement
+  Instant acknowledged_;          // last time
+  Duration silence_{};            // the longest of late, halved every kSilenceHalfLife
   Instant silence_at_;
   Duration room_{};  // what a queue that was full took to drain, doubled every room_doubles since; 0: nobody said so
   Instant room_at_;
@@ -140,6 +142,7 @@ void DelayWindow::on_interruption() {
 }
 
 bool DelayWindow::starting() const { return !measured_ || measured_->starting(); }
+std::uint64_t DelayWindow::throughput() const { return measured_ ? measured_->throughput() : 0; }
 std::uint64_t DelayWindow::delivered() const { return measured_ ? measured_->best_rate() : 0; }
 Duration DelayWindow::base_rtt() const { return measured_ ? measured_->base_rtt() : kNone; }
 Duration DelayWindow::time_for(std::uint64_t bytes) const { return measured_ ? measured_->time_for(bytes) : kNone; }
@@ -249,6 +252,8 @@ void DelayWindow::Measured::begin_round(Instant now, Duration rtt) {
 }
 
 void DelayWindow::Measured::end_round(Instant now, Duration rtt) {
+  const Duration lasted = std::max(now - round_start_, now - rtt - round_sent_);
+  throughput_ = std::max(throughput_ - throughput_ / 8, scale(round_bytes_, kNsPerSecond, ns(lasted)));
   switch (phase_) {
     case Phase::kDraining:
       phase_ = Phase::kRefilling;

@@ -102,6 +102,9 @@ class DelayWindow {
   [[nodiscard]] bool starting() const;            // it still doubles
   [[nodiscard]] std::uint64_t delivered() const;  // the best of the last rounds, bytes a second; 0: nothing is known
   [[nodiscard]] Duration base_rtt() const;        // 0: no sample yet
+  // What was acknowledged of late, bytes a second, whatever bounded it: the best of the last rounds, an eighth less
+  // with each that brought less.
+  [[nodiscard]] std::uint64_t throughput() const;
   // What `bytes` take at the rate that was delivered of late; 0 where nothing is known of it.
   [[nodiscard]] Duration time_for(std::uint64_t bytes) const;
   [[nodiscard]] Duration queueing() const;  // the target now

@@ -328,6 +328,7 @@ bool Requester::Impl::lost_again(const bitmap::SendEntry& entry, Instant sent, c
 }
 
 void Requester::Impl::resend_old_holes(Sequence from, Sequence to, std::optional<EchoedPacket> echo, Instant now) {
+  std::uint32_t timed_out = 0;
   const Duration age = stall_limit();  // holes are the FFM's to repair; only after this long without one, ours
   for (Sequence at = first_untold(from, to); at < to; at = first_untold(at + 1, to)) {
     const bitmap::SendEntry& entry = window.entry(psn_of(at));
@@ -335,10 +336,10 @@ void Requester::Impl::resend_old_holes(Sequence from, Sequence to, std::optional
     const Instant sent = window.sent_at(psn_of(at), now);
     if (now - sent < age && !lost_again(entry, sent, echo, now)) continue;
     const Message& message = message_of(at);
-    if (!(message.answered() && message.request_received)) {
-      request_resend(at, message, Counter::kRetransmittedAck, now);
-    }
+    if (message.answered() && message.request_received) continue;
+    if (request_resend(at, message, Counter::kRetransmittedAck, now) && now - sent >= age) ++timed_out;
   }
+  note_timed_out(timed_out, now);
 }
 
 // A receiver that was not ready may have thrown away what arrived behind: what its bits no longer show is sent again.

@@ -56,12 +56,12 @@ void Requester::Impl::log_what_is_under_way(recovery::DelayJudge& judge, Instant
 void Requester::Impl::walk_window(recovery::DelayJudge& judge, Instant now) {
   const auto waits = [&](Sequence sequence, Instant sent) { return waits_since(sequence, sent, now); };
   judge.trim(waits);
+  std::uint32_t timed_out = 0;
   judge.walk(delay_limits(), now, waits, [&](Sequence sequence) {
     request_resend_range(sequence, sequence + 1, Counter::kRetransmittedWait, now);
-    note_timed_out();
+    ++timed_out;
   });
-  if (signals && signals->inquiry && signals->inquiry->is_held_back(id.recovery->wan, now))
-    env.count(Counter::kLinkStateInquiriesLimited);
+  note_timed_out(timed_out, now);
 }
 
 void Requester::bitmap_agreed(Instant now) {

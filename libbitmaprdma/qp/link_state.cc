@@ -27,11 +27,13 @@ recovery::LinkFacts facts_of(const wire::LinkStateFeedback& feedback) {
 
 }  // namespace
 
-// A packet has waited too long.
-void Requester::Impl::note_timed_out() {
+// So many packets have waited too long: for T + delta, for the retransmission timer, or longer than a stall.
+void Requester::Impl::note_timed_out(std::uint32_t packets, Instant now) {
+  if (packets == 0) return;
   CongestionState& state = signals_made();
   if (!state.inquiry) state.inquiry = std::make_unique<recovery::LinkInquiry>();
-  state.inquiry->timed_out();
+  state.inquiry->timed_out(packets);
+  if (state.inquiry->is_held_back(id.recovery->wan, now)) env.count(Counter::kLinkStateInquiriesLimited);
 }
 
 bool Requester::inquiry_due(Instant now) const {
@@ -121,7 +123,9 @@ congestion::ManagedDestination* Requester::managed() const {
 }
 
 Bandwidth Requester::delivered() const {
-  return Bandwidth::from_bps(impl_ == nullptr ? 0 : impl_->congestion.delivered() * 8);
+  if (impl_ == nullptr) return {};
+  // The window's own measure is of rounds that it bounded: without it, or with little to send, there are none.
+  return Bandwidth::from_bps(std::max(impl_->congestion.delivered(), impl_->congestion.throughput()) * 8);
 }
 
 }  // namespace brdma::qp

@@ -323,7 +323,7 @@ struct Requester::Impl {
   void walk_window(recovery::DelayJudge& judge, Instant now);
 
   // --- link_state.cc ---
-  void note_timed_out();
+  void note_timed_out(std::uint32_t packets, Instant now);
   void conclude_inquiry(Instant now);
   [[nodiscard]] std::optional<Instant> inquiry_until() const;
 

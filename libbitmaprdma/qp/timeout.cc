@@ -229,8 +229,11 @@ void Requester::Impl::fire_retransmit_timeout(Instant now) {
   Sequence first = base;
   while (window.entry(psn_of(first)).state == EntryState::kAcked) ++first;
   for (Sequence at = base; at < next_sequence(); ++at) suspect(at, now);
-  request_resend_range(first, first + 1, Counter::kRetransmittedTimeout, now);
-  request_resend_range(last, last + 1, Counter::kRetransmittedTimeout, now);
+  const std::uint32_t waiting = window.unacked() - window.pending();
+  std::uint32_t again = request_resend_range(first, first + 1, Counter::kRetransmittedTimeout, now);
+  again += request_resend_range(last, last + 1, Counter::kRetransmittedTimeout, now);
+  // In one silence all of them wait too long once; after that only what the timer sent again.
+  note_timed_out(patience.timeouts == 1 ? waiting : again, now);
 }
 
 // The oldest, and all that is missing before something that has arrived.

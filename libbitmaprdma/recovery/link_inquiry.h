@@ -5,6 +5,7 @@
 // hop or names one beyond the limit, changes nothing.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -39,7 +40,7 @@ class LinkInquiry {
  public:
   static constexpr std::uint32_t kHopsMax = 64;
 
-  void timed_out() { ++timeouts_; }
+  void timed_out(std::uint32_t packets = 1) { timeouts_ += std::min(packets, ~timeouts_); }
   // More than x packets have timed out since the last inquiry, and that one is over.
   [[nodiscard]] bool is_due(const WanConfig& config, Instant now) const;
   // Likewise, but it is too early for another.

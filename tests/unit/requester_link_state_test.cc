@@ -73,6 +73,50 @@ TEST_F(LinkState, IsInquiredAfterMoreThanXTimeouts) {
   EXPECT_EQ(count(Counter::kLinkStateInquiriesSent), 1u);
 }
 
+// Whatever recovers: the retransmission timer counts all that has waited for it.
+TEST(LinkStateOfEachPolicy, IsInquiredAfterTimeouts) {
+  for (const RecoveryMode mode :
+       {RecoveryMode::kBitmap, RecoveryMode::kSelective, RecoveryMode::kWan, RecoveryMode::kWanFeedback}) {
+    for (const std::uint32_t packets : {3u, 8u}) {
+      PairOptions made = options();
+      made.mode[0] = made.mode[1] = mode;
+      TwoEngines pair{made};
+      const auto count = [&](Counter counter) { return pair.side[0].statistics.get(counter); };
+      pair.drop = [](const Sent& sent) { return sent.data(); };
+      ASSERT_TRUE(pair.post(0, pair.write(0, 0, packets * 1024, 1)).ok());
+      for (int i = 0; i < 100 && count(Counter::kLocalAckTimeout) == 0; ++i) pair.run_for(100_us);
+      pair.run_for(10_us);
+      ASSERT_EQ(count(Counter::kLocalAckTimeout), 1u);
+      EXPECT_EQ(count(Counter::kLinkStateInquiriesSent), packets > 3 ? 1u : 0u)
+          << "mode " << static_cast<int>(mode) << ", " << packets << " packets";
+    }
+  }
+}
+
+// Nothing but the application bounds it: what it is lowered from is what was delivered.
+TEST(ManagedWithoutAWindow, IsLoweredFromWhatWasDelivered) {
+  for (const CongestionControl control : {CongestionControl::kNone, CongestionControl::kWindow}) {
+    PairOptions made = options();
+    made.recovery.congestion.control = control;
+    TwoEngines pair{made};
+    Engine& engine = *pair.side[0].engine;
+    for (std::uint64_t i = 0; i < 200; ++i) {  // 64 KiB in 100 us: 5.2 Gbit/s, or the better rounds of it
+      ASSERT_TRUE(pair.post(0, pair.write(0, 0, 64 * 1024, i)).ok());
+      pair.run_for(100_us);
+      (void)pair.poll(0);
+    }
+    ASSERT_TRUE(engine.manage_destination(pair.side[1].address, pair.now).ok());
+    const ManagedReport managed = engine.managed_destinations().at(0);
+    EXPECT_GT(managed.full, Bandwidth::from_bps(4'000'000'000));
+    EXPECT_LE(managed.rate.bps(), managed.full.bps() / 2 + 1);
+    const Duration visit = engine.recovery().wan.visit_interval;
+    pair.run_for(visit + 1_us);
+    EXPECT_EQ(engine.managed_destinations().size(), 1u) << "one visit gives a quarter back";
+    pair.run_for(visit * 4);
+    EXPECT_TRUE(engine.managed_destinations().empty());
+  }
+}
+
 TEST_F(LinkState, TheControllerIsToldWhereFewLinksAreCongested) {
   lose();
   const std::uint64_t nonce = inquiries().at(0).nonce;

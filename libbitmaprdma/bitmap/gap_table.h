@@ -36,10 +36,17 @@ struct GapRecord {
       0;  // answers: bit k, path k brought one that was asked for after this was asked for again
 };
 
-// Of a window: on a path that holds 30,000 packets a loss of 1 % makes 300 a round trip, and each stays for one or two.
-inline constexpr std::size_t kGapsMax = 256, kGapsMaxLong = 4096;
+// Of a window. A loss of 1 % makes 300 a round trip where the path holds 30,000 packets, and each stays for one or two;
+// but a start that finds the end of the path's queue loses every other packet of a round trip. What has no record waits
+// until others close, so that such a start took sixteen round trips with 4096 records, and takes two.
+inline constexpr std::size_t kGapsMax = 256, kGapsMaxLong = 65536;
+inline constexpr std::uint32_t kWindowOfFewGaps = 4096;  // up to such a window, and for answers
 [[nodiscard]] constexpr std::size_t gaps_max(std::uint32_t window) {
-  return std::clamp<std::size_t>(window / 16, kGapsMax, kGapsMaxLong);
+  return window <= kWindowOfFewGaps ? kGapsMax : std::min<std::size_t>(window / 4, kGapsMaxLong);
+}
+// Of answers to READs, which are looked at one by one.
+[[nodiscard]] constexpr std::size_t answer_gaps_max(std::uint32_t window) {
+  return std::clamp<std::size_t>(window / 16, kGapsMax, 4096);
 }
 
 class GapTable {

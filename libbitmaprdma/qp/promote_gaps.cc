@@ -294,17 +294,19 @@ bool Responder::Impl::poll_feedback(TransmitBatch& batch, Instant now) {
   std::byte listed[wire::kFfmGapsMax * wire::kFfmGapSize];
   GapRecord* named[wire::kFfmGapsMax];
   const std::size_t named_max = std::min<std::size_t>(wire::kFfmGapsMax, mtu / wire::kFfmGapSize);
-  std::size_t count = 0, left = 0;
+  std::size_t count = 0;
+  bool more = false;
   FeedbackWatch& watch = disorder->feedback;
-  const auto from = watch.look ? std::optional<Psn>{base()} : watch.unnamed;
+  const auto from = !watch.unnamed && watch.look ? std::optional<Psn>{base()} : watch.unnamed;
   for (std::size_t i = from ? disorder->gaps.find(*from) : disorder->gaps.size(); i < disorder->gaps.size(); ++i) {
     GapRecord& gap = disorder->gaps[i];
     ++disorder->gaps_looked_at;
     if (gap.state != GapState::kPromoted) continue;
     if (gap.feedbacks != 0 && now < gap.last_feedback + repeat_interval(gap.feedbacks)) continue;
-    if (count == named_max) {
-      ++left;
-      continue;
+    if (count == named_max) {  // the next message begins there
+      watch.unnamed = gap.start;
+      more = true;
+      break;
     }
     const auto repeat = static_cast<std::uint8_t>(std::min<unsigned>(gap.feedbacks, wire::kFfmGapRepeatMax));
     wire::emit_ffm_gap({gap.start, gap.length, gap.cause, repeat}, listed + count * wire::kFfmGapSize);
@@ -351,11 +353,10 @@ bool Responder::Impl::poll_feedback(TransmitBatch& batch, Instant now) {
     named[i]->last_feedback = now;
     bring_forward(watch.oldest[FeedbackWatch::class_of(named[i]->feedbacks)], now);
   }
-  if (left == 0) watch.unnamed.reset();
+  if (!more) watch.unnamed.reset();
   if (repeated) note_unheard();
-  feedback_due = false;
-  scan_gaps(now);
-  feedback_due = feedback_due || left > 0;
+  feedback_due = more;
+  if (!more) scan_gaps(now);
   return true;
 }
 

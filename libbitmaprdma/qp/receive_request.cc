@@ -121,8 +121,7 @@ void Responder::Impl::drain(Outcome& outcome, Instant now) {
 // What one more early packet may cost at most (a segment of each bitmap, a record) is left of what half of the state
 // allowed is: the sending half has the other.
 bool Responder::Impl::state_is_full() const {
-  return window.allocated_bytes() + (disorder == nullptr ? 0 : disorder->early.state_bytes()) >
-         recovery().state_bytes_max / 2;
+  return window.allocated_bytes() + records_bytes() > recovery().state_bytes_max / 2;
 }
 
 // Of its run of PSNs, where a bit stands for several (granularity).

@@ -170,7 +170,7 @@ void Requester::Impl::forget_flight() {
 Repairs& Requester::Impl::repairing() {
   if (repairs == nullptr) {
     repairs = env.repairs.take();
-    repairs->answer_gaps.begin(bitmap::gaps_max(id.recovery->window_packets));
+    repairs->answer_gaps.begin(bitmap::answer_gaps_max(id.recovery->window_packets));
   }
   return *repairs;
 }

@@ -40,6 +40,8 @@ class Streams {
       }
       host.engine.segments_max = 64;
       host.engine.recovery.window_packets = config.window;
+      host.engine.recovery.state_bytes_max = config.state_bytes_max;
+      host.engine.recovery.hold_bytes_max = config.hold_bytes_max;
       host.engine.receive_packets = config.receive_packets;
       host.engine.receive_bytes = config.receive_bytes;
       host.stalls = side == 0 ? config.sender_stalls : config.receiver_stalls;
@@ -187,6 +189,10 @@ class Streams {
     if (&flow == flows_[0].get()) {
       most_in_flight_ = std::max(most_in_flight_, hosts_[0]->engine().packets_in_flight(flow.pair.qp()));
     }
+    if (&flow == flows_[0].get() && config_.watch && world_.now() >= watch_at_) {
+      config_.watch(world_.now(), flow.pair.qp()->requester(), hosts_[0]->statistics());
+      watch_at_ = world_.now() + config_.watch_each;
+    }
     if (world_.now() < began_ + flow.starts) return;
     flow.pair.post(config_.reads ? WorkOpcode::kRdmaRead : WorkOpcode::kRdmaWrite, config_.requests_posted);
   }
@@ -198,7 +204,7 @@ class Streams {
   sim::Host* hosts_[2] = {};
   std::vector<std::unique_ptr<Flow>> flows_;
   std::uint32_t most_in_flight_ = 0;
-  Instant began_;
+  Instant began_, watch_at_;
   std::optional<FlightLog> log_;
   std::optional<LossHistory> history_;
 };

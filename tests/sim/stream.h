@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "fabric/rtt_translator.h"
 #include "loss_history.h"
 #include "qp/paths_send.h"
+#include "qp/requester.h"
 #include "sim/host.h"
 
 namespace brdma::test {
@@ -49,9 +51,12 @@ struct StreamConfig {
   PathMtu mtu = PathMtu::k4096;
   std::uint32_t window = 4096;                                      // recovery.window
   std::uint32_t receive_packets = 4096, receive_bytes = 16u << 20;  // credit
+  std::uint32_t state_bytes_max = 64u << 20, hold_bytes_max = 4u << 20;
   std::uint32_t request_bytes = 65536, requests_posted = 16;
   Duration warm_up = 20_ms, measured = 200_ms;
   std::uint64_t seed = 1;
+  std::function<void(Instant now, const qp::Requester& sender, const Statistics& of_sender)> watch{};  // the first flow
+  Duration watch_each = 10_ms;
 };
 
 struct StreamResult {

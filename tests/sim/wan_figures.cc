@@ -1,7 +1,9 @@
 // Share of a long path's bandwidth that five ways to recover use, over round trip and loss; no PFC anywhere. One line
 // of tab-separated values a point; tests/figures/wan makes tables and pictures of them.
 //   wan_figures [--quick]
+//   wan_figures 100g                                       100 Gbit/s over 100 ms, wan and wan+FFM: an hour
 //   wan_figures WAY RATE_MBPS RTT_US LOSS_PPM [WINDOW]     one point
+//   wan_figures WAY RATE_MBPS RTT_US LOSS_PPM course       and how it went, ten lines a round trip
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -23,7 +25,8 @@ constexpr Way kWays[] = {{"go-back-N", RecoveryMode::kGoBackN},
                          {"FFM", RecoveryMode::kBitmap},
                          {"wan", RecoveryMode::kWan},
                          {"wan+FFM", RecoveryMode::kWanFeedback}};
-constexpr std::uint32_t kWindowMax = 1u << 22;
+constexpr std::uint32_t kWindowMax = 1u << 20;   // recovery.window's
+constexpr std::uint32_t kUsualWindow = 131'072;  // up to which the usual bounds on early packets do
 constexpr std::uint32_t kPayload = 4096;
 
 struct Point {
@@ -45,6 +48,10 @@ StreamConfig config_of(const Way& way, const Point& point) {
   std::uint32_t window = point.window;
   for (window = std::max(window, 4096u); point.window == 0 && window < path_bytes / kPayload * 4;) window *= 2;
   config.window = std::min(window, kWindowMax);
+  if (config.window > kUsualWindow) {
+    config.state_bytes_max = 1u << 30;
+    config.hold_bytes_max = 64u << 20;
+  }
   config.receive_packets = config.window;
   config.receive_bytes =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(0xFFFF'FFFF, config.window * std::uint64_t{kPayload}));
@@ -52,13 +59,29 @@ StreamConfig config_of(const Way& way, const Point& point) {
   config.requests_posted =
       static_cast<std::uint32_t>(std::max<std::uint64_t>(16, path_bytes * 5 / config.request_bytes));
   const Duration rtt = 1_us * std::int64_t{point.rtt_us};
-  config.warm_up = std::max(rtt * 30, 50_ms);
-  config.measured = std::max(rtt * 40, 200_ms);
+  const bool much = config.rate_bps > 10'000'000'000;  // ten times the packets
+  config.warm_up = std::max(rtt * (much ? 24 : 30), 50_ms);
+  config.measured = std::max(rtt * (much ? 10 : 40), 200_ms);
   return config;
 }
 
-void run(const Way& way, const Point& point) {
-  const StreamConfig config = config_of(way, point);
+// Where the sender stands, for whoever wants to know why a point is what it is.
+void show(Instant now, const qp::Requester& sender, const Statistics& counters) {
+  const auto at = sender.snapshot();
+  const auto count = [&](Counter counter) { return static_cast<unsigned long long>(counters.get(counter)); };
+  std::printf(
+      "%8.1f ms  window %7llu KiB  flight %6u  pipe %7llu KiB  base %u  rtt %.2f (%.2f) ms  sent %llu  "
+      "ffm %llu ack %llu timeout %llu stalls %llu\n",
+      static_cast<double>(now.ns()) / 1e6, static_cast<unsigned long long>(at.congestion_bytes >> 10),
+      at.flight_packets, static_cast<unsigned long long>(at.pipe_bytes >> 10), at.base.value(),
+      static_cast<double>(at.srtt.ns()) / 1e6, static_cast<double>(at.base_rtt.ns()) / 1e6,
+      count(Counter::kSentDataPackets), count(Counter::kRetransmittedFfm), count(Counter::kRetransmittedAck),
+      count(Counter::kRetransmittedTimeout), count(Counter::kSendStalls));
+}
+
+void run(const Way& way, const Point& point, bool course = false) {
+  StreamConfig config = config_of(way, point);
+  if (course) config.watch = show, config.watch_each = 1_us * (point.rtt_us / 10);
   const StreamResult result = run_stream(config);
   std::printf("%s\t%u\t%g\t%g\t%u\t%.4f\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\n", way.name, point.rate_mbps,
               static_cast<double>(point.rtt_us) / 1e3, static_cast<double>(point.loss_ppm) / 1e4, config.window,
@@ -77,10 +100,20 @@ int main(int argc, char** argv) {
   std::printf(
       "way\trate_mbps\trtt_ms\tloss_percent\twindow\tshare\tpackets\tlost\tqueue_"
       "dropped\tretransmitted\ttimeouts\tacknowledgements\n");
+  if (argc == 2 && std::strcmp(argv[1], "100g") == 0) {
+    for (const std::uint32_t loss : {0u, 1000u}) {
+      for (const Way& way : kWays) {
+        if (waits_for_delays(way.mode)) run(way, {100'000, 100'000, loss});
+      }
+    }
+    return 0;
+  }
   if (argc >= 5) {
     const auto number = [&](int place) { return static_cast<std::uint32_t>(std::strtoul(argv[place], nullptr, 10)); };
     for (const Way& way : kWays) {
-      if (std::strcmp(way.name, argv[1]) == 0) run(way, {number(2), number(3), number(4), argc > 5 ? number(5) : 0});
+      if (std::strcmp(way.name, argv[1]) != 0) continue;
+      const bool course = argc > 5 && std::strcmp(argv[5], "course") == 0;
+      run(way, {number(2), number(3), number(4), argc > 5 ? number(5) : 0}, course);
     }
     return 0;
   }

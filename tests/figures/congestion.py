@@ -1,5 +1,6 @@
 """Pictures and tables of congestion_figures' points:   congestion.py POINTS.tsv DIRECTORY"""
 import csv
+import statistics
 import sys
 
 from chart import Axis, figure, table
@@ -8,13 +9,42 @@ PLACES = {"dc": "data centre, 20 us", "wan": "10 ms behind it"}
 FLOWS = ["2", "4", "8", "16"]
 
 
-def draw(rows, directory):
-    ways = list(dict.fromkeys(row["way"] for row in rows))
+class Point:
+    """One point of all seeds."""
 
+    def __init__(self, rows):
+        self.rows = rows
+
+    def values(self, column):
+        return sorted(float(row[column]) for row in self.rows if row[column] != "-")
+
+    def middle(self, column):
+        values = self.values(column)
+        return statistics.median(values) if values else None
+
+    # The median, and from where to where the seeds lie: "0.95 (0.94..0.96)"; "-": in none of them, "2 of 3": in so many.
+    def cell(self, column, digits):
+        values = [f"{value:.{digits}f}" for value in self.values(column)]
+        if not values:
+            return "-"
+        text = f"{self.middle(column):.{digits}f}"
+        if values[0] != values[-1]:
+            text += f" ({values[0]}..{values[-1]})"
+        return text if len(values) == len(self.rows) else text + f", {len(values)} of {len(self.rows)}"
+
+
+def points_of(rows):
+    points = {}
+    for row in rows:
+        points.setdefault((row["place"], row["way"], row["flows"]), []).append(row)
+    return {key: Point(rows) for key, rows in points.items()}
+
+
+def draw(points, ways, directory):
     def lines(place, column):
         unit = {"reaction_us": 1000, "queue_p99_kb": 1024}.get(column, 1)
-        return [(way, [(float(row["flows"]), float(row[column]) / unit) for row in rows
-                       if (row["place"], row["way"]) == (place, way) and row[column] != "-"]) for way in ways]
+        middles = {(way, each): points[place, way, each].middle(column) for way in ways for each in FLOWS}
+        return [(way, [(float(each), middles[way, each] / unit) for each in FLOWS if middles[way, each] is not None]) for way in ways]
 
     flows = Axis("flows", [float(each) for each in FLOWS], steps=True)
     for name, title, column, axis in (
@@ -26,22 +56,23 @@ def draw(rows, directory):
                [(label, lines(place, column)) for place, label in PLACES.items()])
 
 
-def tables(rows, directory):
-    ways = list(dict.fromkeys(row["way"] for row in rows))
-    find = {(row["place"], row["way"], row["flows"]): row for row in rows}
+def tables(points, ways, directory):
     with open(f"{directory}/congestion-tables.md", "w") as file:
+        file.write("Median of three seeds, and in brackets from where to where they lie.\n\n")
         for place, label in PLACES.items():
-            for title, form in (
-                    ("reaction, us", lambda row: row["reaction_us"] if row["reaction_us"] == "-" else f"{float(row['reaction_us']):.0f}"),
-                    ("queue, KB: median / 99th percentile / longest", lambda row: f"{float(row['queue_p50_kb']):.0f} / {float(row['queue_p99_kb']):.0f} / {float(row['queue_most_kb']):.0f}"),
-                    ("throughput, of the bottleneck / Jain's index", lambda row: f"{float(row['share']):.3f} / {float(row['jain']):.3f}"),
-                    ("packets dropped", lambda row: row["dropped"])):
+            for title, columns in (
+                    ("reaction, us", [("reaction_us", 0)]),
+                    ("queue, KB: median / 99th percentile / longest", [("queue_p50_kb", 0), ("queue_p99_kb", 0), ("queue_most_kb", 0)]),
+                    ("throughput, of the bottleneck / Jain's index", [("share", 3), ("jain", 3)]),
+                    ("packets dropped", [("dropped", 0)])):
                 file.write(f"### {label}: {title}\n")
-                file.write(table(["flows", *FLOWS], [[way, *(form(find[place, way, each]) for each in FLOWS)] for way in ways]) + "\n")
+                cells = lambda way: [" / ".join(points[place, way, each].cell(*column) for column in columns) for each in FLOWS]
+                file.write(table(["flows", *FLOWS], [[way, *cells(way)] for way in ways]) + "\n")
 
 
 if __name__ == "__main__":
-    with open(sys.argv[1]) as points:
-        rows = list(csv.DictReader(points, delimiter="\t"))
-    draw(rows, sys.argv[2])
-    tables(rows, sys.argv[2])
+    with open(sys.argv[1]) as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    ways = list(dict.fromkeys(row["way"] for row in rows))
+    draw(points_of(rows), ways, sys.argv[2])
+    tables(points_of(rows), ways, sys.argv[2])

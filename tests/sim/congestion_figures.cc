@@ -1,13 +1,13 @@
 // How senders hear of congestion, in virtual time: flows from as many hosts through one router's port
 // (tests/sim/bottleneck.h), half of them there, the other half begins. One line of tab-separated values a point;
 // tests/figures/congestion draws them.
-//   congestion_figures [--quick]
-//   PLACE  WAY  FLOWS  SHARE  JAIN  QUEUE_P50_KB  QUEUE_P99_KB  QUEUE_MOST_KB  REACTION_US  DROPPED  MARKED  REWRITTEN
-//   RESENT
+//   congestion_figures [--quick] [--seed N]
+//   SEED  PLACE  WAY  FLOWS  SHARE  JAIN  QUEUE_P50_KB  QUEUE_P99_KB  QUEUE_MOST_KB  REACTION_US  DROPPED  MARKED
+//   REWRITTEN RESENT
 // Places: `dc`, 10 Gbit/s and a round trip of 20 us; `wan`, the same data centre and behind its router 10 ms to the
 // receiver. REACTION_US: from a queue of 64 KiB to the moment from which it shrinks; - where it never was so long.
 #include <cstdio>
-#include <cstring>
+#include <cstdlib>
 #include <initializer_list>
 #include <string>
 
@@ -69,28 +69,31 @@ BottleneckConfig config_of(const Place& place, const Way& way, std::uint32_t flo
   return config;
 }
 
-void print(const Place& place, const Way& way, std::uint32_t flows) {
-  const BottleneckResult r = run_bottleneck(config_of(place, way, flows));
+void print(const Place& place, const Way& way, std::uint32_t flows, std::uint64_t seed) {
+  BottleneckConfig config = config_of(place, way, flows);
+  config.seed = seed;
+  const BottleneckResult r = run_bottleneck(config);
   const auto kb = [](std::uint64_t bytes) { return static_cast<double>(bytes) / 1024; };
   const std::string reaction =
       r.reaction ? std::to_string(static_cast<double>(r.reaction->ns()) / 1000) : std::string{"-"};
-  std::printf("%s\t%s\t%u\t%.4f\t%.4f\t%.1f\t%.1f\t%.1f\t%s\t%llu\t%llu\t%llu\t%llu\n", place.name, way.name, flows,
-              r.share, r.jain, kb(r.queue_p50), kb(r.queue_p99), kb(r.queue_most), reaction.c_str(),
-              static_cast<unsigned long long>(r.dropped), static_cast<unsigned long long>(r.marked),
-              static_cast<unsigned long long>(r.rewritten), static_cast<unsigned long long>(r.retransmitted));
+  std::printf("%llu\t%s\t%s\t%u\t%.4f\t%.4f\t%.1f\t%.1f\t%.1f\t%s\t%llu\t%llu\t%llu\t%llu\n",
+              static_cast<unsigned long long>(seed), place.name, way.name, flows, r.share, r.jain, kb(r.queue_p50),
+              kb(r.queue_p99), kb(r.queue_most), reaction.c_str(), static_cast<unsigned long long>(r.dropped),
+              static_cast<unsigned long long>(r.marked), static_cast<unsigned long long>(r.rewritten),
+              static_cast<unsigned long long>(r.retransmitted));
   std::fflush(stdout);
 }
 
-int run(bool quick) {
+int run(bool quick, std::uint64_t seed) {
   std::printf(
-      "place\tway\tflows\tshare\tjain\tqueue_p50_kb\tqueue_p99_kb\tqueue_most_kb\treaction_"
+      "seed\tplace\tway\tflows\tshare\tjain\tqueue_p50_kb\tqueue_p99_kb\tqueue_most_kb\treaction_"
       "us\tdropped\tmarked\trewritten\t"
       "resent\n");
   for (const Place& place : kPlaces) {
     for (const Way& way : kWays) {
       for (const std::uint32_t flows : {2u, 4u, 8u, 16u}) {
         if (quick && (&place != &kPlaces[0] || flows != 2)) continue;
-        print(place, way, flows);
+        print(place, way, flows, seed);
       }
     }
   }
@@ -100,4 +103,19 @@ int run(bool quick) {
 }  // namespace
 }  // namespace brdma::test
 
-int main(int argc, char** argv) { return brdma::test::run(argc > 1 && std::strcmp(argv[1], "--quick") == 0); }
+int main(int argc, char** argv) {
+  bool quick = false;
+  std::uint64_t seed = 1;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--quick") {
+      quick = true;
+    } else if (word == "--seed" && i + 1 < argc) {
+      seed = std::strtoull(argv[++i], nullptr, 10);
+    } else {
+      std::fprintf(stderr, "congestion_figures [--quick] [--seed N]\n");
+      return 2;
+    }
+  }
+  return brdma::test::run(quick, seed);
+}

@@ -39,6 +39,7 @@ def curves(systems, mtu, quick):
     def bandwidth(system, size):
         def run(lab):
             found = system.bandwidth(lab, size)
+            system.learn("bandwidth", size, found.gbit * 1e9 / 8 / size)
             readings = [Reading("bandwidth", system.name, mtu, size_name(size), "Gbit/s", found.gbit)]
             if size >= 4 << 10:  # below, start and connection would be most of it
                 readings.append(Reading("CPU", system.name, mtu, size_name(size), "s/GB", found.cpu_seconds_per_gb))
@@ -46,7 +47,11 @@ def curves(systems, mtu, quick):
         return Step(f"bandwidth {size_name(size)} {system.name}", run)
 
     def latency(system, size):
-        return Step(f"latency {size_name(size)} {system.name}", lambda lab: [Reading("latency", system.name, mtu, size_name(size), "us", system.latency(lab, size))])
+        def run(lab):
+            found = system.latency(lab, size)
+            system.learn("latency", size, 1e6 / 2 / found)
+            return [Reading("latency", system.name, mtu, size_name(size), "us", found)]
+        return Step(f"latency {size_name(size)} {system.name}", run)
 
     for size in QUICK_SIZES if quick else SIZES:
         steps += [bandwidth(system, size) for system in systems if size in system.bandwidth_sizes]

@@ -24,18 +24,30 @@ def per_gb(ended, gigabytes):
 class System:
     name = ""
     bandwidth_sizes, latency_sizes = tuple(SIZES), tuple(LATENCY_SIZES)
-    # What a run sends, so that it takes about half a second: at most so many bytes, and at most so many messages.
+    # What a run sends: at most so many bytes, and at most so many messages or turns.
     bytes_max, messages_max, turns_max = 2 << 30, 300_000, 10_000
+    # As many as take so long, once it is known how fast they go here; a quarter of the most before.
+    bandwidth_seconds, latency_seconds = 0.6, 0.4
+
+    def __init__(self):
+        self.rates = {}  # messages and turns a second, by what and size
+
+    def learn(self, what, size, a_second):
+        self.rates[what, size] = a_second
+
+    def count(self, what, size, most, seconds):
+        rate = self.rates.get((what, size))
+        return max(20 if size < 1 << 20 else 5, most // 4 if rate is None else min(most, int(rate * seconds)))
 
     def fits(self, size, mtu):
         """Whether a latency of this size can be had over this MTU."""
         return size in self.latency_sizes
 
     def messages(self, size):
-        return max(20, min(self.messages_max, self.bytes_max // size))
+        return self.count("bandwidth", size, min(self.messages_max, self.bytes_max // size), self.bandwidth_seconds)
 
     def turns(self, size):
-        return max(20, min(self.turns_max, self.bytes_max // 16 // size))
+        return self.count("latency", size, min(self.turns_max, self.bytes_max // 16 // size), self.latency_seconds)
 
 
 class Ours(System):
@@ -44,6 +56,7 @@ class Ours(System):
     port = 18515
 
     def __init__(self, name, verb="write", environment=None):
+        super().__init__()
         self.name, self.verb, self.environment = name, verb, environment
         if verb != "write":  # beside the curves of WRITE, two points
             self.bandwidth_sizes, self.latency_sizes = (64 << 10,), (8,)
@@ -102,11 +115,12 @@ class Libfabric(System):
     """libfabric's reliable datagrams over a provider. Latency: fi_pingpong, which Debian has. It has no benchmark of bandwidth: fi_stream, of this folder."""
 
     def __init__(self, build, name, provider, bytes_max, messages_max, turns_max):
+        super().__init__()
         self.stream, self.name, self.provider = os.path.join(build, "bin", "fi_stream"), name, provider
         self.bytes_max, self.messages_max, self.turns_max = bytes_max, messages_max, turns_max
 
     def bandwidth(self, lab, size):
-        count = max(4, min(self.messages_max, self.bytes_max // size))
+        count = self.messages(size)
         ended = lab.pair([self.stream, self.provider, size, count], 18600)
         return Bandwidth(float(ended[0].output.split()[1]), per_gb(ended, size * count / 1e9))
 
@@ -136,6 +150,7 @@ class RawUdp(System):
     bandwidth_sizes = (64 << 10,)  # a limit of any size
 
     def __init__(self, build, name, work):
+        super().__init__()
         self.program, self.name, self.work = os.path.join(build, "bin", "raw_udp"), name, work
         if work:
             self.latency_sizes = ()
@@ -174,7 +189,7 @@ def systems(build):
         Ours("ours, AF_XDP", environment=xdp),
         Ucx(),
         Libfabric(build, "libfabric tcp", "tcp", 1 << 30, 100_000, 3_000),
-        Libfabric(build, "libfabric udp;ofi_rxd", "udp;ofi_rxd", 32 << 20, 20_000, 1_000),
+        Libfabric(build, "libfabric udp;ofi_rxd", "udp;ofi_rxd", 256 << 20, 50_000, 1_000),
         Iperf(),
         RawUdp(build, "raw UDP", False),
         RawUdp(build, "raw UDP, same work", True),

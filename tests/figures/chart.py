@@ -49,20 +49,33 @@ def panel(title, x, y, series, left):
     return "\n".join(out + ["</g>"])
 
 
+def legend(names, width):
+    """Places of the names, (left, line), as many lines as they need."""
+    places, at, line = [], LEFT, 0
+    for name in names:
+        step = 40 + 8 * len(name)
+        if at + step > width and at > LEFT:
+            at, line = LEFT, line + 1
+        places.append((at, line))
+        at += step
+    return places
+
+
 def figure(path, title, x, y, panels):
     """`panels`: [(title, series)], side by side; the legend is the first panel's series."""
     step = LEFT + WIDTH + RIGHT
-    width, height = step * len(panels) + 10, TOP + HEIGHT + BOTTOM + 60
+    width, names = step * len(panels) + 10, [name for name, _ in panels[0][1]]
+    places = legend(names, width)
+    top = TOP + HEIGHT + BOTTOM + 44
+    height = top + 16 + 18 * max((line for _, line in places), default=0)
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
            'font-family="sans-serif" font-size="12">', '<rect width="100%" height="100%" fill="white"/>',
            f'<text x="10" y="20" font-size="15" font-weight="bold">{escape(title)}</text>', '<g transform="translate(0,26)">']
     out += [panel(name, x, y, series, place * step) for place, (name, series) in enumerate(panels)]
     out.append(f'<text transform="translate(14,{TOP + HEIGHT / 2}) rotate(-90)" text-anchor="middle">{escape(y.label)}</text></g>')
-    at = LEFT
-    for place, (name, _) in enumerate(panels[0][1]):
-        out.append(f'<circle cx="{at}" cy="{height - 16}" r="5" fill="{COLOURS[place % len(COLOURS)]}"/>'
-                   f'<text x="{at + 10}" y="{height - 12}">{escape(name)}</text>')
-        at += 40 + 8 * len(name)
+    for place, (name, (at, line)) in enumerate(zip(names, places)):
+        out.append(f'<circle cx="{at}" cy="{top + 18 * line}" r="5" fill="{COLOURS[place % len(COLOURS)]}"/>'
+                   f'<text x="{at + 10}" y="{top + 4 + 18 * line}">{escape(name)}</text>')
     with open(path, "w") as file:
         file.write("\n".join(out + ["</svg>"]) + "\n")
 

@@ -13,16 +13,17 @@
 
 #include "base/config.h"
 #include "control/alarms.h"
+#include "control/xdp_mode.h"
 
 namespace brdma::control {
 
-// Where received packets come by.
+// Where packets come by, and where they leave by.
 enum class Datapath : std::uint8_t { kAuto, kUdp, kXdp };
-enum class XdpHookChoice : std::uint8_t { kAuto, kZeroCopy, kNative, kGeneric };
 
 struct DatapathConfig {
   Datapath receive = Datapath::kAuto;
-  XdpHookChoice xdp_mode = XdpHookChoice::kAuto;
+  Datapath transmit = Datapath::kAuto;
+  XdpMode xdp_mode = XdpMode::kAuto;
   std::uint32_t xdp_chunks = 4096;  // of 4096 bytes each, a power of two
 };
 
@@ -38,7 +39,6 @@ struct Settings {
   std::string daemon_path;                // BRDMA_DAEMON: brdmad program; empty = look beside the library, then in PATH
   std::string controller_address;   // BRDMA_CONTROLLER: whom brdmad keeps a session with (docs/wan.md); empty: none
   std::string controller_key_file;  // BRDMA_CONTROLLER_KEY
-  std::string controller_name;      // BRDMA_CONTROLLER_NAME: whose of the keys in that file; empty: it has one
   std::uint32_t idle_seconds = 10;  // BRDMA_IDLE_SECONDS: brdmad exits after so long without work; 0 = never
 };
 

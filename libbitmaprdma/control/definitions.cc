@@ -11,7 +11,6 @@ namespace {
 constexpr std::array<std::string_view, 6> kModes{"bitmap",    "standard", "gobackn",
                                                  "selective", "wan",      "wan_ffm"};          // order of RecoveryMode
 constexpr std::array<std::string_view, 3> kDatapaths{"auto", "udp", "xdp"};                    // order of Datapath
-constexpr std::array<std::string_view, 4> kXdpModes{"auto", "zerocopy", "native", "generic"};  // order of XdpHookChoice
 constexpr std::array<std::string_view, 3> kSprayings{"round_robin", "least_rtt", "weighted"};  // order of Spraying
 constexpr std::array<std::string_view, 6> kControls{"window", "timely", "dcqcn",
                                                     "none",   "paced",  "both"};      // of CongestionControl
@@ -124,9 +123,14 @@ constexpr ChoiceSetting datapath() {
           [](Settings& s, std::size_t place) { s.datapath.receive = static_cast<Datapath>(place); }};
 }
 
+constexpr ChoiceSetting transmit_datapath() {
+  return {kDatapaths, [](const Settings& s) { return static_cast<std::size_t>(s.datapath.transmit); },
+          [](Settings& s, std::size_t place) { s.datapath.transmit = static_cast<Datapath>(place); }};
+}
+
 constexpr ChoiceSetting xdp_mode() {
-  return {kXdpModes, [](const Settings& s) { return static_cast<std::size_t>(s.datapath.xdp_mode); },
-          [](Settings& s, std::size_t place) { s.datapath.xdp_mode = static_cast<XdpHookChoice>(place); }};
+  return {kXdpModeNames, [](const Settings& s) { return static_cast<std::size_t>(s.datapath.xdp_mode); },
+          [](Settings& s, std::size_t place) { s.datapath.xdp_mode = static_cast<XdpMode>(place); }};
 }
 
 constexpr NumberSetting xdp_chunks() {
@@ -369,6 +373,11 @@ const std::array kDefinitions{
     Definition{"datapath.receive", "BRDMA_DATAPATH",
                "where packets come by; auto: AF_XDP where the driver leaves them in place (zero copy), else UDP",
                datapath(), kNewPrograms},
+    Definition{
+        "datapath.transmit", "BRDMA_TRANSMIT",
+        "where packets leave by; auto: single small ones by AF_XDP where packets come by it and the right to send "
+        "is there, else UDP",
+        transmit_datapath(), kNewPrograms},
     Definition{"datapath.xdp_mode", "BRDMA_XDP_MODE", "hook of the AF_XDP socket; auto: the first of them that works",
                xdp_mode(), kNewPrograms},
     Definition{"datapath.xdp_chunks", "BRDMA_XDP_CHUNKS",
@@ -388,11 +397,9 @@ const std::array kDefinitions{
                idle_seconds(), kNewPrograms},
     Definition{"controller.address", "BRDMA_CONTROLLER",
                "the wide-area controller that brdmad keeps a session with; empty: none",
-               TextSetting{&Settings::controller_address, TextSetting::Form::kEndpoint}, kNewPrograms},
+               TextSetting{&Settings::controller_address, false}, kNewPrograms},
     Definition{"controller.key_file", "BRDMA_CONTROLLER_KEY", "file with this host's key for it",
                TextSetting{&Settings::controller_key_file}, kNewPrograms},
-    Definition{"controller.name", "BRDMA_CONTROLLER_NAME", "whose key of that file is this host's; empty: it has one",
-               TextSetting{&Settings::controller_name, TextSetting::Form::kName}, kNewPrograms},
 };
 
 std::optional<std::uint64_t> parse_number(std::string_view text) {
@@ -439,14 +446,7 @@ std::string allowed_text(const Definition& definition) {
     for (const std::string_view word : choice->words) words.append(words.empty() ? "" : "|").append(word);
     return words;
   }
-  switch (std::get<TextSetting>(definition.kind).form) {
-    case TextSetting::Form::kEndpoint:
-      return "ADDRESS:PORT, unix:PATH";
-    case TextSetting::Form::kName:
-      return "a name";
-    default:
-      return "an absolute path";
-  }
+  return std::get<TextSetting>(definition.kind).is_path ? "an absolute path" : "ADDRESS:PORT, unix:PATH";
 }
 
 std::string value_text(const Definition& definition, const Settings& settings) {
@@ -467,7 +467,7 @@ bool assign(const Definition& definition, std::string_view text, Settings& setti
   }
   if (const auto* choice = std::get_if<ChoiceSetting>(&definition.kind)) return assign_choice(*choice, text, settings);
   const auto& kind = std::get<TextSetting>(definition.kind);
-  if (kind.form == TextSetting::Form::kPath && !text.empty() && text.front() != '/') return false;
+  if (kind.is_path && !text.empty() && text.front() != '/') return false;
   settings.*kind.member = text;
   return true;
 }

@@ -57,31 +57,47 @@ EngineConfig engine_config(const io::ContextImpl::Options& options, const io::Le
   return config;
 }
 
-io::XdpMode xdp_mode(const control::DatapathConfig& datapath) {
-  using Choice = control::XdpHookChoice;
-  switch (datapath.xdp_mode) {
-    case Choice::kZeroCopy:
-      return io::XdpMode::kZeroCopy;
-    case Choice::kNative:
-      return io::XdpMode::kNative;
-    case Choice::kGeneric:
-      return io::XdpMode::kGeneric;
-    case Choice::kAuto:
-      break;
-  }
+// Which AF_XDP socket is asked for. A transmitting one that does not receive takes a queue as well, which nobody else
+// can receive by then: only where that is wished for.
+io::XdpWant xdp_want(const control::DatapathConfig& datapath) {
+  using control::Datapath;
+  const bool wished = datapath.receive == Datapath::kXdp || datapath.transmit == Datapath::kXdp;
+  io::XdpWant want;
+  want.mode = datapath.xdp_mode;
   // Where packets are copied out of the driver's memory anyway, UDP with its merged packets is faster
   // (docs/datapath.md).
-  return datapath.receive == control::Datapath::kXdp ? io::XdpMode::kAny : io::XdpMode::kZeroCopy;
+  if (want.mode == io::XdpMode::kAuto && !wished) want.mode = io::XdpMode::kZeroCopy;
+  if (datapath.receive == Datapath::kXdp ||
+      (datapath.receive == Datapath::kAuto && want.mode == io::XdpMode::kZeroCopy))
+    want.receive_chunks = datapath.xdp_chunks;
+  if (datapath.transmit == Datapath::kXdp || (datapath.transmit == Datapath::kAuto && want.receive_chunks > 0))
+    want.transmit_chunks = io::kXdpTransmitChunks;
+  return want;
 }
 
-// UDP always; with AF_XDP where it is wanted and to be had. Why not is kept with the intake for whoever asks.
-io::Intake make_intake(const io::ContextImpl::Options& options, const io::Lease& lease) {
-  io::ReceiveSocket udp{lease.socket_fd, lease.dual_stack, options.receive};
-  if (options.datapath.receive == control::Datapath::kUdp)
-    return io::Intake{std::move(udp), std::nullopt, "datapath.receive is udp"};
-  auto xdp = io::request_xdp(lease, {xdp_mode(options.datapath), options.datapath.xdp_chunks});
-  if (!xdp) return io::Intake{std::move(udp), std::nullopt, xdp.reason().message};
-  return io::Intake{std::move(udp), std::move(xdp).value()};
+// What a shard stands on: UDP always, with AF_XDP where it is wanted and to be had. Why not is kept for whoever asks.
+struct Datapaths {
+  std::optional<io::XdpSockets> xdp;
+  std::string why_not_receive, why_not_transmit;
+};
+
+Datapaths make_datapaths(const control::DatapathConfig& datapath, const io::Lease& lease) {
+  using control::Datapath;
+  Datapaths made;
+  if (datapath.receive == Datapath::kUdp) made.why_not_receive = "datapath.receive is udp";
+  if (datapath.transmit == Datapath::kUdp) made.why_not_transmit = "datapath.transmit is udp";
+  const io::XdpWant want = xdp_want(datapath);
+  if (want.receive_chunks == 0 && made.why_not_receive.empty())
+    made.why_not_receive = "datapath.receive is auto, and copies would be made";
+  if (want.transmit_chunks == 0 && made.why_not_transmit.empty())
+    made.why_not_transmit = "datapath.transmit is auto, and packets come by UDP";
+  if (want.receive_chunks == 0 && want.transmit_chunks == 0) return made;
+  auto got = io::request_xdp(lease, want);
+  if (got) made.xdp = std::move(got).value();
+  const std::string said = got ? made.xdp->why_not_transmit : got.reason().message;
+  if (want.receive_chunks > 0 && !got) made.why_not_receive = said;
+  if (want.transmit_chunks > 0) made.why_not_transmit = said;
+  return made;
 }
 
 void give_back(io::Shard& shard) {
@@ -112,12 +128,11 @@ class Call {
 }  // namespace
 
 Context::Impl::Impl(const DeviceInfo& device_info, io::Lease leased, const Options& options, const EngineConfig& config,
-                    io::Intake intake, std::vector<io::TransmitSocket> transmit_sockets,
-                    NotificationHandler* notification_handler)
+                    io::Intake intake, io::Outlet outlet, NotificationHandler* notification_handler)
     : device(device_info),
       lease(std::move(leased)),
       handler(notification_handler),
-      shard(config, std::move(intake), std::move(transmit_sockets), *lease.statistics, notification_handler),
+      shard(config, std::move(intake), std::move(outlet), *lease.statistics, notification_handler),
       thread_wanted(options.progress_thread),
       thread(shard,
              [&] {
@@ -143,7 +158,10 @@ Context::Impl::Impl(const DeviceInfo& device_info, io::Lease leased, const Optio
 Result<std::unique_ptr<Context>, ContextError> Context::Impl::make(const DeviceInfo& device, io::Lease lease,
                                                                    const Options& options,
                                                                    NotificationHandler* handler) {
-  io::Intake intake = make_intake(options, lease);
+  Datapaths datapaths = make_datapaths(options.datapath, lease);
+  io::Intake intake{io::ReceiveSocket{lease.socket_fd, lease.dual_stack, options.receive},
+                    datapaths.xdp ? std::move(datapaths.xdp->receive) : std::nullopt,
+                    std::move(datapaths.why_not_receive)};
   io::TransmitSocketOptions transmit_options;
   transmit_options.gso = options.gso;
   transmit_options.ifindex = device.ifindex;
@@ -155,8 +173,14 @@ Result<std::unique_ptr<Context>, ContextError> Context::Impl::make(const DeviceI
     transmit_sockets.push_back(std::move(opened).value());
   } while (transmit_sockets.size() < std::min(options.recovery.paths, kPathsMax));
   const EngineConfig config = engine_config(options, lease, intake, transmit_sockets);
-  auto impl = std::make_unique<Impl>(device, std::move(lease), options, config, std::move(intake),
-                                     std::move(transmit_sockets), handler);
+  std::optional<io::XdpOutlet> by_xdp;
+  if (datapaths.xdp && datapaths.xdp->transmit) {
+    by_xdp.emplace(io::XdpOutlet{std::move(*datapaths.xdp->transmit), io::Neighbours{device.ifindex},
+                                 options.datapath.transmit == control::Datapath::kXdp, config.ip_id_counts_in_batch});
+  }
+  io::Outlet outlet{std::move(transmit_sockets), std::move(by_xdp), std::move(datapaths.why_not_transmit)};
+  auto impl =
+      std::make_unique<Impl>(device, std::move(lease), options, config, std::move(intake), std::move(outlet), handler);
   return std::unique_ptr<Context>{new Context{std::move(impl)}};
 }
 

@@ -3,9 +3,11 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/bytes.h"
@@ -178,6 +180,7 @@ Json Management::queue_pairs(const Json& request, Json (*row)(const QueuePairRep
   Json rows = Json::array();
   std::vector<QueuePairReport> reports;
   const char* const receives_by = shard_.intake().xdp() != nullptr ? "xdp" : "udp";
+  const char* const transmits_by = this->transmits_by();
   for (std::size_t at = 0; at < numbers.size();) {
     reports.clear();
     {
@@ -188,7 +191,9 @@ Json Management::queue_pairs(const Json& request, Json (*row)(const QueuePairRep
     }
     for (const QueuePairReport& report : reports) {
       rows.push_back(row(report));
-      if (row == &control::queue_pair_json) rows.back()["datapath"] = receives_by;
+      if (row != &control::queue_pair_json) continue;
+      rows.back()["datapath"] = receives_by;
+      rows.back()["transmits_by"] = transmits_by;
     }
   }
   return {{"rows", std::move(rows)}, {"cut", cut}};
@@ -215,11 +220,35 @@ Json Management::objects() {
 
 Json Management::datapath() const {
   const XdpSocket* const xdp = shard_.intake().xdp();
-  if (xdp == nullptr) return {{"receive", "udp"}, {"reason", shard_.intake().why_udp()}};
-  constexpr std::array<const char*, 4> kModes{"", "zerocopy", "native", "generic"};  // order of XdpMode
-  return {{"receive", "xdp"},
-          {"mode", kModes[static_cast<std::size_t>(xdp->mode()) % kModes.size()]},
-          {"queue", xdp->queue()}};
+  Json out;
+  if (xdp == nullptr) {
+    out = {{"receive", "udp"}, {"reason", shard_.intake().why_udp()}};
+  } else {
+    constexpr auto& kModes = control::kXdpModeNames;
+    out = {{"receive", "xdp"},
+           {"mode", kModes[static_cast<std::size_t>(xdp->mode()) % kModes.size()]},
+           {"queue", xdp->queue()}};
+  }
+  out["transmit"] = transmits_by();
+  const XdpOutlet* const outlet = shard_.outlet().xdp();
+  if (outlet == nullptr) {
+    out["transmit_reason"] = shard_.outlet().why_udp();
+    return out;
+  }
+  {
+    const std::lock_guard held{shard_.lock()};
+    out["sent_pkts"] = outlet->sent;
+    out["unresolved_pkts"] = outlet->unresolved;
+  }
+  if (outlet->transmit.dead() != 0) {
+    out["transmit_reason"] = std::string{"the interface is gone: "} + std::strerror(outlet->transmit.dead());
+  }
+  return out;
+}
+
+const char* Management::transmits_by() const {
+  const XdpOutlet* const xdp = shard_.outlet().xdp();
+  return xdp == nullptr || xdp->transmit.dead() != 0 ? "udp" : xdp->all ? "xdp" : "xdp, small packets";
 }
 
 Json Management::completion_queues() {

@@ -42,6 +42,7 @@ class Management {
   [[nodiscard]] Json queue_pairs(const Json& request, Json (*row)(const QueuePairReport&));
   [[nodiscard]] Json objects();
   [[nodiscard]] Json datapath() const;
+  [[nodiscard]] const char* transmits_by() const;
   [[nodiscard]] Json completion_queues();
   [[nodiscard]] Json memory_regions();
   // management_wan.cc

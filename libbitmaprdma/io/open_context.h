@@ -31,14 +31,15 @@ struct Context::Impl {
     bool progress_thread = true;  // false: only calls make progress
     io::ProgressThread::Options thread;
     bool control_thread = false;  // brdmad is at the other end of the lease, and may ask
-    control::DatapathConfig datapath{.receive = control::Datapath::kUdp};  // else brdmad is asked for AF_XDP
+    control::DatapathConfig datapath{.receive = control::Datapath::kUdp,
+                                     .transmit = control::Datapath::kUdp};  // else brdmad is asked for AF_XDP
   };
   // Error: no socket to send from.
   static Result<std::unique_ptr<Context>, ContextError> make(const DeviceInfo& device, io::Lease lease,
                                                              const Options& options, NotificationHandler* handler);
 
   Impl(const DeviceInfo& device, io::Lease lease, const Options& options, const EngineConfig& config, io::Intake intake,
-       std::vector<io::TransmitSocket> transmit_sockets, NotificationHandler* handler);
+       io::Outlet outlet, NotificationHandler* handler);
   // Shard's lock held. At the first queue pair packets can come: somebody must be there for them.
   void start_thread_if_needed();
   void handle_hangup();

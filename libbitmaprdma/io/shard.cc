@@ -40,12 +40,12 @@ int verbs_event(Notification::Kind kind) {
 
 }  // namespace
 
-Shard::Shard(const EngineConfig& config, Intake intake, std::vector<TransmitSocket> transmit_sockets,
-             Statistics& statistics, NotificationHandler* handler)
+Shard::Shard(const EngineConfig& config, Intake intake, Outlet outlet, Statistics& statistics,
+             NotificationHandler* handler)
     : statistics_(statistics),
       handler_(handler),
       intake_(std::move(intake)),
-      transmit_sockets_(std::move(transmit_sockets)),
+      outlet_(std::move(outlet)),
       slot_(config.slot),
       slot_mask_((1u << config.slot_bits) - 1),
       engine_(config, statistics, nullptr),
@@ -192,7 +192,7 @@ void Shard::before() {
   poll(&writable, 1, kPendingWaitMs);
   const Transmit again = *std::exchange(pending_, std::nullopt);
   if (send_batch(again)) return;
-  statistics_.add(Counter::kSendFailed, transmit_sockets_[again.path].give_up(again));
+  statistics_.add(Counter::kSendFailed, outlet_.give_up(again));
   pending_.reset();
 }
 
@@ -338,7 +338,7 @@ bool Shard::drain(Instant now, Hold hold) {
 
 // False: the system cannot take it now; it is pending.
 bool Shard::send_batch(const Transmit& transmit) {
-  const SendReport report = transmit_sockets_[transmit.path].send(transmit);
+  const SendReport report = outlet_.send(transmit);
   if (report.refused > 0) [[unlikely]]
     statistics_.add(Counter::kSendFailed, report.refused);
   if (report.unreachable) [[unlikely]]
@@ -389,6 +389,6 @@ void Shard::find_deadline() {
   if (deferred && (!deadline_ || *deferred < *deadline_)) deadline_ = deferred;
 }
 
-int Shard::blocked_fd() const { return pending_ ? transmit_sockets_[pending_->path].blocked_fd() : -1; }
+int Shard::blocked_fd() const { return pending_ ? outlet_.blocked_fd(*pending_) : -1; }
 
 }  // namespace brdma::io

@@ -19,9 +19,9 @@
 #include "io/attendance.h"
 #include "io/intake.h"
 #include "io/multicast_groups.h"
+#include "io/outlet.h"
 #include "io/reply_linger.h"
 #include "io/shard_lock.h"
-#include "io/transmit_socket.h"
 
 namespace brdma::io {
 
@@ -44,8 +44,7 @@ struct Gathered {
 class Shard {
  public:
   // `handler` may be null. The leased socket's descriptor and `statistics` outlive the shard.
-  Shard(const EngineConfig& config, Intake intake, std::vector<TransmitSocket> transmit_sockets, Statistics& statistics,
-        NotificationHandler* handler);
+  Shard(const EngineConfig& config, Intake intake, Outlet outlet, Statistics& statistics, NotificationHandler* handler);
 
   [[nodiscard]] ShardLock& lock() { return lock_; }
   [[nodiscard]] Attendance& attendance() { return attendance_; }
@@ -80,6 +79,7 @@ class Shard {
   [[nodiscard]] int blocked_fd() const;
   [[nodiscard]] std::array<int, 2> receive_fds() const { return intake_.fds(); }
   [[nodiscard]] const Intake& intake() const { return intake_; }
+  [[nodiscard]] const Outlet& outlet() const { return outlet_; }
   // Before the thread sleeps: what the kernel has dropped since it was last asked.
   void count_drops();
 
@@ -108,7 +108,7 @@ class Shard {
   Gauges* gauges_ = nullptr;
   Intake intake_;
   MulticastGroups groups_;
-  std::vector<TransmitSocket> transmit_sockets_;
+  Outlet outlet_;
   std::uint32_t slot_, slot_mask_;
   Engine engine_;
   AckDeferral deferral_;

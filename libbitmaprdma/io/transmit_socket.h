@@ -53,6 +53,7 @@ class TransmitSocket {
   // Becomes writable when a blocked batch may be sent again.
   [[nodiscard]] int blocked_fd() const { return blocked_fd_ >= 0 ? blocked_fd_ : fd_; }
   [[nodiscard]] std::uint16_t port() const { return port_; }
+  [[nodiscard]] std::uint16_t destination_port() const { return options_.destination_port; }
   // False: batches leave packet by packet.
   [[nodiscard]] bool gso() const { return gso_; }
   // Peers that have a connected socket.

@@ -7,10 +7,12 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "io/daemon_connection.h"
 #include "io/lease_protocol.h"
+#include "io/open_socket.h"
 #include "io/pass_descriptors.h"
 
 namespace brdma::io {
@@ -18,6 +20,18 @@ namespace {
 
 constexpr std::chrono::seconds kTimeout{10};
 constexpr int kFreeingTries = 200, kFreeingPauseMs = 5;
+
+// brdmad has asked for it: who can make a packet socket may put any frame on the network.
+Status show_right(int fd, Deadline deadline) {
+  if (!wait_readable(fd, deadline)) return Status{ETIMEDOUT};
+  char asked = 0;
+  if (::recv(fd, &asked, sizeof asked, 0) != sizeof asked || asked != kXdpShowRight) return Status{EPROTO};
+  const FileDescriptor right{open_socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0)};
+  const std::array<int, 1> shown{right.get()};
+  const std::byte answer{static_cast<unsigned char>(kXdpShowRight)};
+  const auto descriptors = std::span{shown}.first(right.valid() ? 1 : 0);
+  return send_with_descriptors(fd, {&answer, 1}, descriptors) == 1 ? Status::success() : Status{errno};
+}
 
 struct Answer {
   XdpReply reply;
@@ -36,7 +50,8 @@ Result<Answer, ContextError> read_answer(int fd, Deadline deadline) {
   if (got != sizeof reply || reply.magic != kXdpMagic || reply.version != kXdpVersion)
     return ContextError{EPROTO, "brdmad knows nothing of AF_XDP: it is of another version"};
   if (reply.error != 0) return ContextError{reply.error, std::string{get_text(reply.message)}};
-  if (!answer.descriptors.link.valid()) return ContextError{EPROTO, "brdmad's answer has no AF_XDP socket"};
+  if (!answer.descriptors.memory.valid() || (reply.receive_chunks > 0 && !answer.descriptors.link.valid()))
+    return ContextError{EPROTO, "brdmad's answer has no AF_XDP socket"};
   return answer;
 }
 
@@ -47,17 +62,40 @@ Result<Answer, ContextError> ask_once(const XdpRequest& request, Deadline deadli
   if (ContextError refused = check_owner(fd); refused.error != 0) return refused;
   if (const Status sent = send_all(fd, &request, sizeof request, deadline); !sent.ok())
     return ContextError{sent.error(), "brdmad closed the connection"};
+  if (request.transmit_chunks > 0) {
+    if (const Status shown = show_right(fd, deadline); !shown.ok())
+      return ContextError{shown.error(), "brdmad knows nothing of transmitting by AF_XDP: it is of another version"};
+  }
   return read_answer(fd, deadline);
+}
+
+Result<XdpSockets, ContextError> open_both(Answer answer) {
+  XdpSockets sockets;
+  XdpDescriptors& descriptors = answer.descriptors;
+  if (answer.reply.transmit_chunks > 0) {
+    auto opened = XdpTransmit::open(descriptors.socket.get(), descriptors.memory.get(), answer.reply);
+    if (!opened) return opened.reason();
+    sockets.transmit = std::move(opened).value();
+  } else {
+    sockets.why_not_transmit = get_text(answer.reply.message);
+  }
+  if (answer.reply.receive_chunks > 0) {
+    auto opened = XdpSocket::open(std::move(descriptors), answer.reply);
+    if (!opened) return opened.reason();
+    sockets.receive = std::move(opened).value();
+  }
+  return sockets;
 }
 
 }  // namespace
 
-Result<XdpSocket, ContextError> request_xdp(const Lease& lease, const XdpWant& want) {
+Result<XdpSockets, ContextError> request_xdp(const Lease& lease, const XdpWant& want) {
   XdpRequest request;
   request.lease_id = lease.id;
   request.slot = lease.slot;
   request.mode = want.mode;
   request.receive_chunks = want.receive_chunks;
+  request.transmit_chunks = want.transmit_chunks;
   const Deadline deadline = std::chrono::steady_clock::now() + kTimeout;
   auto answer = ask_once(request, deadline);
   // The kernel tells nobody when it has freed a queue.
@@ -66,8 +104,7 @@ Result<XdpSocket, ContextError> request_xdp(const Lease& lease, const XdpWant& w
     answer = ask_once(request, deadline);
   }
   if (!answer) return answer.reason();
-  Answer& good = answer.value();
-  return XdpSocket::open(std::move(good.descriptors), good.reply);
+  return open_both(std::move(answer).value());
 }
 
 }  // namespace brdma::io

@@ -38,6 +38,8 @@ class XdpRing {
 
   // --- where we produce ---
   [[nodiscard]] std::uint32_t filled() const { return load(producer_, std::memory_order_relaxed); }
+  // The kernel has read entries up to this one.
+  [[nodiscard]] std::uint32_t taken() const { return load(consumer_, std::memory_order_acquire); }
   void fill_to(std::uint32_t position) { store(producer_, position); }
   // The kernel sleeps and wants a system call.
   [[nodiscard]] bool needs_wakeup() const {

@@ -23,13 +23,16 @@ NETWORKS = {
     "one_of_4": ["--paths", "4", "--skew", "100us", "--loss", "1%", "--seed", "15"],
     "xdp": [],
     "xdp1": ["--loss", "1%", "--reorder", "2%,4", "--seed", "17"],
+    "xdptx": [],
+    "xdptx1": ["--loss", "1%", "--reorder", "2%,4", "--seed", "18"],
     "silent": ["--paths", "4", "--skew", "20us", "--path-loss", "100%", "--seed", "16"],
 }
 # What programs find in their environment, beside what they always do. (The lab tells them to send on all of its paths.)
-SETTINGS = {"one_of_4": {"BRDMA_PATHS": "1"}, "xdp": {"BRDMA_DATAPATH": "xdp"}, "xdp1": {"BRDMA_DATAPATH": "xdp"}}
+SETTINGS = {"one_of_4": {"BRDMA_PATHS": "1"}, "xdp": {"BRDMA_DATAPATH": "xdp"}, "xdp1": {"BRDMA_DATAPATH": "xdp"},
+            "xdptx": {"BRDMA_DATAPATH": "xdp", "BRDMA_TRANSMIT": "xdp"}, "xdptx1": {"BRDMA_DATAPATH": "xdp", "BRDMA_TRANSMIT": "xdp"}}
 # What must have happened for a network to count as impaired: counter of the switch, and from how many packets on it is
 # certain enough to be demanded.
-IMPAIRED = {"loss1": "lost", "loss5": "lost", "dup1": "duplicated", "paths4": "lost", "one_of_4": "lost", "silent": "lost", "xdp1": "lost"}
+IMPAIRED = {"loss1": "lost", "loss5": "lost", "dup1": "duplicated", "paths4": "lost", "one_of_4": "lost", "silent": "lost", "xdp1": "lost", "xdptx1": "lost"}
 CERTAIN_PACKETS = 2000
 # The WRITE tools have no -e: their peers see no completion to sleep on.
 WITH_EVENTS = {"ib_send_bw", "ib_send_lat", "ib_read_bw", "ib_read_lat", "ib_atomic_bw", "ib_atomic_lat"}
@@ -119,7 +122,7 @@ def shared(impaired, short):
 
 
 def cases_of(group, network, build, short):
-    impaired = network not in ("clean", "xdp")
+    impaired = network not in ("clean", "xdp", "xdptx")
     own = os.path.join(build, "bin", "verbs_integrity")
     if group == "devices":
         return [["ibv_devices"], ["ibv_devinfo", "-v"]]

@@ -12,7 +12,7 @@ namespace brdma::controller_program {
 namespace ctl = fabric::controller;
 
 struct Configuration {
-  ctl::NetworkMap map;
+  ctl::Topology topology;
   ctl::Settings settings;
 };
 

@@ -1,5 +1,6 @@
 // brdmad - opens UDP port 4791 once for all RDMA programs of a network namespace and leases them their share of it.
 #include <fcntl.h>
+#include <pwd.h>
 #include <signal.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
@@ -10,9 +11,11 @@
 #include <CLI/CLI.hpp>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -34,7 +37,7 @@ constexpr const char* kDescription =
 constexpr const char* kFooter =
     "\nFiles: /etc/bitmaprdma.toml, ~/.config/bitmaprdma.toml ([daemon] idle_seconds; [controller] address, "
     "key_file).\n"
-    "Environment: BRDMA_IDLE_SECONDS, BRDMA_CONTROLLER, BRDMA_CONTROLLER_KEY, BRDMA_CONTROLLER_NAME.\n"
+    "Environment: BRDMA_IDLE_SECONDS, BRDMA_CONTROLLER, BRDMA_CONTROLLER_KEY.\n"
     "Exit codes: 0 done, 1 it can't serve (the message says why), 2 misuse.\n"
     "See: docs/daemon.md; 'brdma system show' asks a running brdmad.\n";
 
@@ -94,12 +97,12 @@ int stop_running(bool force) {
 }
 
 // Of the settings, or named here. What is wrong with the settings is no reason not to serve: programs start us.
-bool take_controller(const std::string& address, const std::string& key_file, const std::string& name, bool named,
-                     ControllerOptions& options) {
+bool take_controller(const std::string& address, const std::string& key_file, bool named, ControllerOptions& options) {
   if (address.empty()) return true;
   try {
     if (key_file.empty()) throw std::runtime_error("no key file is named");
-    options.keys = session::key_of(session::read_keys(key_file), name);
+    options.keys = session::read_keys(key_file);
+    if (options.keys.size() != 1) throw std::runtime_error(key_file + ": one key was expected, this host's");
     (void)session::parse_endpoint(address);
     options.address = address;
   } catch (const std::exception& error) {
@@ -107,6 +110,14 @@ bool take_controller(const std::string& address, const std::string& key_file, co
     return !named;
   }
   return true;
+}
+
+std::optional<std::uint32_t> uid_of(const std::string& user) {
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(user.data(), user.data() + user.size(), number);
+  if (error == std::errc{} && end == user.data() + user.size()) return number;
+  const passwd* const entry = ::getpwnam(user.c_str());
+  return entry == nullptr ? std::nullopt : std::optional{static_cast<std::uint32_t>(entry->pw_uid)};
 }
 
 int run(int argc, char** argv) {
@@ -131,6 +142,11 @@ int run(int argc, char** argv) {
   CLI::Option* controller_option = app.add_option(
       "--controller", controller, "keep a session with this brdma-controller: ADDRESS:PORT, unix:PATH (docs/wan.md)");
   app.add_option("--key", key_file, "with --controller: the file with this host's key")->needs(controller_option);
+  std::vector<std::string> transmitters;
+  app.add_option(
+      "--xdp-transmit", transmitters,
+      "let these users (names or numbers) put packets on the network by AF_XDP: any packets, in anybody's name; "
+      "who may do so anyway (CAP_NET_RAW) need not be named");
   app.add_flag("--verbose", options.verbose, "log each question too");
   app.add_option("--ready-fd", options.ready_fd, "write one line to this descriptor when ready (for the library)")
       ->check(CLI::Range(3, 1'000'000));
@@ -144,10 +160,15 @@ int run(int argc, char** argv) {
     std::fprintf(stderr, "brdmad: --system serves every user, so root must start it\n");
     return 1;
   }
-  if (!take_controller(controller, key_file, loaded.settings.controller_name, controller_option->count() != 0,
-                       options.controller)) {
-    return 1;
+  for (const std::string& user : transmitters) {
+    const auto uid = uid_of(user);
+    if (!uid) {
+      std::fprintf(stderr, "brdmad: --xdp-transmit: there is no user %s\n", user.c_str());
+      return 2;
+    }
+    options.xdp_transmit_users.push_back(*uid);
   }
+  if (!take_controller(controller, key_file, controller_option->count() != 0, options.controller)) return 1;
   shed_inheritance(options.ready_fd);
   for (const std::string& error : loaded.errors) std::fprintf(stderr, "brdmad: %s\n", error.c_str());
   if (!options.foreground) go_to_background(options);

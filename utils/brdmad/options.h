@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "control/alarms.h"
 #include "controller-session/key_file.h"
@@ -22,6 +23,7 @@ struct Options {
   std::uint32_t idle_seconds = 10;  // end after so long without lease and client; 0 = never
   control::AlarmThresholds alarms;
   ControllerOptions controller;
+  std::vector<std::uint32_t> xdp_transmit_users;  // who may transmit by AF_XDP without a right of their own
   int ready_fd = -1;  // who started us waits here for one line (io/daemon_start.h); -1 = nobody
 };
 

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/write.hpp>
 #include <cerrno>
@@ -10,11 +11,13 @@
 #include <cstring>
 
 #include "io/cm_protocol.h"
+#include "io/pass_descriptors.h"
 #include "io/xdp_protocol.h"
 #include "management.h"
 #include "queries.h"
 #include "read_input.h"
 #include "xdp_answer.h"
+#include "xdp_right.h"
 
 namespace brdma::daemon {
 namespace {
@@ -98,8 +101,27 @@ void Session::handle_xdp() {
   if (input_.size() < sizeof request) return read_more();
   std::memcpy(&request, input_.data(), sizeof request);
   input_.erase(0, sizeof request);
+  if (request.version != io::kXdpVersion || request.transmit_chunks == 0) {
+    first_request_.cancel();
+    answer_xdp(socket_.native_handle(), host_.book().state(), uid_, request, false);
+    return end();
+  }
+  const char ask = io::kXdpShowRight;
+  if (::send(socket_.native_handle(), &ask, sizeof ask, MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof ask) return end();
+  socket_.async_wait(Socket::wait_read, [this, self = shared_from_this(), request](ErrorCode error) {
+    if (error) return end();
+    take_right(request);
+  });
+}
+
+void Session::take_right(const io::XdpRequest& request) {
   first_request_.cancel();
-  answer_xdp(socket_.native_handle(), host_.book().state(), uid_, request);
+  std::array<std::byte, 1> answer{};
+  std::array<io::FileDescriptor, 1> shown;
+  if (io::receive_with_descriptors(socket_.native_handle(), answer, shown, MSG_DONTWAIT) != 1) return end();
+  const auto& named = host_.options().xdp_transmit_users;
+  const bool right = proves_right_to_transmit(shown[0].get()) || std::ranges::find(named, uid_) != named.end();
+  answer_xdp(socket_.native_handle(), host_.book().state(), uid_, request, right);
   end();
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "icmp_intake.h"
+#include "io/xdp_protocol.h"
 #include "lease_book.h"
 #include "lease_link.h"
 #include "management_port.h"
@@ -58,6 +59,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void handle_lease_request();
   void handle_cm();
   void handle_xdp();
+  void take_right(const io::XdpRequest& request);
   void answer_next_line();
   void write_answer(std::string line, bool shutdown);
   void begin_lease(std::uint32_t slot);

@@ -20,6 +20,10 @@
 namespace brdma::daemon {
 namespace {
 
+constexpr const char* kNoRight =
+    "transmitting by AF_XDP needs the right to put any frame on the network: CAP_NET_RAW, or brdmad --xdp-transmit "
+    "USER";
+
 bool is_leased(const SharedState& state, std::uint32_t slot) {
   return slot < io::kSlotCount && state.slots[slot].state == SlotState::kLeased;
 }
@@ -46,7 +50,8 @@ ContextError check_mode(XdpWish& wish) {
   return {};
 }
 
-Result<XdpGrant, ContextError> grant_to(const SharedState& state, std::uint32_t uid, const io::XdpRequest& request) {
+Result<XdpGrant, ContextError> grant_to(const SharedState& state, std::uint32_t uid, const io::XdpRequest& request,
+                                        bool may_transmit) {
   if (request.version != io::kXdpVersion) return ContextError{EPROTO, "brdmad is of another version"};
   if (!is_leased(state, request.slot) || state.slots[request.slot].lease_id != request.lease_id ||
       (uid != 0 && state.slots[request.slot].uid != uid))
@@ -56,6 +61,8 @@ Result<XdpGrant, ContextError> grant_to(const SharedState& state, std::uint32_t 
   wish.slot = request.slot;
   wish.mode = request.mode;
   wish.receive_chunks = request.receive_chunks;
+  wish.transmit_chunks = may_transmit ? request.transmit_chunks : 0;
+  if (wish.receive_chunks == 0 && wish.transmit_chunks == 0) return ContextError{EPERM, kNoRight};
   wish.leased = [&state](std::uint32_t slot) { return is_leased(state, slot); };
   if (const ContextError unfit = check_mode(wish); unfit.error != 0) return unfit;
   return grant_xdp(wish);
@@ -70,21 +77,26 @@ void send_answer(int connection, const io::XdpReply& reply, std::span<const int>
 
 }  // namespace
 
-void answer_xdp(int connection, const SharedState& state, std::uint32_t uid, const io::XdpRequest& request) {
+void answer_xdp(int connection, const SharedState& state, std::uint32_t uid, const io::XdpRequest& request,
+                bool may_transmit) {
   io::XdpReply reply;
-  const auto granted = grant_to(state, uid, request);
+  const auto granted = grant_to(state, uid, request, may_transmit);
   if (!granted) {
     reply.error = granted.reason().error;
     io::put_text(reply.message, granted.reason().message);
-    spdlog::info("slot {} receives by UDP: {}", request.slot, granted.reason().message);
+    spdlog::info("slot {} gets no AF_XDP socket: {}", request.slot, granted.reason().message);
     return send_answer(connection, reply, {});
   }
   const XdpGrant& grant = granted.value();
   reply.mode = grant.mode;
   reply.queue = grant.queue;
   reply.receive_chunks = request.receive_chunks;
-  spdlog::info("slot {} receives by AF_XDP, queue {}", request.slot, grant.queue);
-  send_answer(connection, reply, std::array{grant.socket.get(), grant.memory.get(), grant.link.get()});
+  reply.transmit_chunks = may_transmit ? request.transmit_chunks : 0;
+  if (request.transmit_chunks > 0 && !may_transmit) io::put_text(reply.message, kNoRight);
+  spdlog::info("slot {} gets an AF_XDP socket, queue {}, to{}{}", request.slot, grant.queue,
+               reply.receive_chunks > 0 ? " receive" : "", reply.transmit_chunks > 0 ? " transmit" : "");
+  const std::array descriptors{grant.socket.get(), grant.memory.get(), grant.link.get()};
+  send_answer(connection, reply, std::span{descriptors}.first(grant.link.valid() ? 3 : 2));
 }
 
 }  // namespace brdma::daemon

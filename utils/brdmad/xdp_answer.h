@@ -9,6 +9,8 @@
 namespace brdma::daemon {
 
 // Only the user who has the lease gets one, and only for the slot and the interface that it leased.
-void answer_xdp(int connection, const SharedState& state, std::uint32_t uid, const io::XdpRequest& request);
+// `may_transmit`: it has shown the right to (xdp_right.h), or was given it; else it gets one that receives.
+void answer_xdp(int connection, const SharedState& state, std::uint32_t uid, const io::XdpRequest& request,
+                bool may_transmit);
 
 }  // namespace brdma::daemon

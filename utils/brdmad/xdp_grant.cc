@@ -52,7 +52,11 @@ bool set_xdp(int fd, int option, const T& value) {
   return ::setsockopt(fd, SOL_XDP, option, &value, sizeof value) == 0;
 }
 
-bool valid_size(std::uint32_t chunks) { return std::has_single_bit(chunks) && chunks <= kChunksMax; }
+bool valid_size(std::uint32_t chunks) { return chunks == 0 || (std::has_single_bit(chunks) && chunks <= kChunksMax); }
+
+std::size_t memory_bytes(const XdpWish& wish) {
+  return (std::size_t{wish.receive_chunks} + wish.transmit_chunks) * io::kXdpChunkBytes;
+}
 
 // The memory that packets lie in: pages that both processes can map. Sealed, so that a process that makes it shorter
 // can not make the other one stumble.
@@ -82,10 +86,12 @@ bool register_memory(int socket_fd, int memory_fd, std::size_t bytes) {
 // An unbound socket with memory and rings; errno where it is not valid.
 io::FileDescriptor make_socket(const XdpWish& wish, int memory_fd, std::size_t bytes) {
   io::FileDescriptor fd{::socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0)};
-  // The completion ring is asked for by the kernel even of those that don't transmit.
+  // The kernel asks for a completion ring even of those that don't transmit, and for a fill ring likewise.
   if (!fd.valid() || !register_memory(fd.get(), memory_fd, bytes) ||
-      !set_xdp(fd.get(), XDP_UMEM_FILL_RING, wish.receive_chunks) || !set_xdp(fd.get(), XDP_UMEM_COMPLETION_RING, 1u) ||
-      !set_xdp(fd.get(), XDP_RX_RING, wish.receive_chunks)) {
+      !set_xdp(fd.get(), XDP_UMEM_FILL_RING, std::max(wish.receive_chunks, 1u)) ||
+      !set_xdp(fd.get(), XDP_UMEM_COMPLETION_RING, std::max(wish.transmit_chunks, 1u)) ||
+      (wish.receive_chunks > 0 && !set_xdp(fd.get(), XDP_RX_RING, wish.receive_chunks)) ||
+      (wish.transmit_chunks > 0 && !set_xdp(fd.get(), XDP_TX_RING, wish.transmit_chunks))) {
     const int error = errno;
     fd.reset();
     errno = error;
@@ -109,7 +115,7 @@ std::string said(const char* what, int error) { return std::string{what} + ": " 
 
 // On the first queue that nobody has.
 Result<XdpGrant, ContextError> bind_some_queue(const XdpWish& wish, const Interface& interface, XdpMode mode) {
-  const std::size_t bytes = std::size_t{wish.receive_chunks} * io::kXdpChunkBytes;
+  const std::size_t bytes = memory_bytes(wish);
   XdpGrant grant;
   grant.mode = mode;
   grant.memory = make_memory(bytes);
@@ -135,6 +141,7 @@ bool some_queue_is_being_freed(const XdpWish& wish, const Interface& interface, 
 }
 
 Result<XdpGrant, ContextError> grant_in(const XdpWish& wish, const Interface& interface, XdpMode mode) {
+  if (wish.receive_chunks == 0) return bind_some_queue(wish, interface, mode);
   XdpSteering steering = XdpSteering::find(wish.ifindex);
   // Where the program is gone too, whoever had the socket is.
   const bool found = steering.link.valid();
@@ -157,11 +164,11 @@ Result<XdpGrant, ContextError> grant_in(const XdpWish& wish, const Interface& in
 }  // namespace
 
 Result<XdpGrant, ContextError> grant_xdp(const XdpWish& wish) {
-  if (!valid_size(wish.receive_chunks))
+  if (!valid_size(wish.receive_chunks) || !valid_size(wish.transmit_chunks) || memory_bytes(wish) == 0)
     return ContextError{EINVAL, "sizes of AF_XDP rings are powers of two, at most 65536"};
   Interface interface;
   if (!ask_interface(wish.ifindex, interface)) return ContextError{ENODEV, "no such interface"};
-  if (wish.mode != XdpMode::kAny) return grant_in(wish, interface, wish.mode);
+  if (wish.mode != XdpMode::kAuto) return grant_in(wish, interface, wish.mode);
   ContextError reason;
   for (const XdpMode mode : {XdpMode::kZeroCopy, XdpMode::kNative, XdpMode::kGeneric}) {
     if ((mode == XdpMode::kGeneric && !wish.generic_too) || (mode == XdpMode::kZeroCopy && !wish.zero_copy_too))

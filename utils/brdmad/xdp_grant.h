@@ -3,8 +3,8 @@
 // process a queue; who comes later stays with UDP.
 //
 // The process gets everything and brdmad keeps nothing. A socket made to receive only stays so: rings can't be added
-// once it is bound, and who could transmit by it could put any frame on the network, so that is for those alone who may
-// do so anyway (CAP_NET_RAW, or brdmad's own user in its user namespace).
+// once it is bound, and who can transmit by it can put any frame on the network, so that is for those alone who may
+// do so anyway (xdp_right.h).
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,15 @@ namespace brdma::daemon {
 struct XdpWish {
   std::uint32_t ifindex = 0;
   std::uint32_t slot = 0;
-  io::XdpMode mode = io::XdpMode::kAny;
-  std::uint32_t receive_chunks = 4096;
-  bool zero_copy_too = true, generic_too = true;   // of what kAny tries
+  io::XdpMode mode = io::XdpMode::kAuto;
+  std::uint32_t receive_chunks = 4096;             // 0: only to transmit; then nothing is attached to the interface
+  std::uint32_t transmit_chunks = 0;               // 0: only to receive
+  bool zero_copy_too = true, generic_too = true;   // of what kAuto tries
   std::function<bool(std::uint32_t slot)> leased;  // empty: all are
 };
 
 struct XdpGrant {
-  io::FileDescriptor socket, memory, link;
+  io::FileDescriptor socket, memory, link;  // no link where it does not receive
   io::XdpMode mode = io::XdpMode::kNative;
   std::uint32_t queue = 0;
 };

@@ -1,0 +1,19 @@
+// control/xdp_mode.h - how an interface's driver serves an AF_XDP socket (docs/datapath.md), as chosen and as had.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace brdma::control {
+
+// Fixed width and values: brdmad's messages have it (io/xdp_protocol.h).
+enum class XdpMode : std::uint32_t {
+  kAuto,      // wanted: the first of the others that works
+  kZeroCopy,  // the network card and the program share the memory
+  kNative,    // the driver's hook, packets are copied
+  kGeneric,   // the network stack's hook, packets are copied
+};
+inline constexpr std::array<std::string_view, 4> kXdpModeNames{"auto", "zerocopy", "native", "generic"};
+
+}  // namespace brdma::control

@@ -39,6 +39,7 @@ struct Settings {
   std::string daemon_path;                // BRDMA_DAEMON: brdmad program; empty = look beside the library, then in PATH
   std::string controller_address;   // BRDMA_CONTROLLER: whom brdmad keeps a session with (docs/wan.md); empty: none
   std::string controller_key_file;  // BRDMA_CONTROLLER_KEY
+  std::string controller_name;      // BRDMA_CONTROLLER_NAME: whose of the keys in that file; empty: it has one
   std::uint32_t idle_seconds = 10;  // BRDMA_IDLE_SECONDS: brdmad exits after so long without work; 0 = never
 };
 

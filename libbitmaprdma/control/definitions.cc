@@ -397,9 +397,11 @@ const std::array kDefinitions{
                idle_seconds(), kNewPrograms},
     Definition{"controller.address", "BRDMA_CONTROLLER",
                "the wide-area controller that brdmad keeps a session with; empty: none",
-               TextSetting{&Settings::controller_address, false}, kNewPrograms},
+               TextSetting{&Settings::controller_address, TextSetting::Form::kEndpoint}, kNewPrograms},
     Definition{"controller.key_file", "BRDMA_CONTROLLER_KEY", "file with this host's key for it",
                TextSetting{&Settings::controller_key_file}, kNewPrograms},
+    Definition{"controller.name", "BRDMA_CONTROLLER_NAME", "whose key of that file is this host's; empty: it has one",
+               TextSetting{&Settings::controller_name, TextSetting::Form::kName}, kNewPrograms},
 };
 
 std::optional<std::uint64_t> parse_number(std::string_view text) {
@@ -446,7 +448,14 @@ std::string allowed_text(const Definition& definition) {
     for (const std::string_view word : choice->words) words.append(words.empty() ? "" : "|").append(word);
     return words;
   }
-  return std::get<TextSetting>(definition.kind).is_path ? "an absolute path" : "ADDRESS:PORT, unix:PATH";
+  switch (std::get<TextSetting>(definition.kind).form) {
+    case TextSetting::Form::kEndpoint:
+      return "ADDRESS:PORT, unix:PATH";
+    case TextSetting::Form::kName:
+      return "a name";
+    default:
+      return "an absolute path";
+  }
 }
 
 std::string value_text(const Definition& definition, const Settings& settings) {
@@ -467,7 +476,7 @@ bool assign(const Definition& definition, std::string_view text, Settings& setti
   }
   if (const auto* choice = std::get_if<ChoiceSetting>(&definition.kind)) return assign_choice(*choice, text, settings);
   const auto& kind = std::get<TextSetting>(definition.kind);
-  if (kind.is_path && !text.empty() && text.front() != '/') return false;
+  if (kind.form == TextSetting::Form::kPath && !text.empty() && text.front() != '/') return false;
   settings.*kind.member = text;
   return true;
 }

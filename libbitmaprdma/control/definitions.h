@@ -27,7 +27,7 @@ struct ChoiceSetting {
 };
 struct TextSetting {
   std::string Settings::*member;
-  bool is_path = true;  // an absolute one; else ADDRESS:PORT or unix:PATH, whose user looks closer
+  enum class Form : std::uint8_t { kPath, kEndpoint, kName } form = Form::kPath;  // who uses the last two looks closer
 };
 
 // What a change at run time (brdma recovery set) reaches.

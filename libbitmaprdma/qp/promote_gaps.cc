@@ -243,13 +243,15 @@ void Responder::Impl::promote(GapRecord& gap, LossCause cause, Instant now) {
 }
 
 // From an FFM until the packet that it asks for should be here, doubling: two round trips at least, and no less than
-// their variation of late asks for.
+// their variation of late asks for. On a path longer than the longest pause a quarter more than a round trip: there the
+// window waits for whom is lost again, and a sender does not heed what cannot know of its retransmission.
 Duration Responder::Impl::repeat_interval(std::uint16_t feedbacks) const {
   const auto doublings = static_cast<int>(FeedbackWatch::class_of(feedbacks));
-  const Duration two_trips = feedback_rtt.smoothed() * 2;
+  const Duration trip = feedback_rtt.smoothed();
+  if (trip > kRepeatMax) return trip + trip / 4;
   const Duration once =
       feedback_rtt.has_sample() ? feedback_rtt.probe_timeout(recovery().resend_interval_min * 2) : repeat_first;
-  return std::max({two_trips, once, std::min(once * (std::int64_t{1} << doublings), kRepeatMax)});
+  return std::max({trip * 2, once, std::min(once * (std::int64_t{1} << doublings), kRepeatMax)});
 }
 
 // For a standard peer.

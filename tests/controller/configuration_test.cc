@@ -38,11 +38,11 @@ TEST(Configuration, NetworkAndLimits) {
   EXPECT_EQ(read.settings.congested_links_max, 5u);
   EXPECT_EQ(read.settings.damping.dwell, 250_ms);
   EXPECT_EQ(read.settings.links.state.queue_high, 700u);
-  ASSERT_EQ(read.topology.links().size(), 4u);
-  EXPECT_EQ(read.topology.links()[0].port, "s2");
-  EXPECT_EQ(read.topology.links()[0].delay, 10_ms);
-  EXPECT_EQ(read.topology.links()[2].port, "s1.2");
-  EXPECT_EQ(read.topology.prefixes().size(), 1u);
+  ASSERT_EQ(read.map.links().size(), 4u);
+  EXPECT_EQ(read.map.links()[0].port, "s2");
+  EXPECT_EQ(read.map.links()[0].delay, 10_ms);
+  EXPECT_EQ(read.map.links()[2].port, "s1.2");
+  EXPECT_EQ(read.map.prefixes().size(), 1u);
 }
 
 TEST(Configuration, MistakesAreNamed) {

@@ -84,7 +84,7 @@ class Sessions : public testing::Test {
     begin();
   }
   void begin() {
-    server_.emplace(context_, keys_, ctl::Topology{}, ctl::Settings{});
+    server_.emplace(context_, keys_, ctl::NetworkMap{}, ctl::Settings{});
     server_->listen(where_);
   }
   session::Keys only(const std::string& name) { return {*keys_.find(name)}; }

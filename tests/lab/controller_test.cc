@@ -22,8 +22,16 @@ class Controlled : public LabTest {
     if (IsSkipped()) return;
     folder_ = std::filesystem::temp_directory_path() / ("brdma-" + name_);
     std::filesystem::create_directory(folder_);
-    EXPECT_EQ(run({CONTROLLER_PATH, "keygen", "--out", keys(), "*"}).exit_code, 0);
+    make_keys({"*"});
     begin();
+  }
+  void make_keys(const std::vector<std::string>& names) {
+    std::vector<std::string> command{
+        "/bin/sh", "-c",  "cd \"$0\" && rm -f keys && exec \"$@\"", folder_.string(), CONTROLLER_PATH, "keygen",
+        "--out",   keys()};
+    command.insert(command.end(), names.begin(), names.end());
+    const Outcome outcome = run(command);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   }
   void TearDown() override {
     controller_.reset();
@@ -105,6 +113,22 @@ TEST_P(Controlled, TheCommandLineSaysWhatTheControllerKnows) {
   EXPECT_EQ(ask({"links", "stop"}), 2);
   EXPECT_EQ(ask({"stop"}), 0);
   EXPECT_EQ(ask({"show"}), 1);
+}
+
+// Each switch and host with a key of its own, whose name it bears.
+TEST_P(Controlled, EveryMemberMayHaveItsOwnKey) {
+  controller_.reset();
+  make_keys({"s1", "s2", "h1", "h2"});
+  begin();
+  up({"--topology", "parallel", "--controller", where(), "--controller-key", keys()});
+  Command program{lab("exec", {"h2", "--", "ibv_rc_pingpong", "-g", "1"})};  // its brdmad has a session
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (ask({"show", "hosts"}).empty() && std::chrono::steady_clock::now() < end) continue;
+  const Json hosts = ask({"show", "hosts"});
+  ASSERT_EQ(hosts.size(), 1u);
+  EXPECT_EQ(hosts.at(0).at("host"), "h2");
+  EXPECT_EQ(ask({}).at(0).at("switches"), 2);
+  program.send_signal(SIGTERM);
 }
 
 INSTANTIATE_TEST_SUITE_P(Lab, Controlled, testing::Values(User::kSelf), user_name);

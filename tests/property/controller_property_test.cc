@@ -16,9 +16,8 @@ constexpr std::uint64_t kRate = 125'000'000;
 
 class World {
  public:
-  explicit World(Random& random)
-      : random_(random), topology_(draw_topology(random)), network_(topology_, settings(), Instant{}) {
-    for (std::size_t i = 0; i < topology_.links().size(); i += 2) up_.push_back(true);
+  explicit World(Random& random) : random_(random), map_(draw_map(random)), network_(map_, settings(), Instant{}) {
+    for (std::size_t i = 0; i < map_.links().size(); i += 2) up_.push_back(true);
   }
 
   void run() {
@@ -39,14 +38,14 @@ class World {
     return settings;
   }
   // A ring, so that all are joined, and some links across.
-  static ctl::Topology draw_topology(Random& random) {
-    ctl::Topology topology;
+  static ctl::NetworkMap draw_map(Random& random) {
+    ctl::NetworkMap map;
     const std::uint64_t switches = 3 + random.below(7);
     const auto link = [&](std::uint64_t a, std::uint64_t b, std::uint64_t number) {
       const std::string port = "p" + std::to_string(number);
-      EXPECT_TRUE(topology.add_link(
-          {"s" + std::to_string(a), port}, {"s" + std::to_string(b), port},
-          {Bandwidth{}, Duration::from_ns(static_cast<std::int64_t>(1 + random.below(50)) * 1'000'000)}));
+      EXPECT_TRUE(
+          map.add_link({"s" + std::to_string(a), port}, {"s" + std::to_string(b), port},
+                       {Bandwidth{}, Duration::from_ns(static_cast<std::int64_t>(1 + random.below(50)) * 1'000'000)}));
     };
     std::uint64_t number = 0;
     for (std::uint64_t i = 0; i < switches; ++i) link(i, (i + 1) % switches, number++);
@@ -57,11 +56,10 @@ class World {
     for (std::uint64_t i = 1 + random.below(3); i > 0; --i) {
       const std::uint64_t places = 1 + random.below(2);
       for (std::uint64_t j = 0; j < places; ++j) {
-        EXPECT_TRUE(
-            topology.add_prefix(site(static_cast<std::uint8_t>(i)), "s" + std::to_string(random.below(switches))));
+        EXPECT_TRUE(map.add_prefix(site(static_cast<std::uint8_t>(i)), "s" + std::to_string(random.below(switches))));
       }
     }
-    return topology;
+    return map;
   }
 
   const std::string& any_switch() { return network_.switches()[random_.below(network_.switches().size())]; }
@@ -80,7 +78,7 @@ class World {
         flip_link();
         break;
       case 4:
-        if (random_.below(20) == 0) network_.restart_controller(topology_, now_);
+        if (random_.below(20) == 0) network_.restart_controller(map_, now_);
         break;
       case 5:
       case 6:
@@ -102,12 +100,12 @@ class World {
     for (const std::size_t link : {2 * cable, 2 * cable + 1}) report_port(static_cast<ctl::LinkIndex>(link));
   }
   void report(const std::string& id) {
-    for (ctl::LinkIndex i = 0; i < topology_.links().size(); ++i) {
-      if (network_.switches()[topology_.links()[i].from] == id) report_port(i);
+    for (ctl::LinkIndex i = 0; i < map_.links().size(); ++i) {
+      if (network_.switches()[map_.links()[i].from] == id) report_port(i);
     }
   }
   void report_port(ctl::LinkIndex index) {
-    const ctl::Link& link = topology_.links()[index];
+    const ctl::Link& link = map_.links()[index];
     const std::string& id = network_.switches()[link.from];
     if (!network_.connected(id)) return;
     const bool full = !calm_ && random_.below(4) == 0;
@@ -122,14 +120,14 @@ class World {
   }
 
   void expect_no_loop() {
-    for (ctl::PrefixIndex prefix = 0; prefix < topology_.prefixes().size(); ++prefix) {
+    for (ctl::PrefixIndex prefix = 0; prefix < map_.prefixes().size(); ++prefix) {
       ASSERT_FALSE(network_.loops(prefix)) << "prefix " << prefix << " at " << now_.ns() << " ns";
     }
   }
   // A prefix improves at most once in a dwell (1 s), and each improvement soon after another doubles the wait.
   void expect_few_changes() {
     const std::uint64_t seconds = static_cast<std::uint64_t>(now_.ns() / 1'000'000'000) + 1;
-    EXPECT_LE(network_.controller().counters().improvements, seconds * topology_.prefixes().size());
+    EXPECT_LE(network_.controller().counters().improvements, seconds * map_.prefixes().size());
   }
 
   void calm_down() {
@@ -142,10 +140,10 @@ class World {
     for (const std::string& id : network_.switches()) report(id);
     network_.settle(now_);
     network_.pass_settled(now_ + 300_s);
-    for (ctl::PrefixIndex prefix = 0; prefix < topology_.prefixes().size(); ++prefix) {
+    for (ctl::PrefixIndex prefix = 0; prefix < map_.prefixes().size(); ++prefix) {
       for (ctl::SwitchIndex i = 0; i < network_.switches().size(); ++i) {
-        if (topology_.attached(prefix, i)) continue;
-        EXPECT_NE(network_.ways(network_.switches()[i], topology_.prefixes()[prefix]), "-") << network_.switches()[i];
+        if (map_.attached(prefix, i)) continue;
+        EXPECT_NE(network_.ways(network_.switches()[i], map_.prefixes()[prefix]), "-") << network_.switches()[i];
       }
       EXPECT_FALSE(network_.controller().changing(prefix));
     }
@@ -154,7 +152,7 @@ class World {
   }
 
   Random& random_;
-  ctl::Topology topology_;
+  ctl::NetworkMap map_;
   ControlledNetwork network_;
   Instant now_;
   std::vector<bool> up_;  // of each cable

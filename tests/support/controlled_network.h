@@ -23,17 +23,17 @@ inline IpAddress host_of_site(std::uint8_t number) { return IpAddress::v4(10, nu
 
 class ControlledNetwork {
  public:
-  ControlledNetwork(ctl::Topology topology, const ctl::Settings& settings, Instant now)
-      : settings_(settings), topology_(topology), controller_(std::in_place, std::move(topology), settings, now) {}
+  ControlledNetwork(ctl::NetworkMap map, const ctl::Settings& settings, Instant now)
+      : settings_(settings), map_(map), controller_(std::in_place, std::move(map), settings, now) {}
 
   [[nodiscard]] ctl::Controller& controller() { return *controller_; }
-  [[nodiscard]] const std::vector<std::string>& switches() const { return topology_.switches(); }
+  [[nodiscard]] const std::vector<std::string>& switches() const { return map_.switches(); }
 
   void connect(const std::string& id, Instant now) {
     connected_.insert(id);
     in_flight_[id].clear();
     ctl::SwitchHello hello{id, epoch_[id], {}, {}, {}, 0};
-    for (const auto& [prefix, ports] : tables_[id]) hello.routes.push_back({topology_.prefixes()[prefix], ports});
+    for (const auto& [prefix, ports] : tables_[id]) hello.routes.push_back({map_.prefixes()[prefix], ports});
     controller_->handle_switch(hello, now);
     collect();
   }
@@ -50,8 +50,8 @@ class ControlledNetwork {
     collect();
   }
   // The controller dies; another begins with the same configuration. Switches keep their tables.
-  void restart_controller(const ctl::Topology& topology, Instant now) {
-    controller_.emplace(topology, settings_, now);
+  void restart_controller(const ctl::NetworkMap& map, Instant now) {
+    controller_.emplace(map, settings_, now);
     for (auto& [id, orders] : in_flight_) orders.clear();
     acknowledgements_.clear();
     connected_.clear();
@@ -65,7 +65,7 @@ class ControlledNetwork {
     acknowledgements_[id].push_back({order.epoch, !refused});
     if (refused) return true;
     for (const ctl::PortRoute& route : order.routes) {
-      tables_[id][*topology_.find_prefix(route.prefix)] = route.ports;
+      tables_[id][*map_.find_prefix(route.prefix)] = route.ports;
       ++changes_;
     }
     epoch_[id] = order.epoch;
@@ -117,7 +117,7 @@ class ControlledNetwork {
 
   // Ports that a switch forwards by, "-" for none.
   [[nodiscard]] std::string ways(const std::string& id, const fabric::Prefix& prefix) {
-    const auto& ports = tables_[id][*topology_.find_prefix(prefix)];
+    const auto& ports = tables_[id][*map_.find_prefix(prefix)];
     std::string text;
     for (const std::string& port : ports) text += (text.empty() ? "" : " ") + port;
     return text.empty() ? "-" : text;
@@ -131,9 +131,9 @@ class ControlledNetwork {
     std::vector<std::vector<ctl::SwitchIndex>> next(count);
     std::vector<std::size_t> coming(count, 0);
     for (ctl::SwitchIndex i = 0; i < count; ++i) {
-      if (topology_.attached(prefix, i)) continue;  // leaves the network here
+      if (map_.attached(prefix, i)) continue;  // leaves the network here
       for (const std::string& port : tables_[switches()[i]][prefix]) {
-        const ctl::SwitchIndex to = topology_.links()[*topology_.find_link(i, port)].to;
+        const ctl::SwitchIndex to = map_.links()[*map_.find_link(i, port)].to;
         next[i].push_back(to);
         ++coming[to];
       }
@@ -158,7 +158,7 @@ class ControlledNetwork {
 
  private:
   ctl::Settings settings_;
-  ctl::Topology topology_;
+  ctl::NetworkMap map_;
   std::optional<ctl::Controller> controller_;
   std::map<std::string, std::map<ctl::PrefixIndex, std::vector<std::string>>> tables_;
   std::map<std::string, std::deque<ctl::InstallRoutes>> in_flight_;

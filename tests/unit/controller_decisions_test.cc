@@ -16,10 +16,10 @@ ctl::LinkReport congested() { return {true, kRate, kRate, kRate, 900, 1000, 0}; 
 ctl::LinkReport cut() { return {false, kRate, 0, 0, 0, 1000, 0}; }
 
 // Two sites and three ways: 10 ms by a, 11 ms by b, 30 ms by c. Ports are named after their other ends.
-ctl::Topology three_ways() {
-  ctl::Topology topology;
+ctl::NetworkMap three_ways() {
+  ctl::NetworkMap map;
   const auto link = [&](const char* a, const char* b, Duration delay) {
-    EXPECT_TRUE(topology.add_link({a, std::string("to-") + b}, {b, std::string("to-") + a}, {Bandwidth{}, delay}));
+    EXPECT_TRUE(map.add_link({a, std::string("to-") + b}, {b, std::string("to-") + a}, {Bandwidth{}, delay}));
   };
   link("s1", "a", 5_ms);
   link("a", "s2", 5_ms);
@@ -27,9 +27,9 @@ ctl::Topology three_ways() {
   link("b", "s2", 5500_us);
   link("s1", "c", 15_ms);
   link("c", "s2", 15_ms);
-  EXPECT_TRUE(topology.add_prefix(site(1), "s1"));
-  EXPECT_TRUE(topology.add_prefix(site(2), "s2"));
-  return topology;
+  EXPECT_TRUE(map.add_prefix(site(1), "s1"));
+  EXPECT_TRUE(map.add_prefix(site(2), "s2"));
+  return map;
 }
 
 class Decisions : public testing::Test {
@@ -175,16 +175,16 @@ TEST_F(Decisions, ItGoesBackToAMuchShorterWayWhenThatIsCalm) {
 
 TEST_F(Decisions, TheDestinationsSideIsChangedFirst) {
   // s1 - x - y - s2 with a second way x - z - y. All that lead to x wait until the new way beyond it stands.
-  ctl::Topology topology;
+  ctl::NetworkMap map;
   const auto link = [&](const char* a, const char* b, Duration delay) {
-    EXPECT_TRUE(topology.add_link({a, std::string("to-") + b}, {b, std::string("to-") + a}, {Bandwidth{}, delay}));
+    EXPECT_TRUE(map.add_link({a, std::string("to-") + b}, {b, std::string("to-") + a}, {Bandwidth{}, delay}));
   };
   link("s1", "x", 1_ms);
   link("x", "y", 1_ms);
   link("x", "z", 1_ms);
   link("z", "y", 1_ms);
-  EXPECT_TRUE(topology.add_prefix(site(2), "y"));
-  network_.emplace(topology, ctl::Settings{}, at(0));
+  EXPECT_TRUE(map.add_prefix(site(2), "y"));
+  network_.emplace(map, ctl::Settings{}, at(0));
   network_->connect_all(at(0));
   network_->settle(at(0));
   EXPECT_EQ(network_->ways("z", site(2)), "to-y");
@@ -211,19 +211,19 @@ TEST_F(Decisions, TheDestinationsSideIsChangedFirst) {
 
 TEST_F(Decisions, ASwitchWhoseRoutesStayIsNoReasonNotToWaitForThoseBehindIt) {
   // v sends to w, before and after. Before, w sends to u; after, u sends to v: not before w has turned round.
-  ctl::Topology topology;
+  ctl::NetworkMap map;
   const auto link = [&](const char* a, const char* b) {
-    EXPECT_TRUE(topology.add_link({a, std::string("to-") + b}, {b, std::string("to-") + a}, {Bandwidth{}, 1_ms}));
+    EXPECT_TRUE(map.add_link({a, std::string("to-") + b}, {b, std::string("to-") + a}, {Bandwidth{}, 1_ms}));
   };
   link("u", "v");
   link("v", "w");
   link("w", "u");
   link("u", "d");
   link("w", "d");
-  EXPECT_TRUE(topology.add_prefix(site(2), "d"));
+  EXPECT_TRUE(map.add_prefix(site(2), "d"));
   ctl::Settings settings;
   settings.links.age_max = 100_s;
-  network_.emplace(topology, settings, at(0));
+  network_.emplace(map, settings, at(0));
   network_->connect_all(at(0));
   controller().handle_links("v", {{"to-u", congested()}}, at(1));
   controller().handle_links("u", {{"to-w", congested()}}, at(1));
@@ -305,7 +305,7 @@ TEST_F(Decisions, ANewControllerBeginsWithWhatIsInstalled) {
 TEST_F(Decisions, RoutesThatASwitchHasAreKnownBeforeTheirDestinationIs) {
   // Nothing is configured: all comes from the switches. s1 has the longer way installed.
   network_.reset();
-  ctl::Controller controller{ctl::Topology{}, ctl::Settings{}, at(0)};
+  ctl::Controller controller{ctl::NetworkMap{}, ctl::Settings{}, at(0)};
   const std::vector<ctl::PortPeer> links_1{{"p", "s2", "p", {Bandwidth{}, 10_ms}, 0},
                                            {"q", "s2", "q", {Bandwidth{}, 11_ms}, 1}};
   const std::vector<ctl::PortPeer> links_2{{"p", "s1", "p", {Bandwidth{}, 10_ms}, 0},

@@ -14,29 +14,29 @@ namespace {
 class Net {
  public:
   LinkIndex link(const std::string& a, const std::string& b, Duration delay, const std::string& which = "") {
-    EXPECT_TRUE(topology_.add_link({a, "to-" + b + which}, {b, "to-" + a + which}, {Bandwidth{}, delay}));
-    const LinkIndex there = *topology_.find_link(*topology_.find_switch(a), "to-" + b + which);
-    cost_.resize(topology_.links().size());
-    fixed_.resize(topology_.switches().size());
-    cost_[there] = cost_[Topology::reverse(there)] = Cost{0, delay.ns()};
+    EXPECT_TRUE(map_.add_link({a, "to-" + b + which}, {b, "to-" + a + which}, {Bandwidth{}, delay}));
+    const LinkIndex there = *map_.find_link(*map_.find_switch(a), "to-" + b + which);
+    cost_.resize(map_.links().size());
+    fixed_.resize(map_.switches().size());
+    cost_[there] = cost_[NetworkMap::reverse(there)] = Cost{0, delay.ns()};
     return there;
   }
-  void set(LinkIndex link, std::optional<Cost> cost) { cost_[link] = cost_[Topology::reverse(link)] = cost; }
-  void fix(const std::string& name, const NextLinks* links) { fixed_[*topology_.find_switch(name)] = links; }
+  void set(LinkIndex link, std::optional<Cost> cost) { cost_[link] = cost_[NetworkMap::reverse(link)] = cost; }
+  void fix(const std::string& name, const NextLinks* links) { fixed_[*map_.find_switch(name)] = links; }
   Routes towards(const std::string& name) {
-    const std::vector<SwitchIndex> destinations{*topology_.find_switch(name)};
-    return choose_routes({topology_, cost_, destinations, fixed_, 50});
+    const std::vector<SwitchIndex> destinations{*map_.find_switch(name)};
+    return choose_routes({map_, cost_, destinations, fixed_, 50});
   }
   std::string ways(const Routes& routes, const std::string& from) {
     std::string text;
-    for (const LinkIndex link : routes.next[*topology_.find_switch(from)]) {
-      text += (text.empty() ? "" : " ") + topology_.links()[link].port;
+    for (const LinkIndex link : routes.next[*map_.find_switch(from)]) {
+      text += (text.empty() ? "" : " ") + map_.links()[link].port;
     }
     return text;
   }
 
  private:
-  Topology topology_;
+  NetworkMap map_;
   std::vector<std::optional<Cost>> cost_;
   std::vector<const NextLinks*> fixed_;
 };
@@ -88,11 +88,11 @@ TEST(RouteChoice, AFixedSwitchIsTakenAsItIs) {
   Net net;
   const LinkIndex s1_s2 = net.link("s1", "s2", 1_ms), s2_d = net.link("s2", "d", 1_ms);
   net.link("s1", "d", 10_ms);
-  const NextLinks back{Topology::reverse(s1_s2)};
+  const NextLinks back{NetworkMap::reverse(s1_s2)};
   net.fix("s2", &back);  // it sends to s1: no way for s1
   EXPECT_EQ(net.ways(net.towards("d"), "s1"), "to-d");
   EXPECT_EQ(net.ways(net.towards("d"), "s2"), "to-s1");
-  const NextLinks either{Topology::reverse(s1_s2), s2_d};  // may come back: no way either
+  const NextLinks either{NetworkMap::reverse(s1_s2), s2_d};  // may come back: no way either
   net.fix("s2", &either);
   EXPECT_EQ(net.ways(net.towards("d"), "s1"), "to-d");
   const NextLinks on{s2_d};

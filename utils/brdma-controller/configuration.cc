@@ -36,7 +36,7 @@ class PortNames {
   std::map<std::pair<std::string, std::string>, int> links_;
 };
 
-void take_link(const toml::table& table, PortNames& names, ctl::Topology& topology) {
+void take_link(const toml::table& table, PortNames& names, ctl::NetworkMap& map) {
   const toml::array* between = table["between"].as_array();
   if (between == nullptr || between->size() != 2) refuse("link: between = [\"A\", \"B\"] was expected");
   const auto a = (*between)[0].value<std::string>(), b = (*between)[1].value<std::string>();
@@ -48,7 +48,7 @@ void take_link(const toml::table& table, PortNames& names, ctl::Topology& topolo
     facts.delay = Duration::from_ns(static_cast<std::int64_t>(*ns));
   }
   const auto [from_a, from_b] = names.next(*a, *b);
-  if (!topology.add_link({*a, from_a}, {*b, from_b}, facts)) refuse("link " + *a + "-" + *b + ": no place for it");
+  if (!map.add_link({*a, from_a}, {*b, from_b}, facts)) refuse("link " + *a + "-" + *b + ": no place for it");
 }
 
 struct Limit {
@@ -127,15 +127,14 @@ Configuration parse_configuration(const std::string& text) {
   }
   each(root, "switch", [&](const toml::table& table) {
     const std::string name = text_of(table, "name");
-    if (!session::good_name(name) || !result.topology.add_switch(name))
+    if (!session::good_name(name) || !result.map.add_switch(name))
       refuse("switch '" + name + "': not a name, or no place");
   });
   PortNames names;
-  each(root, "link", [&](const toml::table& table) { take_link(table, names, result.topology); });
+  each(root, "link", [&](const toml::table& table) { take_link(table, names, result.map); });
   each(root, "prefix", [&](const toml::table& table) {
     const auto prefix = session::parse_prefix(text_of(table, "prefix"));
-    if (!prefix || !result.topology.add_prefix(*prefix, text_of(table, "switch")))
-      refuse("prefix: not one, or no place");
+    if (!prefix || !result.map.add_prefix(*prefix, text_of(table, "switch"))) refuse("prefix: not one, or no place");
   });
   if (const toml::table* limits = root["controller"].as_table()) take_limits(*limits, result.settings);
   return result;

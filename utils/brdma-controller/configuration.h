@@ -12,7 +12,7 @@ namespace brdma::controller_program {
 namespace ctl = fabric::controller;
 
 struct Configuration {
-  ctl::Topology topology;
+  ctl::NetworkMap map;
   ctl::Settings settings;
 };
 

@@ -55,8 +55,7 @@ int serve(const Options& options) {
   std::signal(SIGPIPE, SIG_IGN);
   Configuration configuration = read_configuration(options.configuration);
   asio::io_context context{1};
-  Server server{context, session::read_keys(options.key_file), std::move(configuration.topology),
-                configuration.settings};
+  Server server{context, session::read_keys(options.key_file), std::move(configuration.map), configuration.settings};
   for (const std::string& endpoint : options.listen) server.listen(endpoint);
   serve_control(context, options.control_fd >= 0 ? options.control_fd : listen_at(options.control), server);
   if (!options.metrics.empty()) serve_metrics(context, options.metrics, server);

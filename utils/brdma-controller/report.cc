@@ -12,35 +12,34 @@ using Json = nlohmann::ordered_json;
 using session::prefix_text;
 
 Json switches_json(const ctl::Controller& controller) {
-  const ctl::Topology& topology = controller.topology();
+  const ctl::NetworkMap& map = controller.map();
   Json switches = Json::array();
-  for (ctl::SwitchIndex i = 0; i < topology.switches().size(); ++i) {
+  for (ctl::SwitchIndex i = 0; i < map.switches().size(); ++i) {
     Json routes = Json::array();
     for (const auto& [prefix, links] : controller.state(i).installed) {
       Json via = Json::array();
-      for (const ctl::LinkIndex link : links) via.push_back(topology.links()[link].port);
-      routes.push_back({{"prefix", prefix_text(topology.prefixes()[prefix])}, {"via", std::move(via)}});
+      for (const ctl::LinkIndex link : links) via.push_back(map.links()[link].port);
+      routes.push_back({{"prefix", prefix_text(map.prefixes()[prefix])}, {"via", std::move(via)}});
     }
-    switches.push_back({{"switch", topology.switches()[i]},
-                        {"connected", controller.state(i).connected},
-                        {"routes", std::move(routes)}});
+    switches.push_back(
+        {{"switch", map.switches()[i]}, {"connected", controller.state(i).connected}, {"routes", std::move(routes)}});
   }
   return switches;
 }
 
 Json links_json(const ctl::Controller& controller) {
-  const ctl::Topology& topology = controller.topology();
+  const ctl::NetworkMap& map = controller.map();
   const Instant now = io::monotonic_now();
   Json links = Json::array();
-  for (ctl::LinkIndex i = 0; i < topology.links().size(); ++i) {
-    const ctl::Link& link = topology.links()[i];
+  for (ctl::LinkIndex i = 0; i < map.links().size(); ++i) {
+    const ctl::Link& link = map.links()[i];
     const ctl::LinkHealth& health = controller.health(i);
     const ctl::LinkReport& last = health.last();
     Json age;  // null: nothing has been heard of late
     if (health.heard()) age = (now - *health.heard()).ns() / 1'000'000;
-    links.push_back({{"from", topology.switches()[link.from]},
+    links.push_back({{"from", map.switches()[link.from]},
                      {"port", link.port},
-                     {"to", topology.switches()[link.to]},
+                     {"to", map.switches()[link.to]},
                      {"delay_ns", link.delay.ns()},
                      {"usable", controller.usable(i)},
                      {"congested", health.congested()},
@@ -56,12 +55,12 @@ Json links_json(const ctl::Controller& controller) {
 }
 
 Json prefixes_json(const ctl::Controller& controller) {
-  const ctl::Topology& topology = controller.topology();
+  const ctl::NetworkMap& map = controller.map();
   Json prefixes = Json::array();
-  for (ctl::PrefixIndex i = 0; i < topology.prefixes().size(); ++i) {
+  for (ctl::PrefixIndex i = 0; i < map.prefixes().size(); ++i) {
     Json behind = Json::array();
-    for (const ctl::SwitchIndex each : topology.attachments(i)) behind.push_back(topology.switches()[each]);
-    prefixes.push_back({{"prefix", prefix_text(topology.prefixes()[i])},
+    for (const ctl::SwitchIndex each : map.attachments(i)) behind.push_back(map.switches()[each]);
+    prefixes.push_back({{"prefix", prefix_text(map.prefixes()[i])},
                         {"behind", std::move(behind)},
                         {"changing", controller.changing(i)}});
   }
@@ -127,8 +126,8 @@ std::string metrics_text(const Server& server) {
   head("recovering", "gauge");
   line("recovering", "", controller.recovering() ? "1" : "0");
   head("switch_connected", "gauge");
-  for (ctl::SwitchIndex i = 0; i < controller.topology().switches().size(); ++i) {
-    line("switch_connected", label("switch", controller.topology().switches()[i]),
+  for (ctl::SwitchIndex i = 0; i < controller.map().switches().size(); ++i) {
+    line("switch_connected", label("switch", controller.map().switches()[i]),
          controller.state(i).connected ? "1" : "0");
   }
   const Json links = links_json(controller);

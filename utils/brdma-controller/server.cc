@@ -23,10 +23,10 @@ constexpr std::chrono::milliseconds kAcceptPause{100};  // when no descriptor is
 
 }  // namespace
 
-Server::Server(asio::io_context& context, session::Keys keys, ctl::Topology topology, const ctl::Settings& settings)
+Server::Server(asio::io_context& context, session::Keys keys, ctl::NetworkMap map, const ctl::Settings& settings)
     : context_(context),
       secure_(std::move(keys)),
-      controller_(std::move(topology), settings, monotonic_now()),
+      controller_(std::move(map), settings, monotonic_now()),
       timer_(context),
       pause_(context) {
   act();

@@ -38,7 +38,7 @@ class Server {
  public:
   static constexpr std::size_t kSessionsMax = 2048, kUngreetedMax = 256;
 
-  Server(asio::io_context& context, session::Keys keys, ctl::Topology topology, const ctl::Settings& settings);
+  Server(asio::io_context& context, session::Keys keys, ctl::NetworkMap map, const ctl::Settings& settings);
   ~Server();
   // Throws std::invalid_argument, boost::system::system_error.
   void listen(const std::string& endpoint);

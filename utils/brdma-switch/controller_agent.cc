@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <csignal>
-#include <stdexcept>
 #include <utility>
 
 #include "fabric/topology.h"
@@ -16,13 +15,6 @@ namespace {
 namespace ctl = fabric::controller;
 
 constexpr std::chrono::milliseconds kReportInterval{200};
-
-session::Keys key_for(const session::Keys& keys, const std::string& name) {
-  auto key = keys.find(name);
-  if (key == keys.end()) key = keys.find(session::kAnybody);
-  if (key == keys.end()) throw std::runtime_error("no key for switch " + name + " in the key file");
-  return {*key};
-}
 
 }  // namespace
 
@@ -43,7 +35,7 @@ ControllerAgent::ControllerAgent(DataLoop& loop, RoutedCore& core, const std::st
     }
     Switch& self = *one;
     one->member = std::make_unique<session::Member>(
-        context_, controller, key_for(keys, one->name),
+        context_, controller, session::key_of(keys, one->name),
         session::Member::Handlers{[this, &self] { return greeting(self); },
                                   [this, &self](const session::Message& message) { received(self, message); },
                                   [](bool, const std::string&) {}});

@@ -37,7 +37,7 @@ constexpr const char* kDescription =
 constexpr const char* kFooter =
     "\nFiles: /etc/bitmaprdma.toml, ~/.config/bitmaprdma.toml ([daemon] idle_seconds; [controller] address, "
     "key_file).\n"
-    "Environment: BRDMA_IDLE_SECONDS, BRDMA_CONTROLLER, BRDMA_CONTROLLER_KEY.\n"
+    "Environment: BRDMA_IDLE_SECONDS, BRDMA_CONTROLLER, BRDMA_CONTROLLER_KEY, BRDMA_CONTROLLER_NAME.\n"
     "Exit codes: 0 done, 1 it can't serve (the message says why), 2 misuse.\n"
     "See: docs/daemon.md; 'brdma system show' asks a running brdmad.\n";
 
@@ -97,12 +97,12 @@ int stop_running(bool force) {
 }
 
 // Of the settings, or named here. What is wrong with the settings is no reason not to serve: programs start us.
-bool take_controller(const std::string& address, const std::string& key_file, bool named, ControllerOptions& options) {
+bool take_controller(const std::string& address, const std::string& key_file, const std::string& name, bool named,
+                     ControllerOptions& options) {
   if (address.empty()) return true;
   try {
     if (key_file.empty()) throw std::runtime_error("no key file is named");
-    options.keys = session::read_keys(key_file);
-    if (options.keys.size() != 1) throw std::runtime_error(key_file + ": one key was expected, this host's");
+    options.keys = session::key_of(session::read_keys(key_file), name);
     (void)session::parse_endpoint(address);
     options.address = address;
   } catch (const std::exception& error) {
@@ -168,7 +168,10 @@ int run(int argc, char** argv) {
     }
     options.xdp_transmit_users.push_back(*uid);
   }
-  if (!take_controller(controller, key_file, controller_option->count() != 0, options.controller)) return 1;
+  if (!take_controller(controller, key_file, loaded.settings.controller_name, controller_option->count() != 0,
+                       options.controller)) {
+    return 1;
+  }
   shed_inheritance(options.ready_fd);
   for (const std::string& error : loaded.errors) std::fprintf(stderr, "brdmad: %s\n", error.c_str());
   if (!options.foreground) go_to_background(options);

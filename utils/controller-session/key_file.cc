@@ -58,6 +58,17 @@ Keys read_keys(const std::string& path) {
   return keys;
 }
 
+Keys key_of(const Keys& keys, const std::string& name) {
+  if (name.empty()) {
+    if (keys.size() != 1) throw std::runtime_error("one key was expected, or a name that says which is meant");
+    return keys;
+  }
+  auto key = keys.find(name);
+  if (key == keys.end()) key = keys.find(kAnybody);
+  if (key == keys.end()) throw std::runtime_error("the key file has no key for " + name);
+  return {*key};
+}
+
 Key make_key() {
   Key key{};
   if (RAND_bytes(key.data(), static_cast<int>(key.size())) != 1) throw std::runtime_error("no random numbers");

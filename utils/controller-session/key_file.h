@@ -1,6 +1,6 @@
 // controller-session/key_file.h - pre-shared keys by name, a line each: NAME, then 64 hexadecimal digits. The
-// controller's file has everybody's, a member's its own alone. '#' begins a comment. The name "*" is a key for whoever
-// holds it: with it a member may call itself anything; fit for a lab.
+// controller's file has everybody's, a member's its own alone (in a lab all may share the controller's). '#' begins a
+// comment. The name "*" is a key for whoever holds it: with it a member may call itself anything; fit for a lab.
 #pragma once
 
 #include <array>
@@ -16,6 +16,9 @@ inline constexpr std::string_view kAnybody = "*";
 
 // Throws std::runtime_error with a sentence: not there, readable by others than its owner, or not of this form.
 [[nodiscard]] Keys read_keys(const std::string& path);
+// A member's own, of a file that may have others' too: that of its name, else "*". An empty name: the only one there
+// is. Throws std::runtime_error.
+[[nodiscard]] Keys key_of(const Keys& keys, const std::string& name);
 [[nodiscard]] Key make_key();  // random
 [[nodiscard]] std::string key_line(std::string_view name, const Key& key);
 // A new file that only its owner may read. Throws std::runtime_error; a file that is there is not touched.

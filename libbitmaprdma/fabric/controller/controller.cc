@@ -12,19 +12,19 @@ constexpr std::size_t kToldMax = 4096;
 
 }  // namespace
 
-Controller::Controller(Topology configured, const Settings& settings, Instant now)
-    : topology_(std::move(configured)), settings_(settings), recovery_end_(now + settings.settle) {
+Controller::Controller(NetworkMap configured, const Settings& settings, Instant now)
+    : map_(std::move(configured)), settings_(settings), recovery_end_(now + settings.settle) {
   grow();
 }
 
 void Controller::grow() {
-  switches_.resize(topology_.switches().size());
-  health_.resize(topology_.links().size());
-  prefixes_.resize(topology_.prefixes().size());
+  switches_.resize(map_.switches().size());
+  health_.resize(map_.links().size());
+  prefixes_.resize(map_.prefixes().size());
 }
 
 bool Controller::handle_switch(const SwitchHello& hello, Instant now) {
-  const auto index = topology_.add_switch(hello.id);
+  const auto index = map_.add_switch(hello.id);
   if (!index) {
     ++counters_.hellos_refused;
     return false;
@@ -32,11 +32,11 @@ bool Controller::handle_switch(const SwitchHello& hello, Instant now) {
   bool all = true;
   std::erase_if(port_numbers_, [&](const auto& entry) { return entry.first.first == *index; });
   for (const PortPeer& link : hello.links) {
-    all &= topology_.add_link({hello.id, link.port}, {link.peer_switch, link.peer_port}, link.facts);
+    all &= map_.add_link({hello.id, link.port}, {link.peer_switch, link.peer_port}, link.facts);
     port_numbers_[{*index, link.number}] = link.port;
   }
   switch_numbers_[hello.number] = *index;
-  for (const Prefix& prefix : hello.prefixes) all &= topology_.add_prefix(prefix, hello.id);
+  for (const Prefix& prefix : hello.prefixes) all &= map_.add_prefix(prefix, hello.id);
   counters_.hellos_refused += all ? 0 : 1;
   grow();
   if (switches_[*index].connected) leave(*index);  // a session that has not been found dead yet
@@ -60,10 +60,10 @@ void Controller::take_routes(SwitchIndex index, const std::vector<PortRoute>& ro
   SwitchState& state = switches_[index];
   state.unresolved.clear();
   for (const PortRoute& route : routes) {
-    const auto prefix = topology_.find_prefix(route.prefix);
+    const auto prefix = map_.find_prefix(route.prefix);
     if (!prefix) {
       state.unresolved.push_back(route);
-    } else if (!topology_.attached(*prefix, index)) {
+    } else if (!map_.attached(*prefix, index)) {
       state.installed[*prefix] = links_of(index, route.ports);
     }
   }
@@ -73,7 +73,7 @@ void Controller::take_routes(SwitchIndex index, const std::vector<PortRoute>& ro
 NextLinks Controller::links_of(SwitchIndex from, const std::vector<std::string>& ports) const {
   NextLinks links;
   for (const std::string& port : ports) {
-    if (const auto link = topology_.find_link(from, port)) links.push_back(*link);
+    if (const auto link = map_.find_link(from, port)) links.push_back(*link);
   }
   std::ranges::sort(links);
   links.erase(std::unique(links.begin(), links.end()), links.end());
@@ -110,7 +110,7 @@ void Controller::handle_host_gone(const std::string& id, Instant /*now*/) {
 }
 
 void Controller::handle_switch_gone(const std::string& id, Instant now) {
-  const auto index = topology_.find_switch(id);
+  const auto index = map_.find_switch(id);
   if (!index || !switches_[*index].connected) return;
   leave(*index);
   ++counters_.members_gone;
@@ -147,7 +147,7 @@ void Controller::leave(SwitchIndex index) {
 }
 
 bool Controller::usable(LinkIndex link) const {
-  return health_[link].usable() && health_[Topology::reverse(link)].usable();
+  return health_[link].usable() && health_[NetworkMap::reverse(link)].usable();
 }
 
 std::uint32_t Controller::congested_links() const {
@@ -155,7 +155,7 @@ std::uint32_t Controller::congested_links() const {
 }
 
 void Controller::report(SwitchIndex from, const PortReport& report, Instant now, bool over_limits) {
-  const auto link = topology_.find_link(from, report.port);
+  const auto link = map_.find_link(from, report.port);
   if (!link) {
     ++counters_.unknown_ports;
     return;
@@ -172,7 +172,7 @@ void Controller::report(SwitchIndex from, const PortReport& report, Instant now,
 }
 
 void Controller::handle_links(const std::string& switch_id, const std::vector<PortReport>& reports, Instant now) {
-  const auto index = topology_.find_switch(switch_id);
+  const auto index = map_.find_switch(switch_id);
   if (!index || !switches_[*index].connected) {
     ++counters_.unknown_members;
     return;
@@ -185,7 +185,7 @@ void Controller::handle_links(const std::string& switch_id, const std::vector<Po
 // spec 3: flow control 2
 void Controller::handle_active(const std::string& switch_id, const PortReport& port_report,
                                const std::vector<FlowEnds>& flows, Instant now) {
-  const auto index = topology_.find_switch(switch_id);
+  const auto index = map_.find_switch(switch_id);
   if (!index || !switches_[*index].connected) {
     ++counters_.unknown_members;
     return;
@@ -193,7 +193,7 @@ void Controller::handle_active(const std::string& switch_id, const PortReport& p
   ++counters_.active_feedback;
   report(*index, port_report, now, port_report.report.up);
   handle_timeout(now);
-  if (const auto link = topology_.find_link(*index, port_report.port)) {
+  if (const auto link = map_.find_link(*index, port_report.port)) {
     tell_senders(*link, flows, now);
   } else if (port_report.report.up) {
     for (const FlowEnds& flow : flows) lower(flow, now);  // the way to a host: there is no other
@@ -204,7 +204,7 @@ void Controller::tell_senders(LinkIndex link, const std::vector<FlowEnds>& flows
   if (!health_[link].congested()) return;
   const bool many = congested_links() > settings_.congested_links_max;
   for (const FlowEnds& flow : flows) {
-    const auto prefix = topology_.prefix_of(flow.destination);
+    const auto prefix = map_.prefix_of(flow.destination);
     if (!prefix) {
       ++counters_.unknown_prefixes;
       continue;
@@ -250,11 +250,10 @@ void Controller::handle_passive(const std::string& host_id, const FlowEnds& flow
     }
     PortReport said{port->second, hop.report};
     // A hop does not say how much it forwards: as the switch said last.
-    if (const auto link = topology_.find_link(index->second, port->second))
-      said.report.load = health_[*link].last().load;
+    if (const auto link = map_.find_link(index->second, port->second)) said.report.load = health_[*link].last().load;
     report(index->second, said, now);
   }
-  if (const auto prefix = topology_.prefix_of(flow.destination)) {
+  if (const auto prefix = map_.prefix_of(flow.destination)) {
     prefixes_[*prefix].asked = true;
     dirty_ = true;
   } else {
@@ -265,7 +264,7 @@ void Controller::handle_passive(const std::string& host_id, const FlowEnds& flow
 
 void Controller::handle_acknowledgement(const std::string& switch_id, std::uint64_t epoch, bool installed,
                                         Instant now) {
-  const auto index = topology_.find_switch(switch_id);
+  const auto index = map_.find_switch(switch_id);
   const auto install = installs_.find(epoch);
   if (!index || install == installs_.end() || install->second.to != *index) {
     ++counters_.acknowledgements_stale;
@@ -299,7 +298,7 @@ void Controller::handle_timeout(Instant now) {
   }
   for (const SwitchIndex index : silent) {
     if (!switches_[index].connected) continue;
-    orders_.push_back(CutOff{topology_.switches()[index]});
+    orders_.push_back(CutOff{map_.switches()[index]});
     leave(index);
     ++counters_.members_gone;
   }

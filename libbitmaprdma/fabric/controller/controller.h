@@ -34,8 +34,8 @@
 #include "base/units.h"
 #include "fabric/controller/change_damper.h"
 #include "fabric/controller/link_health.h"
+#include "fabric/controller/network_map.h"
 #include "fabric/controller/route_choice.h"
-#include "fabric/controller/topology.h"
 
 namespace brdma::fabric::controller {
 
@@ -137,7 +137,7 @@ class Controller {
   static constexpr std::size_t kHostsMax = 4096, kAddressesMax = 64;
 
   // `configured`: what is known before anybody has said hello.
-  Controller(Topology configured, const Settings& settings, Instant now);
+  Controller(NetworkMap configured, const Settings& settings, Instant now);
 
   // False: refused; nothing has changed.
   bool handle_switch(const SwitchHello& hello, Instant now);
@@ -161,7 +161,7 @@ class Controller {
     std::map<PrefixIndex, NextLinks> installed;
     std::vector<PortRoute> unresolved;  // reported, to prefixes that nobody has said he has
   };
-  [[nodiscard]] const Topology& topology() const { return topology_; }
+  [[nodiscard]] const NetworkMap& map() const { return map_; }
   [[nodiscard]] const Settings& settings() const { return settings_; }
   [[nodiscard]] const SwitchState& state(SwitchIndex index) const { return switches_[index]; }
   [[nodiscard]] const LinkHealth& health(LinkIndex link) const { return health_[link]; }
@@ -215,7 +215,7 @@ class Controller {
   void abandon(PrefixIndex prefix);
   void settle_change(PrefixIndex prefix);
 
-  Topology topology_;
+  NetworkMap map_;
   Settings settings_;
   std::vector<SwitchState> switches_;
   std::vector<LinkHealth> health_;

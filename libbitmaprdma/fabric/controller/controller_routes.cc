@@ -19,12 +19,12 @@ Routes Controller::desired_routes(PrefixIndex prefix) const {
     const auto installed = switches_[i].installed.find(prefix);
     fixed[i] = installed == switches_[i].installed.end() ? &kNone : &installed->second;
   }
-  return choose_routes({topology_, costs_, topology_.attachments(prefix), fixed, settings_.equal_permille});
+  return choose_routes({map_, costs_, map_.attachments(prefix), fixed, settings_.equal_permille});
 }
 
 // What it costs to send by `ways`, whatever the load; no distance where they lead nowhere.
 Routes Controller::cost_of(PrefixIndex prefix, const std::vector<const NextLinks*>& ways) const {
-  return choose_routes({topology_, idle_costs_, topology_.attachments(prefix), ways, settings_.equal_permille});
+  return choose_routes({map_, idle_costs_, map_.attachments(prefix), ways, settings_.equal_permille});
 }
 
 // `gain`: how much better, to choose among several.
@@ -39,7 +39,7 @@ Controller::Verdict Controller::judge(PrefixIndex prefix, const Routes& desired,
   Verdict verdict = Verdict::kStay;
   gain = 0;
   for (SwitchIndex i = 0; i < switches_.size(); ++i) {
-    if (!switches_[i].connected || topology_.attached(prefix, i) || !desired.distance[i]) continue;
+    if (!switches_[i].connected || map_.attached(prefix, i) || !desired.distance[i]) continue;
     if (!current.distance[i]) return Verdict::kRepair;
     BRDMA_CHECK(after.distance[i]);
     const Cost &now = *current.distance[i], &then = *after.distance[i];
@@ -61,8 +61,8 @@ void Controller::decide(Instant now) {
   idle_costs_ = costs_;
   for (LinkIndex i = 0; i < health_.size(); ++i) {
     if (!usable(i)) continue;
-    costs_[i] = health_[i].cost(topology_.links()[i].delay);
-    idle_costs_[i] = health_[i].cost_without_load(topology_.links()[i].delay);
+    costs_[i] = health_[i].cost(map_.links()[i].delay);
+    idle_costs_[i] = health_[i].cost_without_load(map_.links()[i].delay);
   }
   const bool few = congested_links() <= settings_.congested_links_max;
   const auto look_at = [this](Instant at) {
@@ -128,7 +128,7 @@ void Controller::begin_change(PrefixIndex prefix, Routes routes, Instant now) {
 // had the right routes before is not enough: what it sends to may not have them yet.
 std::vector<bool> Controller::complete(PrefixIndex prefix, const Change& change) const {
   std::vector<bool> done(switches_.size());
-  for (SwitchIndex i = 0; i < done.size(); ++i) done[i] = topology_.attached(prefix, i);
+  for (SwitchIndex i = 0; i < done.size(); ++i) done[i] = map_.attached(prefix, i);
   for (bool more = true; more;) {
     more = false;
     for (SwitchIndex i = 0; i < done.size(); ++i) {
@@ -142,7 +142,7 @@ std::vector<bool> Controller::complete(PrefixIndex prefix, const Change& change)
 
 // Do all of these links end at one of `places`?
 bool Controller::leads_to(const NextLinks& links, const std::vector<bool>& places) const {
-  return std::ranges::all_of(links, [&](LinkIndex link) { return places[topology_.links()[link].to]; });
+  return std::ranges::all_of(links, [&](LinkIndex link) { return places[map_.links()[link].to]; });
 }
 
 void Controller::advance(Instant now) {
@@ -162,11 +162,11 @@ void Controller::advance(Instant now) {
     }
   }
   for (auto& [index, prefixes] : batches) {
-    InstallRoutes order{topology_.switches()[index], ++epoch_, {}};
+    InstallRoutes order{map_.switches()[index], ++epoch_, {}};
     for (const PrefixIndex prefix : prefixes) {
-      PortRoute route{topology_.prefixes()[prefix], {}};
+      PortRoute route{map_.prefixes()[prefix], {}};
       for (const LinkIndex link : prefixes_[prefix].change->goal[index]) {
-        route.ports.push_back(topology_.links()[link].port);
+        route.ports.push_back(map_.links()[link].port);
       }
       order.routes.push_back(std::move(route));
     }

@@ -11,10 +11,10 @@ namespace {
 class Search {
  public:
   explicit Search(const RouteQuestion& question)
-      : question_(question), links_into_(question.topology.switches().size()), states_(links_into_.size()) {
-    BRDMA_CHECK(question.cost.size() == question.topology.links().size());
+      : question_(question), links_into_(question.map.switches().size()), states_(links_into_.size()) {
+    BRDMA_CHECK(question.cost.size() == question.map.links().size());
     BRDMA_CHECK(question.fixed.size() == states_.size());
-    for (LinkIndex i = 0; i < question.cost.size(); ++i) links_into_[question.topology.links()[i].to].push_back(i);
+    for (LinkIndex i = 0; i < question.cost.size(); ++i) links_into_[question.map.links()[i].to].push_back(i);
     for (SwitchIndex i = 0; i < states_.size(); ++i) {
       if (question.fixed[i] != nullptr) states_[i].missing = question.fixed[i]->size();
     }
@@ -52,7 +52,7 @@ class Search {
 
   void reach_back_from(SwitchIndex to) {
     for (const LinkIndex link : links_into_[to]) {
-      const SwitchIndex from = question_.topology.links()[link].from;
+      const SwitchIndex from = question_.map.links()[link].from;
       State& state = states_[from];
       if (state.settled || !question_.cost[link]) continue;
       const Cost cost = states_[to].cost + *question_.cost[link];
@@ -74,7 +74,7 @@ class Search {
     NextLinks next;
     const std::int64_t most = own.cost.ns + own.cost.ns / 1000 * question_.equal_permille;
     for (LinkIndex i = 0; i < question_.cost.size() && next.size() < ForwardingTable::kPortsMax; ++i) {
-      const Link& link = question_.topology.links()[i];
+      const Link& link = question_.map.links()[i];
       if (link.from != from || !question_.cost[i]) continue;
       const State& end = states_[link.to];
       if (!end.settled || !(end.cost < own.cost)) continue;

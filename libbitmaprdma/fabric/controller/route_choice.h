@@ -14,14 +14,14 @@
 #include <vector>
 
 #include "fabric/controller/link_health.h"
-#include "fabric/controller/topology.h"
+#include "fabric/controller/network_map.h"
 
 namespace brdma::fabric::controller {
 
 using NextLinks = std::vector<LinkIndex>;  // sorted
 
 struct RouteQuestion {
-  const Topology& topology;
+  const NetworkMap& map;
   std::span<const std::optional<Cost>> cost;  // of each link; nothing: not usable
   std::span<const SwitchIndex> destinations;
   std::span<const NextLinks* const> fixed;  // of each switch: what it sends by, whatever we want; null: ours to choose

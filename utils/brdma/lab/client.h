@@ -17,6 +17,7 @@ struct HostNamespaces {
   io::FileDescriptor pid, mount, net;
   std::uint32_t paths = 1;                 // of the network, as the lab was started
   std::string controller, controller_key;  // its switches' and hosts'; none: empty
+  std::string name;                        // of the host: whose key of the file
 };
 
 [[nodiscard]] nlohmann::ordered_json describe_lab(const std::string& lab);

@@ -37,6 +37,7 @@ int start_program(const std::string& library, const std::vector<std::string>& co
   if (!host.controller.empty()) {
     setenv("BRDMA_CONTROLLER", host.controller.c_str(), /*overwrite=*/0);
     setenv("BRDMA_CONTROLLER_KEY", host.controller_key.c_str(), /*overwrite=*/0);
+    setenv("BRDMA_CONTROLLER_NAME", host.name.c_str(), /*overwrite=*/0);
   }
   std::vector<char*> argv;
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));

@@ -1,6 +1,7 @@
-// fabric/controller/topology.h - what a controller knows of the network's shape: switches, links from port to port, and
-// which switch a prefix is behind. From configuration and from what switches say of themselves; it only grows. What a
-// link does at the moment is in link_health.h, by which way packets go in controller.h.
+// fabric/controller/network_map.h - what a controller knows of the network's shape: switches, links from port to port,
+// and which switch a prefix is behind. From configuration and from what switches say of themselves; it only grows. What
+// a link does at the moment is in link_health.h, by which way packets go in controller.h. (A fabric::Topology is what a
+// lab is built from, hosts and options with it; utils/topology is its text.)
 #pragma once
 
 #include <cstddef>
@@ -37,7 +38,7 @@ struct LinkFacts {
   Duration delay;
 };
 
-class Topology {
+class NetworkMap {
  public:
   // What finds no place beyond these is refused.
   static constexpr std::size_t kSwitchesMax = 256, kLinksMax = 4096, kPrefixesMax = 1024;

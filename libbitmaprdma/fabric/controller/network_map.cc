@@ -1,10 +1,10 @@
-#include "fabric/controller/topology.h"
+#include "fabric/controller/network_map.h"
 
 #include <algorithm>
 
 namespace brdma::fabric::controller {
 
-std::optional<SwitchIndex> Topology::add_switch(std::string_view id) {
+std::optional<SwitchIndex> NetworkMap::add_switch(std::string_view id) {
   if (const auto known = find_switch(id)) return known;
   if (id.empty() || switches_.size() == kSwitchesMax) return std::nullopt;
   const auto index = static_cast<SwitchIndex>(switches_.size());
@@ -13,7 +13,7 @@ std::optional<SwitchIndex> Topology::add_switch(std::string_view id) {
   return index;
 }
 
-bool Topology::add_link(const LinkEnd& a, const LinkEnd& b, const LinkFacts& facts) {
+bool NetworkMap::add_link(const LinkEnd& a, const LinkEnd& b, const LinkFacts& facts) {
   if (a.port.empty() || b.port.empty()) return false;
   const auto from = add_switch(a.switch_id), to = add_switch(b.switch_id);
   if (!from || !to || *from == *to) return false;
@@ -36,7 +36,7 @@ bool Topology::add_link(const LinkEnd& a, const LinkEnd& b, const LinkFacts& fac
   return true;
 }
 
-bool Topology::add_prefix(const Prefix& given, std::string_view switch_id) {
+bool NetworkMap::add_prefix(const Prefix& given, std::string_view switch_id) {
   const Prefix prefix = Prefix::of(given.address, given.length);
   const auto place = add_switch(switch_id);
   if (!place) return false;
@@ -53,23 +53,23 @@ bool Topology::add_prefix(const Prefix& given, std::string_view switch_id) {
   return true;
 }
 
-std::optional<SwitchIndex> Topology::find_switch(std::string_view id) const {
+std::optional<SwitchIndex> NetworkMap::find_switch(std::string_view id) const {
   const auto found = switch_index_.find(id);
   return found == switch_index_.end() ? std::nullopt : std::optional{found->second};
 }
 
-std::optional<LinkIndex> Topology::find_link(SwitchIndex from, std::string_view port) const {
+std::optional<LinkIndex> NetworkMap::find_link(SwitchIndex from, std::string_view port) const {
   const auto found = link_index_.find({from, std::string{port}});
   return found == link_index_.end() ? std::nullopt : std::optional{found->second};
 }
 
-std::optional<PrefixIndex> Topology::find_prefix(const Prefix& prefix) const {
+std::optional<PrefixIndex> NetworkMap::find_prefix(const Prefix& prefix) const {
   const auto found = std::ranges::find(prefixes_, prefix);
   if (found == prefixes_.end()) return std::nullopt;
   return static_cast<PrefixIndex>(found - prefixes_.begin());
 }
 
-std::optional<PrefixIndex> Topology::prefix_of(const IpAddress& address) const {
+std::optional<PrefixIndex> NetworkMap::prefix_of(const IpAddress& address) const {
   std::optional<PrefixIndex> best;
   for (PrefixIndex i = 0; i < prefixes_.size(); ++i) {
     if (prefixes_[i].covers(address) && (!best || prefixes_[i].length > prefixes_[*best].length)) best = i;
@@ -77,7 +77,7 @@ std::optional<PrefixIndex> Topology::prefix_of(const IpAddress& address) const {
   return best;
 }
 
-bool Topology::attached(PrefixIndex prefix, SwitchIndex to) const {
+bool NetworkMap::attached(PrefixIndex prefix, SwitchIndex to) const {
   return std::ranges::find(attachments_[prefix], to) != attachments_[prefix].end();
 }
 

@@ -22,7 +22,7 @@ static_assert(static_cast<unsigned>(WorkOpcode::kAtomicWrite) == abi::kWrAtomicW
 static_assert(kSendFence == IBV_SEND_FENCE && kSendSignaled == IBV_SEND_SIGNALED);
 static_assert(kSendSolicited == IBV_SEND_SOLICITED && kSendInline == IBV_SEND_INLINE);
 
-constexpr std::size_t kBatchMax = 32;  // requests handed to the engine under one lock
+constexpr std::size_t kBatchMax = 64;  // requests handed to the engine under one lock
 constexpr unsigned kFlagsKnown = kSendFence | kSendSignaled | kSendSolicited | kSendInline;
 
 std::span<const Sge> sges_of(const ibv_sge* list, int count) {

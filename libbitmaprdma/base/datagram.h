@@ -32,11 +32,14 @@ struct Slice {
 
 inline constexpr std::size_t kSegmentsMax = 64;
 inline constexpr std::size_t kHeaderBytesMax = 96;  // headers plus pad and ICRC of one packet
-inline constexpr std::size_t kSlicesMax = 1024;     // IOV_MAX
+// A payload of up to so many bytes is copied behind its headers: cheaper than two more slices, and one ICRC over all.
+inline constexpr std::size_t kCopiedBytesMax = 256;
+inline constexpr std::size_t kSlicesMax = 1024;  // IOV_MAX
 
 // Scratch that the caller owns and passes to poll_transmit; its contents are valid until the next call with it.
 struct TransmitBuffer {
-  alignas(64) std::array<std::byte, kSegmentsMax * kHeaderBytesMax + 1024> headers;  // + one control packet
+  alignas(64) std::array<std::byte, kSegmentsMax*(kHeaderBytesMax + kCopiedBytesMax) + 1024> headers;  // + one control
+                                                                                                       // packet
   std::array<Slice, kSlicesMax> slices;
 };
 

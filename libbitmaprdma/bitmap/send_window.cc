@@ -102,6 +102,17 @@ std::uint32_t SendWindow::acknowledge_before(Psn boundary) {
   return fresh;
 }
 
+void SendWindow::acknowledge_run(Psn first, std::uint32_t count) {
+  if (count == 0) return;
+  BRDMA_CHECK(contains(first) && contains(first + (count - 1)) && pending_ == 0);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    SendEntry& entry = entries_[(first + i).value()];
+    BRDMA_CHECK(entry.state != EntryState::kAcked);
+    entry.state = EntryState::kAcked;
+  }
+  unacked_ -= count;
+}
+
 std::uint32_t SendWindow::advance(Psn limit) {
   const auto most =
       static_cast<std::uint32_t>(std::clamp(distance(limit, base_), 0, static_cast<std::int32_t>(count_)));

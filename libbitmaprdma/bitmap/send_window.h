@@ -70,6 +70,8 @@ class SendWindow {
   // entries first.
   bool acknowledge(Psn psn);
   std::uint32_t acknowledge_before(Psn boundary);
+  // `count` PSNs from `first` on, none of them acked or pending yet.
+  void acknowledge_run(Psn first, std::uint32_t count);
   // Drops acked entries from the base on, at most up to `limit` (what the peer has executed, not only received); count
   // dropped.
   std::uint32_t advance(Psn limit);

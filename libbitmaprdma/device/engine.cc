@@ -42,9 +42,13 @@ Engine::Engine(const EngineConfig& config, Statistics& statistics, trace::Sink* 
     : impl_(std::make_unique<Impl>(config, statistics, sink)) {}
 Engine::~Engine() = default;
 
-void Engine::Impl::touched(QueuePair* qp) {
-  ready.push_back(qp, qp->next_is_large());
-  note_changes(qp);
+void Engine::Impl::settle() {
+  for (QueuePair* qp : touched_pairs) {
+    qp->is_touched = false;
+    ready.push_back(qp, qp->next_is_large());
+    note_changes(qp);
+  }
+  touched_pairs.clear();
 }
 
 void Engine::Impl::note_changes(QueuePair* qp) {
@@ -81,6 +85,7 @@ void Engine::Impl::collect_notices() {
 
 // Deadlines are asked once a round, not once a packet.
 void Engine::Impl::refresh_timers() {
+  settle();
   for (QueuePair* qp : stale_timers) {
     qp->timer_is_stale = false;
     timers.set(qp, qp->next_timeout());
@@ -105,11 +110,13 @@ void Engine::handle_timeout(Instant now) {
     qp->handle_timeout(now);
     me.touched(qp);  // its next deadline is asked later: one turn a call, even if that lies in the past
   }
+  me.settle();
   if (!me.managed.empty()) [[unlikely]]
     me.visit_managed();
 }
 
 std::optional<Notification> Engine::poll_notification() {
+  impl_->settle();
   Ring<Notification>& waiting = impl_->notifications;
   if (waiting.empty()) return std::nullopt;
   const Notification notification = waiting.front();

@@ -152,6 +152,8 @@ class Engine {
 
   // --- data path ---
   Status post_send(QueuePair* qp, const SendRequest& request, Instant now);  // EINVAL, ENOMEM (queue full)
+  // One after the other, up to the first that fails; `posted`: how many were.
+  Status post_send(QueuePair* qp, std::span<const SendRequest> requests, Instant now, std::size_t& posted);
   // Would post_send take all of them, one after the other? If not: why not. Nothing changes.
   [[nodiscard]] Status check_send(const QueuePair* qp, std::span<const SendRequest> requests) const;
   Status post_receive(QueuePair* qp, const ReceiveRequest& request, Instant now);

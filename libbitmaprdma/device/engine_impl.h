@@ -32,6 +32,7 @@ struct Engine::Impl {
   std::vector<std::unique_ptr<CompletionQueue>> completion_queues;
   device::Timers timers;
   registry::CommandQueues<QueuePair> ready;  // queue pairs that may have something to send
+  std::vector<QueuePair*> touched_pairs;     // something happened to them since settle()
   std::vector<QueuePair*> stale_timers;      // touched since their deadline was asked last
   Ring<Notification> notifications;
   wire::IdentificationSolver identifications;
@@ -47,8 +48,14 @@ struct Engine::Impl {
   DeviceUse device_use;                      // with the device's other programs: limits are theirs together
   std::list<RecoveryConfig> own_recoveries;  // of queue pairs whose settings differ from config.recovery
 
-  // Something happened to `qp`: it may have output, another deadline, events.
-  void touched(QueuePair* qp);
+  // Something happened to `qp`: it may have output, another deadline, events. What follows from it is seen to by
+  // settle(), once for all packets of a burst or requests of a list: before anybody asks, and before anything goes.
+  void touched(QueuePair* qp) {
+    if (qp->is_touched) return;
+    qp->is_touched = true;
+    touched_pairs.push_back(qp);
+  }
+  void settle();
   [[nodiscard]] bool admits_queue_pair();  // manage.cc
   void note_changes(QueuePair* qp);        // deadline and events only
   void refresh_timers();

@@ -60,6 +60,7 @@ Result<CompletionQueue*, Status> Engine::create_cq(std::uint32_t entries, void* 
 
 Status Engine::destroy_cq(CompletionQueue* cq) {
   if (cq->queue_pairs > 0) return Status{EBUSY};
+  impl_->settle();
   auto& all = impl_->completion_queues;
   const auto at = std::find_if(all.begin(), all.end(), [cq](const auto& each) { return each.get() == cq; });
   if (at == all.end()) return Status{EINVAL};
@@ -109,6 +110,7 @@ Result<QueuePair*, Status> Engine::create_qp(QpCreate& request) {
 Status Engine::destroy_qp(QueuePair* qp) {
   Impl& me = *impl_;
   if (std::ranges::any_of(me.members, [qp](const auto& member) { return member.qp == qp; })) return Status{EBUSY};
+  me.settle();
   const qp::Identity identity = qp->identity();
   me.ready.remove(qp);
   if (me.given_out == qp) me.given_out = nullptr;
@@ -158,10 +160,15 @@ Status Engine::check_send(const QueuePair* qp, std::span<const SendRequest> requ
   return qp->check_send(requests);
 }
 
-Status Engine::post_send(QueuePair* qp, const SendRequest& request, Instant now) {
-  const Status status = qp->post_send(request, now);
-  if (status.ok()) impl_->touched(qp);
+Status Engine::post_send(QueuePair* qp, std::span<const SendRequest> requests, Instant now, std::size_t& posted) {
+  const Status status = qp->post_send(requests, now, posted);
+  if (posted > 0) impl_->touched(qp);
   return status;
+}
+
+Status Engine::post_send(QueuePair* qp, const SendRequest& request, Instant now) {
+  std::size_t posted = 0;
+  return post_send(qp, {&request, 1}, now, posted);
 }
 
 Status Engine::post_receive(QueuePair* qp, const ReceiveRequest& request, Instant now) {

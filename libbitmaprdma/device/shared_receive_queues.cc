@@ -36,6 +36,7 @@ Status Engine::destroy_srq(SharedReceiveQueue* srq) {
   auto& all = impl_->shared_receive_queues;
   if (!srq->queue_pairs.empty()) return Status{EBUSY};
   if (srq->place >= all.size() || all[srq->place].get() != srq) return Status{EINVAL};
+  impl_->settle();
   --srq->pd()->users;
   std::swap(all[srq->place], all.back());
   all[srq->place]->place = srq->place;

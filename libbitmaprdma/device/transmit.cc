@@ -31,6 +31,7 @@ bool Engine::poll_transmit(TransmitBuffer& buffer, Transmit& out, Instant now) {
   me.now = now;
   if (me.given_out != nullptr) [[unlikely]]
     me.hand_over();
+  me.settle();
   while (QueuePair* const qp = me.ready.front()) {
     qp::TransmitBatch batch(buffer, me.config);
     const bool large = qp->ready_queue == registry::ReadyQueue::kLarge;
@@ -81,7 +82,8 @@ std::uint32_t Engine::packets_in_flight(const QueuePair* qp) const {
 }
 
 bool Engine::only_deferrable_output() const {
-  const Impl& me = *impl_;
+  Impl& me = *impl_;
+  me.settle();
   bool any = false, urgent = false;  // without output there is nothing to put off
   me.ready.for_each([&](const QueuePair* qp) {
     if (urgent || !qp->has_output(me.now)) return;

@@ -114,11 +114,7 @@ void Shard::stay_for_reply() {
 // receive, and the thread must see that nobody does.
 Status Shard::post_send(QueuePair* qp, std::span<const SendRequest> requests, std::size_t& posted) {
   const Instant now = monotonic_now();
-  Status status;
-  for (posted = 0; posted < requests.size() && status.ok();) {
-    status = engine_.post_send(qp, requests[posted], now);
-    if (status.ok()) ++posted;
-  }
+  const Status status = engine_.post_send(qp, requests, now, posted);
   if (posted > 0) {
     attendance_.called();
     deferral_.posted(now);

@@ -48,10 +48,10 @@ void Requester::Impl::advance(Instant now) {
     if (repairs->done() && resent_under_way == 0) end_repairs();
   }
   while (!messages.empty() && messages.front().end() <= base) {
-    const Message message = messages.front();
+    const bool answered = messages.front().answered(), last = messages.front().last_of_wqe;
     messages.pop_front();
-    if (message.answered()) --answers.messages;
-    if (message.last_of_wqe) complete_head(CompletionStatus::kSuccess, now);
+    if (answered) --answers.messages;
+    if (last) complete_head(CompletionStatus::kSuccess, now);
   }
 }
 

@@ -79,12 +79,11 @@ Verdict Responder::Impl::execute_send(const wire::Packet& packet, bool placed, O
 }
 
 // Checks on the whole message, made on its first packet.
-Verdict Responder::Impl::begin_write(const wire::Packet& packet) {
+Verdict Responder::Impl::begin_write(const wire::Packet& packet, std::byte*& to) {
   if ((identity.attributes.access & kAccessRemoteWrite) == 0) return Verdict::kInvalidRequest;
   if (packet.reth.length > kMessageBytesMax) return Verdict::kInvalidRequest;
-  std::byte* bytes = nullptr;
   const auto fault = env.memory.resolve(identity.accessor(), packet.reth.rkey, packet.reth.address, packet.reth.length,
-                                        kAccessRemoteWrite, &bytes);
+                                        kAccessRemoteWrite, &to);
   if (fault != memory::Fault::kNone) return Verdict::kAccessError;
   env.count(Counter::kWriteRequests);
   return Verdict::kDone;
@@ -99,8 +98,9 @@ Verdict Responder::Impl::execute_write(const wire::Packet& packet, bool placed, 
   const bool immediate = wire::has_immediate(packet.op);
   // Before anything is written or counted: the same packet will come again.
   if (immediate && !receives.has(0)) return Verdict::kNotReady;
+  std::byte* to = nullptr;
   if (first) {
-    const Verdict verdict = begin_write(packet);
+    const Verdict verdict = begin_write(packet, to);
     if (verdict != Verdict::kDone) return verdict;
     message.reth = packet.reth;
   } else if (packet.bitmap && (packet.reth.address != message.reth.address + message.bytes ||
@@ -109,7 +109,7 @@ Verdict Responder::Impl::execute_write(const wire::Packet& packet, bool placed, 
   }
   const std::uint64_t bytes = message.bytes + packet.payload.size();
   if (last ? bytes != message.reth.length : bytes >= message.reth.length) return Verdict::kInvalidRequest;
-  if (!placed && !place_write(packet)) return Verdict::kAccessError;
+  if (!placed && !place_write(packet, to)) return Verdict::kAccessError;
   if (!last) {
     message.kind = Message::Kind::kWrite;
     message.bytes = bytes;
@@ -127,11 +127,11 @@ Verdict Responder::Impl::execute_write(const wire::Packet& packet, bool placed, 
 }
 
 // The key is looked up for each packet: the region may be gone since the last.
-bool Responder::Impl::place_write(const wire::Packet& packet) {
+bool Responder::Impl::place_write(const wire::Packet& packet, std::byte* to) {
   const std::size_t size = packet.payload.size();
   if (size == 0) return true;
   // Of a registered operation it was looked up once, and holds until a region goes.
-  std::byte* to = packet.bxth.operation_packets != 0 ? registered_place(packet) : nullptr;
+  if (to == nullptr && packet.bxth.operation_packets != 0) to = registered_place(packet);
   if (to == nullptr) {
     const auto fault = env.memory.resolve(identity.accessor(), message.reth.rkey, message.reth.address + message.bytes,
                                           size, kAccessRemoteWrite, &to);

@@ -102,9 +102,50 @@ void Requester::Impl::request_is_received(Message& message) {
   message.in_flight_counted = false;
 }
 
+// Nothing is missing, and nothing is kept of each packet.
+bool Requester::Impl::acknowledges_in_bulk() const {
+  return arrived_end <= cumulative && resent_under_way == 0 && window.pending() == 0 && answers.messages == 0 &&
+         operations.size() == 0 && !paths && own_judge == nullptr;
+}
+
+// All from `from` on, which nothing has acknowledged yet.
+void Requester::Impl::acknowledge_run(Sequence from, Sequence boundary, Instant now) {
+  std::uint64_t bytes = 0;
+  std::size_t i = messages.find(from);
+  for (Sequence at = from; at < boundary; ++i) {
+    const Message& message = messages[i];
+    const Sequence end = std::min(boundary, message.end());
+    bytes += message.payload_before(end, id.mtu()) - message.payload_before(at, id.mtu());
+    at = end;
+  }
+  if (env.sink != nullptr) [[unlikely]] {
+    for (Sequence at = from; at < boundary; ++at)
+      trace_entry(at, window.entry(psn_of(at)).state, EntryState::kAcked, now);
+  }
+  const auto packets = static_cast<std::uint32_t>(boundary - from);
+  window.acknowledge_run(psn_of(from), packets);
+  flight.packets -= packets;
+  flight.bytes -= bytes;
+  flight.pipe -= bytes;
+}
+
 // The peer has executed all requests before `boundary`.
 void Requester::Impl::acknowledge_requests_before(Sequence boundary, Instant now) {
   if (boundary <= cumulative) return;
+  if (acknowledges_in_bulk()) {
+    acknowledge_run(std::max(cumulative, base), boundary, now);
+  } else {
+    acknowledge_each_before(boundary, now);
+  }
+  cumulative = boundary;
+  cumulative_moved = now;
+  if (trial && cumulative >= trial->end) widen_trial();
+  rnr_count = 0;
+  note_progress(now);
+  if (rnr_until) end_rnr_wait(now);  // what was refused has been taken: a receive was posted meanwhile
+}
+
+void Requester::Impl::acknowledge_each_before(Sequence boundary, Instant now) {
   for (std::size_t i = messages.find(std::max(cumulative, base)); i < messages.size(); ++i) {
     Message& message = messages[i];
     if (message.first >= boundary) break;
@@ -115,12 +156,6 @@ void Requester::Impl::acknowledge_requests_before(Sequence boundary, Instant now
     const Sequence end = std::min(boundary, message.end());
     for (Sequence at = std::max({message.first, cumulative, base}); at < end; ++at) acknowledge(at, message, now);
   }
-  cumulative = boundary;
-  cumulative_moved = now;
-  if (trial && cumulative >= trial->end) widen_trial();
-  rnr_count = 0;
-  note_progress(now);
-  if (rnr_until) end_rnr_wait(now);  // what was refused has been taken: a receive was posted meanwhile
 }
 
 void Requester::Impl::widen_trial() {

@@ -35,6 +35,10 @@ struct Message {
 
   [[nodiscard]] Sequence end() const { return first + packets; }
   [[nodiscard]] bool answered() const { return is_answered(kind); }
+  // Payload bytes of its packets before `sequence`, which is one of them or end().
+  [[nodiscard]] std::uint64_t payload_before(Sequence sequence, std::uint32_t mtu) const {
+    return sequence == end() ? length : (sequence - first) * mtu;
+  }
   // Payload bytes of the packet (or response) at `sequence`.
   [[nodiscard]] std::uint32_t payload_at(Sequence sequence, std::uint32_t mtu) const {
     return sequence + 1 == end() ? length - (packets - 1) * mtu : mtu;

@@ -33,12 +33,15 @@ bool confirmed_valid(const SendRequest& request, std::uint32_t length) {
 
 }  // namespace
 
-Status Requester::post_send(const SendRequest& request, Instant /*now*/) {
+Status Requester::post_send(std::span<const SendRequest> requests, std::size_t& posted) {
   Impl& me = *impl_;
   std::uint32_t length = 0;
-  if (const Status status = me.check(request, length); !status.ok()) return status;
-  if (me.queue.full()) return Status{ENOMEM};
-  me.queue.push(request, length);
+  for (posted = 0; posted < requests.size(); ++posted) {
+    const SendRequest& request = requests[posted];
+    if (const Status status = me.check(request, length); !status.ok()) return status;
+    if (me.queue.full()) return Status{ENOMEM};
+    me.queue.push(request, length);
+  }
   return Status::success();
 }
 

@@ -40,11 +40,20 @@ Status QueuePair::check_send(std::span<const SendRequest> requests) const {
   return unreliable_ ? unreliable_->sender.check_all(requests) : requester_.check_send(requests);
 }
 
-Status QueuePair::post_send(const SendRequest& request, Instant now) {
+Status QueuePair::post_send(std::span<const SendRequest> requests, Instant now, std::size_t& posted) {
   count_here();
+  posted = 0;
   if (!takes_sends()) return Status{EINVAL};
-  const Status status = unreliable_ ? unreliable_->sender.post(request) : requester_.post_send(request, now);
-  if (status.ok() && !identity_.can_send()) fail_sends(now);
+  Status status;
+  if (unreliable_) [[unlikely]] {
+    while (posted < requests.size() && status.ok()) {
+      status = unreliable_->sender.post(requests[posted]);
+      if (status.ok()) ++posted;
+    }
+  } else {
+    status = requester_.post_send(requests, posted);
+  }
+  if (posted > 0 && !identity_.can_send()) fail_sends(now);
   return status;
 }
 

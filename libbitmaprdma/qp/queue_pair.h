@@ -46,7 +46,8 @@ class QueuePair {
   [[nodiscard]] const QpStatistics& statistics() const { return statistics_; }
   [[nodiscard]] qp::MemoryUse memory() const;                                      // qp/memory_use.cc
   Status modify(const QpAttributes& attributes, std::uint32_t mask, Instant now);  // qp/modify.cc: IBTA table 92
-  Status post_send(const SendRequest& request, Instant now);  // EINVAL (also: state), ENOMEM (queue full)
+  // Up to the first that fails: EINVAL (also: state), ENOMEM (queue full). `posted`: how many were.
+  Status post_send(std::span<const SendRequest> requests, Instant now, std::size_t& posted);
   [[nodiscard]] Status check_send(std::span<const SendRequest> requests) const;  // what post_send of them would answer
   Status post_receive(const ReceiveRequest& request, Instant now);  // likewise; EINVAL with a shared receive queue
   void set_managed(congestion::ManagedDestination* destination) { requester_.set_managed(destination); }
@@ -81,8 +82,9 @@ class QueuePair {
   QueuePair* ready_next = nullptr;
   QueuePair* ready_previous = nullptr;
   registry::ReadyQueue ready_queue = registry::ReadyQueue::kNone;
-  bool timer_is_stale = false;  // listed among those whose deadline is to be asked again
-  std::int16_t turn_left = 0;   // words of 4 bytes that its turn still has; below 0: of the next (device/transmit.cc)
+  bool timer_is_stale : 1 = false;  // listed among those whose deadline is to be asked again
+  bool is_touched : 1 = false;      // listed among those that something happened to
+  std::int16_t turn_left = 0;  // words of 4 bytes that its turn still has; below 0: of the next (device/transmit.cc)
   std::uint32_t timer_slot = static_cast<std::uint32_t>(-1);
   wire::IcrcFlow received_flow;  // of the packets that came last
 

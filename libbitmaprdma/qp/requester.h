@@ -35,7 +35,8 @@ class Requester {
   Requester(const Environment& environment, Identity& identity);
   ~Requester();
 
-  Status post_send(const SendRequest& request, Instant now);                     // EINVAL, ENOMEM
+  // Up to the first that fails: EINVAL, ENOMEM. `posted`: how many were.
+  Status post_send(std::span<const SendRequest> requests, std::size_t& posted);
   [[nodiscard]] Status check_send(std::span<const SendRequest> requests) const;  // of all of them, changing nothing
   void start(Psn first);                                                         // RTR -> RTS
   void reset();

@@ -163,6 +163,27 @@ struct Requester::Impl {
   [[nodiscard]] std::uint32_t ack_request_interval() const;
   void left(Instant now);  // something new was sent
 
+  // --- transmit_small.cc ---
+  struct Allowance {
+    std::uint64_t packets = 0, bytes = 0;
+  };
+  [[nodiscard]] bool may_run() const;
+  [[nodiscard]] Allowance allowance() const;
+  [[nodiscard]] bool is_small(const SendWqe& wqe) const;
+  bool transmit_small(PayloadCursor& cursor, TransmitBatch& batch, Instant now);
+  struct SmallRun {
+    WorkOpcode opcode{};
+    Allowance allowed, used;
+    std::uint32_t ack_interval = 0;
+    std::size_t headers_size = 0;
+    Message message;  // the next one
+    wire::Packet packet;
+    [[nodiscard]] bool writes() const { return opcode == WorkOpcode::kRdmaWrite; }
+  };
+  [[nodiscard]] SmallRun begin_run(Instant now) const;
+  bool add_to_run(SmallRun& run, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
+  void end_run(const SmallRun& run, std::uint8_t path, Instant now);
+
   // --- pace.cc ---
   [[nodiscard]] CongestionState& signals_made();
   void choose_control();
@@ -258,6 +279,9 @@ struct Requester::Impl {
   bool acknowledge(Sequence sequence, const Message& message, Instant now);
   void note_overtaken(Psn late, Instant now);
   void request_is_received(Message& message);
+  [[nodiscard]] bool acknowledges_in_bulk() const;
+  void acknowledge_run(Sequence from, Sequence boundary, Instant now);
+  void acknowledge_each_before(Sequence boundary, Instant now);
   void acknowledge_requests_before(Sequence boundary, Instant now);
   [[nodiscard]] Sequence first_untold(Sequence from, Sequence to) const;
   bool take_told(Sequence sequence, Instant now);

@@ -99,10 +99,10 @@ struct Responder::Impl {
   Verdict execute(const wire::Packet& packet, bool placed, Outcome& outcome, Instant now);
   Verdict execute_send(const wire::Packet& packet, bool placed, Outcome& outcome, Instant now);
   Verdict execute_write(const wire::Packet& packet, bool placed, Outcome& outcome, Instant now);
-  Verdict begin_write(const wire::Packet& packet);
+  Verdict begin_write(const wire::Packet& packet, std::byte*& to);
   Verdict execute_read(const wire::Packet& packet);
   Verdict execute_atomic(const wire::Packet& packet);
-  bool place_write(const wire::Packet& packet);
+  bool place_write(const wire::Packet& packet, std::byte* to);  // `to`: where that is known
   // execute_confirmed.cc: ATOMIC WRITE, FLUSH
   Verdict execute_confirmed(const wire::Packet& packet);
   void confirm(const wire::Packet& packet, bool replay);

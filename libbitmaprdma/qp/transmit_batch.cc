@@ -37,7 +37,7 @@ void TransmitBatch::begin(const Destination& destination, wire::IcrcFlow& flow) 
 }
 
 bool TransmitBatch::fits(std::size_t packet_bytes, std::size_t payload_slices, bool bitmap) const {
-  const std::size_t copied = payload_slices == 0 ? packet_bytes : kHeaderBytesMax;
+  const std::size_t copied = std::min(packet_bytes, kHeaderBytesMax + kCopiedBytesMax);
   if (header_used_ + kTrailerMax + copied > buffer_.headers.size()) return false;
   if (slices_ + payload_slices + 2 > kSlicesMax) return false;
   if (segments_ == 0) return true;
@@ -62,31 +62,61 @@ void TransmitBatch::add(const wire::Packet& packet, std::span<const Slice> paylo
   headers[1] = (headers[1] & ~kPadMask) | std::byte(open_.pad << 4);
   standard_ = standard_ || !exact;
   header_used_ += open_.headers_size;
-  if (payload_bytes > 0) {
-    close_header_slice();
-    open_.first_slice = slices_;
-    for (const Slice& slice : payload) append_slice(slice.data, slice.size);
-    header_slice_start_ = header_used_;
-  }
+  put_payload(payload);
   count_packet(open_.bytes());
+}
+
+void TransmitBatch::add_small(const wire::Packet& packet, std::span<const Slice> payload, std::size_t payload_bytes,
+                              bool reth) {
+  seal();
+  std::byte* const headers = buffer_.headers.data() + header_used_;
+  constexpr std::size_t kBase = wire::kBthSize + wire::kBxthSize;
+  open_ = {.any = true, .bitmap = true, .headers_at = header_used_, .headers_size = kBase};
+  wire::emit_bth(packet.bth, headers);
+  wire::emit_bxth(packet.bxth, headers + wire::kBthSize);
+  if (reth) {
+    wire::emit_reth(packet.reth, headers + kBase);
+    open_.headers_size += wire::kRethSize;
+  }
+  open_.payload_bytes = payload_bytes;
+  open_.pad = pad_of(payload_bytes);
+  headers[1] |= std::byte(open_.pad << 4);
+  header_used_ += open_.headers_size;
+  put_payload(payload);
+  count_packet(open_.bytes());
+}
+
+void TransmitBatch::put_payload(std::span<const Slice> payload) {
+  if (open_.copied()) {
+    for (const Slice& slice : payload) {
+      std::memcpy(buffer_.headers.data() + header_used_, slice.data, slice.size);
+      header_used_ += slice.size;
+    }
+    return;
+  }
+  close_header_slice();
+  open_.first_slice = slices_;
+  for (const Slice& slice : payload) append_slice(slice.data, slice.size);
+  header_slice_start_ = header_used_;
 }
 
 // Pad and ICRC of the open packet.
 void TransmitBatch::seal() {
   if (!open_.any) return;
   open_.any = false;
-  const MutableBytes headers{buffer_.headers.data() + open_.headers_at, open_.headers_size};
-  wire::Icrc icrc(*flow_, open_.ip_id, open_.bytes(), headers);
-  if (open_.payload_bytes > 0) {
-    for (std::size_t i = open_.first_slice; i < slices_; ++i) {
-      icrc.update(ConstBytes{static_cast<const std::byte*>(buffer_.slices[i].data), buffer_.slices[i].size});
-    }
+  std::byte* const headers = buffer_.headers.data() + open_.headers_at;
+  std::byte* const trailer = buffer_.headers.data() + header_used_;
+  store_le32(trailer, 0);  // the pad
+  if (open_.copied()) {    // all in one piece
+    const MutableBytes covered{headers, open_.headers_size + open_.payload_bytes + open_.pad};
+    const wire::Icrc icrc(*flow_, open_.ip_id, open_.bytes(), covered);
+    return append_trailer(open_.pad, icrc.finish());
   }
-  if (open_.pad > 0) {
-    std::byte* const trailer = buffer_.headers.data() + header_used_;
-    std::memset(trailer, 0, open_.pad);
-    icrc.update(ConstBytes{trailer, open_.pad});
+  wire::Icrc icrc(*flow_, open_.ip_id, open_.bytes(), MutableBytes{headers, open_.headers_size});
+  for (std::size_t i = open_.first_slice; i < slices_; ++i) {
+    icrc.update(ConstBytes{static_cast<const std::byte*>(buffer_.slices[i].data), buffer_.slices[i].size});
   }
+  if (open_.pad > 0) icrc.update(ConstBytes{trailer, open_.pad});
   append_trailer(open_.pad, icrc.finish());
 }
 
@@ -108,15 +138,15 @@ bool TransmitBatch::piggyback(const wire::Piggyback& acknowledgement, std::size_
   if (longer > packet_bytes_max || (segments_ > 1 && longer > segment_bytes_)) return false;
   if (bytes_ + wire::kPiggybackSize > config_.batch_bytes_max) return false;
   if (header_used_ + wire::kPiggybackSize + kTrailerMax > buffer_.headers.size()) return false;
-  // Nothing lies behind the open packet's headers yet: they make room.
+  // Nothing lies behind the open packet's headers yet but what was copied: they make room.
   constexpr std::size_t kPlace = wire::kBthSize + wire::kBxthSize;
   std::byte* const headers = buffer_.headers.data() + open_.headers_at;
   headers[wire::kBthSize] |= std::byte{wire::kBxthPiggyback};
-  std::memmove(headers + kPlace + wire::kPiggybackSize, headers + kPlace, open_.headers_size - kPlace);
+  std::memmove(headers + kPlace + wire::kPiggybackSize, headers + kPlace, header_used_ - open_.headers_at - kPlace);
   wire::emit_piggyback(acknowledgement, headers + kPlace);
   open_.headers_size += wire::kPiggybackSize;
   header_used_ += wire::kPiggybackSize;
-  if (open_.payload_bytes > 0) {
+  if (!open_.copied()) {
     buffer_.slices[open_.first_slice - 1].size += wire::kPiggybackSize;
     header_slice_start_ = header_used_;
   }
@@ -127,7 +157,11 @@ bool TransmitBatch::piggyback(const wire::Piggyback& acknowledgement, std::size_
 }
 
 std::size_t TransmitBatch::packet_bytes(const wire::Packet& packet, std::size_t payload_bytes) {
-  return wire::headers_size(packet) + payload_bytes + pad_of(payload_bytes) + wire::kIcrcSize;
+  return packet_bytes(wire::headers_size(packet), payload_bytes);
+}
+
+std::size_t TransmitBatch::packet_bytes(std::size_t headers, std::size_t payload) {
+  return headers + payload + pad_of(payload) + wire::kIcrcSize;
 }
 
 bool TransmitBatch::finish(Transmit& out) {

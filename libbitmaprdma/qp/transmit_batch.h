@@ -1,6 +1,7 @@
 // qp/transmit_batch.h - packets of one queue pair on their way into one Transmit (a GSO message).
 // All segments but the last have the same size. The ICRC and pad of a packet lie next to the headers of the following
 // one in the header buffer, so a packet costs two slices: one for trailer-and-headers, one (or more) for its payload.
+// Small payloads are copied in between: then it costs none.
 //
 // The packet added last stays open, without pad and ICRC, until the next one is added or the batch is finished: until
 // then an acknowledgement may be put into it (piggyback()).
@@ -51,6 +52,9 @@ class TransmitBatch {
   // Adds a packet; precondition fits(). Its pad is computed here from the payload. The payload is read once more, for
   // the ICRC, before finish() returns.
   void add(const wire::Packet& packet, std::span<const Slice> payload, std::size_t payload_bytes);
+  // A request of a run of small ones (qp/transmit_small.cc): bitmap mode, an opcode that has no headers but BTH, BXTH
+  // and perhaps RETH, at most kCopiedBytesMax of payload. Precondition: fits().
+  void add_small(const wire::Packet& packet, std::span<const Slice> payload, std::size_t payload_bytes, bool reth);
   // A control packet: `body` is copied.
   void add_control(const wire::Bth& bth, ConstBytes body);
   // Puts the acknowledgement into the packet added last. False, and nothing done: that is no bitmap-mode data packet,
@@ -62,6 +66,7 @@ class TransmitBatch {
   }
   static std::size_t packet_bytes(const wire::Packet& packet,
                                   std::size_t payload_bytes);  // headers + payload + pad + ICRC
+  static std::size_t packet_bytes(std::size_t headers, std::size_t payload);
   // Fills `out`; false where nothing was added.
   bool finish(Transmit& out);
 
@@ -70,6 +75,7 @@ class TransmitBatch {
   static constexpr std::size_t kEthernetSize = 14;
   [[nodiscard]] std::size_t frame_overhead() const { return frame_overhead(v4_); }
   static constexpr std::size_t kKeepFrom = 4;  // shorter batches would lose too much by a segment kept back
+  void put_payload(std::span<const Slice> payload);
   void close_header_slice();
   void append_slice(const void* data, std::size_t size);
   void append_trailer(std::size_t pad, std::uint32_t icrc);
@@ -95,8 +101,9 @@ class TransmitBatch {
     bool bitmap = false;
     std::uint16_t ip_id = 0;
     std::size_t headers_at = 0, headers_size = 0;
-    std::size_t first_slice = 0;  // of the payload
+    std::size_t first_slice = 0;  // of the payload, where that is not copied
     std::size_t payload_bytes = 0, pad = 0;
+    [[nodiscard]] bool copied() const { return payload_bytes <= kCopiedBytesMax; }
     [[nodiscard]] std::size_t bytes() const { return headers_size + payload_bytes + pad + wire::kIcrcSize; }
   };
   Open open_;

@@ -184,7 +184,9 @@ void Requester::Impl::begin_message() {
 bool Requester::Impl::poll_new(TransmitBatch& batch, Instant now) {
   PayloadCursor cursor(env.memory, id.pd, 0);
   bool added = false;
-  while (ready_to_send_new(now)) {
+  while (true) {
+    if (transmit_small(cursor, batch, now)) added = true;
+    if (!ready_to_send_new(now)) break;
     if (next_is_local()) [[unlikely]] {
       if (!execute_local(now)) break;
       continue;

@@ -140,11 +140,16 @@ TEST_F(TransmitBatchTest, SegmentsBytesAndSlicesAreBounded) {
   config.batch_bytes_max = 65507;
   config.segments_max = 64;
   TransmitBatch pieces = batch();
-  for (n = 0; add(pieces, packet(wire::RcOp::kSendMiddle, true, n), 256, 32);) ++n;
+  for (n = 0; add(pieces, packet(wire::RcOp::kSendMiddle, true, n), 512, 32);) ++n;
   Transmit out;
   ASSERT_TRUE(pieces.finish(out));
   EXPECT_LE(out.slices.size(), kSlicesMax);
   EXPECT_EQ(n, 31u);  // 33 slices each, and one for the last trailer
+  TransmitBatch copied = batch();
+  for (n = 0; add(copied, packet(wire::RcOp::kSendMiddle, true, n), kCopiedBytesMax, 32);) ++n;
+  ASSERT_TRUE(copied.finish(out));
+  EXPECT_EQ(out.slices.size(), 1u);
+  EXPECT_EQ(n, 64u);
 }
 
 TEST_F(TransmitBatchTest, TheLastSegmentCanBeKeptForAControlPacket) {

@@ -1,0 +1,110 @@
+// Small requests, a packet each, one after the other: what is the same for all of them is looked at once. It does what
+// transmit_new.cc would do with each, and leaves to it whatever is not as usual: the first packet after a silence,
+// losses, several paths, the last of the credit.
+#include <algorithm>
+
+#include "qp/requester_impl.h"
+
+namespace brdma::qp {
+namespace {
+
+std::uint64_t above(std::uint64_t limit, std::uint64_t used) { return limit > used ? limit - used : 0; }
+
+}  // namespace
+
+// Nothing is missing, and something is on its way: admits() has no exceptions to make.
+bool Requester::Impl::may_run() const {
+  const std::uint32_t threshold = env.config.transfer.threshold_bytes;
+  return id.bitmap_agreed && id.state == QpState::kRts && flight.packets > 0 && flight.pipe > 0 && !paths && !trial &&
+         !broken_wqe && own_judge == nullptr && arrived_end <= cumulative && all_begun_is_sent() && read_cut == 0 &&
+         (threshold == 0 || threshold > kCopiedBytesMax);
+}
+
+// What may leave before anything has to be asked again.
+Requester::Impl::Allowance Requester::Impl::allowance() const {
+  const std::uint64_t window_bytes = congestion.bytes() + bridged;
+  return {std::min({std::uint64_t{window.room()}, above(id.peer_credit.packets, flight.packets),
+                    above(id.peer_window, next_sequence() - cumulative)}),
+          std::min(above(id.peer_credit.bytes, flight.bytes), above(window_bytes, flight.pipe))};
+}
+
+bool Requester::Impl::is_small(const SendWqe& wqe) const {
+  return (wqe.opcode == WorkOpcode::kRdmaWrite || wqe.opcode == WorkOpcode::kSend) && wqe.length <= kCopiedBytesMax &&
+         wqe.length <= id.mtu() && (wqe.flags & kSendFence) == 0;
+}
+
+bool Requester::Impl::transmit_small(PayloadCursor& cursor, TransmitBatch& batch, Instant now) {
+  const std::uint64_t next = queue.next();
+  if (next == queue.tail() || !is_small(queue[next]) || !may_run()) return false;
+  SmallRun run = begin_run(now);
+  while (run.message.wqe != queue.tail() && run.used.packets < run.allowed.packets) {
+    if (!add_to_run(run, cursor, batch, now)) break;
+  }
+  if (run.used.packets == 0) return false;
+  end_run(run, batch.path(), now);
+  return true;
+}
+
+Requester::Impl::SmallRun Requester::Impl::begin_run(Instant now) const {
+  SmallRun run;
+  run.opcode = queue[queue.next()].opcode;
+  run.allowed = allowance();
+  run.ack_interval = ack_request_interval();
+  run.message.first = next_sequence();
+  run.message.wqe = queue.next();
+  run.message.packets = 1;
+  run.message.kind = run.writes() ? MessageKind::kWrite : MessageKind::kSend;
+  run.message.msn = next_msn;
+  run.message.rsn = next_rsn;
+  run.message.first_operation = operations.next_number();
+  build_data(run.packet, run.message, run.message.first, false, now);
+  run.headers_size = wire::headers_size(run.packet);
+  return run;
+}
+
+// False: the next one is of another kind, or finds no room, or its memory is not ours to read.
+bool Requester::Impl::add_to_run(SmallRun& run, PayloadCursor& cursor, TransmitBatch& batch, Instant now) {
+  Message& message = run.message;
+  const SendWqe& wqe = queue[message.wqe];
+  if (wqe.opcode != run.opcode || !is_small(wqe) || run.used.bytes + wqe.length > run.allowed.bytes) return false;
+  cursor.seek(queue, message.wqe, 0);
+  if (!cursor.take(wqe.length)) return false;
+  const std::size_t packet_bytes = TransmitBatch::packet_bytes(run.headers_size, wqe.length);
+  if (!batch.fits(packet_bytes, cursor.slices().size(), true)) return false;
+  queue.begin_next();
+  const bool asks = ++packets_since_ack_request >= run.ack_interval ||
+                    flight.packets + run.used.packets + 1 >= id.peer_credit.packets || nothing_behind();
+  if (asks) packets_since_ack_request = 0;
+  run.packet.bth.psn = psn_of(message.first);
+  run.packet.bth.ack_request = asks;
+  run.packet.bth.solicited = !run.writes() && (wqe.flags & kSendSolicited) != 0;
+  run.packet.bxth.msn = message.msn;
+  run.packet.bxth.rsn = message.rsn;
+  run.packet.reth = {wqe.remote_address, wqe.rkey, wqe.length};
+  batch.add_small(run.packet, cursor.slices(), wqe.length, run.writes());
+  trace_sent(run.packet, packet_bytes, false, now);
+  message.length = wqe.length;
+  messages.push_back(message);
+  ++message.first;
+  ++message.wqe;
+  message.msn = (message.msn + 1) & Psn::kMask;
+  if (!run.writes()) message.rsn = (message.rsn + 1) & Psn::kMask;
+  ++run.used.packets;
+  run.used.bytes += wqe.length;
+  return true;
+}
+
+void Requester::Impl::end_run(const SmallRun& run, std::uint8_t path, Instant now) {
+  const auto packets = static_cast<std::uint32_t>(run.used.packets);
+  next_msn = run.message.msn;
+  next_rsn = run.message.rsn;
+  window.sent_run(packets, path, now);
+  flight.packets += packets;
+  flight.bytes += run.used.bytes;
+  flight.pipe += run.used.bytes;
+  credit_stalled = credit_override = patience.probed = false;
+  credit_probe_at.reset();
+  env.count(Counter::kSentDataPackets, packets);
+}
+
+}  // namespace brdma::qp

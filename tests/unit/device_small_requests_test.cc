@@ -1,0 +1,149 @@
+// Small requests leave in runs (qp/transmit_small.cc) and are acknowledged in runs: what is on the wire and in memory
+// is as if each had been looked at alone.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "base/random.h"
+#include "support/seeds.h"
+#include "support/two_engines.h"
+
+namespace brdma::test {
+namespace {
+
+constexpr std::uint32_t kSize = 64, kFirstPsn = 1000;
+
+PairOptions options(std::uint32_t receive_packets = 256) {
+  PairOptions options;
+  options.segments_max = 64;
+  options.receive_packets = receive_packets;
+  return options;
+}
+
+struct SmallRequests : testing::Test {
+  TwoEngines pair{options()};
+
+  void post(const std::vector<SendRequest>& requests) {
+    std::size_t posted = 0;
+    ASSERT_TRUE(pair.side[0].engine->post_send(pair.side[0].qp, requests, pair.now, posted).ok());
+    ASSERT_EQ(posted, requests.size());
+  }
+  std::vector<SendRequest> writes(std::uint32_t count) {
+    std::vector<SendRequest> requests;
+    for (std::uint32_t i = 0; i < count; ++i) requests.push_back(pair.write(0, std::uint64_t{i} * 512, kSize, i));
+    return requests;
+  }
+};
+
+TEST_F(SmallRequests, APacketOfARunSaysWhatItWouldAlone) {
+  pair.fill(0, 1);
+  post(writes(64));
+  ASSERT_TRUE(pair.run_until_idle());
+  std::vector<const Sent*> sent;
+  for (const Sent& each : pair.wire) {
+    if (each.from == 0 && each.data()) sent.push_back(&each);
+  }
+  ASSERT_EQ(sent.size(), 64u);
+  for (std::uint32_t i = 0; i < 64; ++i) {
+    const wire::Packet packet = sent[i]->packet();
+    EXPECT_EQ(sent[i]->batch, sent[0]->batch) << i;
+    EXPECT_EQ(packet.op, wire::RcOp::kWriteOnly);
+    EXPECT_EQ(packet.bth.psn.value(), kFirstPsn + i);
+    EXPECT_EQ(packet.bth.ack_request, i % 16 == 15) << i;  // what its window asks for
+    EXPECT_EQ(packet.bxth.msn, i);
+    EXPECT_EQ(packet.bxth.rsn, 0u);
+    EXPECT_EQ(packet.bxth.packet_index, 0u);
+    EXPECT_EQ(packet.reth.address, pair.side[1].at(std::uint64_t{i} * 512));
+    EXPECT_EQ(packet.reth.length, kSize);
+    EXPECT_TRUE(pair.same(std::uint64_t{i} * 512, kSize)) << i;
+  }
+  EXPECT_EQ(pair.poll(0).size(), 64u);
+  EXPECT_EQ(pair.side[0].count(Counter::kSentDataPackets), 64u);
+}
+
+TEST_F(SmallRequests, ABatchOfThemIsOneSlice) {
+  post(writes(64));
+  TransmitBuffer buffer;
+  Transmit out;
+  ASSERT_TRUE(pair.side[0].engine->poll_transmit(buffer, out, pair.now));
+  EXPECT_EQ(out.segments, 64u);
+  EXPECT_EQ(out.slices.size(), 1u);
+}
+
+// The fifth names memory that is not there: what is before it completes, it fails, what is behind is flushed.
+TEST_F(SmallRequests, AKeyThatIsWrongFailsInItsTurn) {
+  auto requests = writes(8);
+  const Sge nowhere{pair.side[0].at(0), kSize, pair.side[0].key + 1};
+  requests[4].sges = {&nowhere, 1};
+  post(requests);
+  ASSERT_TRUE(pair.run_until_idle());
+  const auto done = pair.poll(0);
+  ASSERT_EQ(done.size(), 8u);
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(done[i].wr_id, i);
+    EXPECT_EQ(done[i].status, i < 4    ? CompletionStatus::kSuccess
+                              : i == 4 ? CompletionStatus::kLocalProtectionError
+                                       : CompletionStatus::kFlushed);
+  }
+}
+
+// A run ends where the peer's credit does, and goes on when there is more.
+TEST(SmallRequestsCredit, ARunEndsWithTheCredit) {
+  TwoEngines pair{options(16)};
+  std::uint32_t most = 0, flying = 0;
+  pair.drop = [&](const Sent& sent) {
+    if (sent.from == 0 && sent.data()) most = std::max(most, ++flying);
+    if (sent.from == 1) flying = 0;  // one acknowledgement for all that has come
+    return false;
+  };
+  std::vector<SendRequest> requests;
+  for (std::uint32_t i = 0; i < 100; ++i) requests.push_back(pair.write(0, std::uint64_t{i} * 64, kSize, i));
+  std::size_t posted = 0;
+  ASSERT_TRUE(pair.side[0].engine->post_send(pair.side[0].qp, requests, pair.now, posted).ok());
+  ASSERT_TRUE(pair.run_until_idle());
+  EXPECT_EQ(pair.poll(0).size(), 100u);
+  EXPECT_LE(most, 16u);
+}
+
+// Lists of all kinds and sizes, both ways, over a network that loses: every byte where it belongs, each completion once
+// and in order.
+TEST(SmallRequestsMixed, AmongOthersAndWithLosses) {
+  for_each_seed(20, [](Random& random) {
+    TwoEngines pair{options()};
+    pair.fill(0, random.next());
+    pair.drop = [&](const Sent&) { return random.below(20) == 0; };
+    constexpr std::uint32_t kSlot = 4096, kSlots = 100;
+    std::uint64_t number = 0, completed = 0;
+    for (std::uint32_t list = 0; list < 10; ++list) {
+      std::vector<SendRequest> requests;
+      for (std::uint32_t i = 0; i < 10; ++i, ++number) {
+        const auto size = static_cast<std::uint32_t>(random.below(4) == 0 ? random.below(kSlot) : random.below(300));
+        SendRequest request = pair.write(0, number * kSlot, size, number);
+        if (size <= 256 && random.below(2) == 0) request.flags |= kSendInline;
+        if (random.below(8) == 0) request.flags |= kSendFence;
+        if (random.below(4) == 0) {  // into the slot of the same number
+          ASSERT_TRUE(pair.post_receive(1, number * kSlot, kSlot, number).ok());
+          request.opcode = WorkOpcode::kSend;
+        }
+        requests.push_back(request);
+      }
+      std::size_t posted = 0;
+      ASSERT_TRUE(pair.side[0].engine->post_send(pair.side[0].qp, requests, pair.now, posted).ok());
+      pair.run_for(10_us);
+      for (const Completion& done : pair.poll(0)) {
+        EXPECT_EQ(done.wr_id, completed++);
+        EXPECT_EQ(done.status, CompletionStatus::kSuccess);
+        EXPECT_TRUE(pair.same(done.wr_id * kSlot, done.byte_length)) << done.wr_id;
+      }
+    }
+    ASSERT_TRUE(pair.run_until_idle());
+    for (const Completion& done : pair.poll(0)) {
+      EXPECT_EQ(done.wr_id, completed++);
+      EXPECT_TRUE(pair.same(done.wr_id * kSlot, done.byte_length)) << done.wr_id;
+    }
+    EXPECT_EQ(completed, kSlots);
+  });
+}
+
+}  // namespace
+}  // namespace brdma::test

@@ -232,8 +232,7 @@ void Responder::Impl::look_at_named(Instant now) {
 
 void Responder::Impl::promote(GapRecord& gap, LossCause cause, Instant now) {
   gap.state = GapState::kPromoted;
-  std::optional<Psn>& unnamed = disorder->feedback.unnamed;
-  if (!unnamed || distance(gap.start, *unnamed) < 0) unnamed = gap.start;
+  disorder->feedback.promoted(gap.start);
   gap.cause = static_cast<std::uint8_t>(cause);
   ++gaps_promoted;
   env.count(promotion_counter(cause));
@@ -299,14 +298,15 @@ bool Responder::Impl::poll_feedback(TransmitBatch& batch, Instant now) {
   std::size_t count = 0;
   bool more = false;
   FeedbackWatch& watch = disorder->feedback;
-  const auto from = !watch.unnamed && watch.look ? std::optional<Psn>{base()} : watch.unnamed;
+  const auto unless_continued = watch.look ? std::optional<Psn>{base()} : watch.unnamed;
+  const auto from = watch.continued_at ? watch.continued_at : unless_continued;
   for (std::size_t i = from ? disorder->gaps.find(*from) : disorder->gaps.size(); i < disorder->gaps.size(); ++i) {
     GapRecord& gap = disorder->gaps[i];
     ++disorder->gaps_looked_at;
     if (gap.state != GapState::kPromoted) continue;
     if (gap.feedbacks != 0 && now < gap.last_feedback + repeat_interval(gap.feedbacks)) continue;
     if (count == named_max) {  // the next message begins there
-      watch.unnamed = gap.start;
+      watch.continued_at = gap.start;
       more = true;
       break;
     }
@@ -317,7 +317,7 @@ bool Responder::Impl::poll_feedback(TransmitBatch& batch, Instant now) {
   if (count == 0 || rnr_wait) {
     feedback_due = false;
     if (rnr_wait) watch.look = true;
-    if (count == 0) watch.unnamed.reset();
+    if (count == 0) watch.all_named();
     return false;
   }
   const std::size_t body_size = wire::kFfmSize + count * wire::kFfmGapSize;
@@ -355,7 +355,7 @@ bool Responder::Impl::poll_feedback(TransmitBatch& batch, Instant now) {
     named[i]->last_feedback = now;
     bring_forward(watch.oldest[FeedbackWatch::class_of(named[i]->feedbacks)], now);
   }
-  if (!more) watch.unnamed.reset();
+  if (!more) watch.all_named();
   if (repeated) note_unheard();
   feedback_due = more;
   if (!more) scan_gaps(now);

@@ -71,16 +71,18 @@ class Lab:
     def lost_packets(self):
         return self.totals()["lost"]
 
-    def connect(self, *command):
-        """The client, until it stays: the server opens its device before it listens."""
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            client = self.start("h2", *command, "10.77.0.1")
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                client.wait(timeout=2)
-            if client.poll() is None:
-                return
-            assert time.monotonic() < deadline, client.stdout.read()
+    def connect(self, *command, port=18515):
+        """The client, when the server listens: it opens its device before it does."""
+        wanted = f":{port:04X} "
+        end = time.monotonic() + PATIENCE
+        while not any(wanted in line and " 0A " in line for line in self.listeners()):
+            assert time.monotonic() < end, f"nobody listens on port {port}"
+            time.sleep(0.02)
+        return self.start("h2", *command, "10.77.0.1")
+
+    def listeners(self):
+        done = subprocess.run(self.on("h1", "cat", "/proc/net/tcp", "/proc/net/tcp6"), capture_output=True, text=True, timeout=PATIENCE, check=False)
+        return done.stdout.splitlines()
 
     def traffic(self):
         """ib_write_bw that runs until the lab is down; both ends are in bitmap mode when this returns."""
@@ -246,7 +248,7 @@ def limits_are_enforced_and_named(lab):
     lab.start("h1", "ib_write_bw", "-D", "50", "-q", "8")
     lab.wait_for("server", "h1", "resource", "show", "ctx", until=lambda rows: len(rows) == 1)
     lab.ask("h1", "recovery", "set", "dev", "brdma_eth0", "qps_max", "4")
-    client = lab.start("h2", "ib_write_bw", "-D", "50", "-q", "8", "10.77.0.1")
+    client = lab.connect("ib_write_bw", "-D", "50", "-q", "8")
     refused = lab.wait_for("a refusal", "h1", "event", "limit_reached", until=lambda rows: len(rows) > 0)[0]
     assert refused["limit"] == "recovery.qps_max" and refused["value"] == 4, refused
     server = lab.programs[0]
@@ -266,7 +268,7 @@ def limits_are_enforced_and_named(lab):
     before = len(lab.ask_json("h1", "event", "limit_reached"))
     another = lab.start("h1", "ib_write_bw", "-D", "50", "-p", "18600")
     lab.wait_for("another", "h1", "resource", "show", "ctx", until=lambda rows: len(rows) == 2)
-    client = lab.start("h2", "ib_write_bw", "-D", "50", "-p", "18600", "10.77.0.1")
+    client = lab.connect("ib_write_bw", "-D", "50", "-p", "18600", port=18600)
     rows = lab.wait_for("its refusal", "h1", "event", "limit_reached", until=lambda rows: len(rows) > before)
     assert (rows[-1]["value"], rows[-1]["used"]) == (8, 8) and rows[-1]["pid"] != rows[0]["pid"], rows
     another.wait(timeout=PATIENCE)

@@ -15,6 +15,7 @@
 #include "device/engine.h"
 #include "lazy_poller.h"
 #include "open_device.h"
+#include "qp/limits.h"
 #include "work_builder.h"
 
 namespace brdma::provider {
@@ -69,14 +70,15 @@ struct QueuePairObject {
   union {
     ibv_qp qp;
     ibv_qp_ex qp_ex;  // where it has a builder
-    std::byte reserve[abi::kObjectReserve];
+    std::byte reserve[abi::kQpReserve];
   } core{.reserve = {}};
   Context* context = nullptr;
   QueuePair* engine = nullptr;
   std::unique_ptr<WorkBuilder> builder;    // of ibv_wr_* functions
   std::uint32_t async_events_written = 0;  // as above
   bool signal_all = false;
-  QpCapabilities granted;  // its limits are checked before a list of that length is read
+  // Of what was granted: checked before a list of that length is read.
+  std::uint8_t send_sges_max = 0, receive_sges_max = 0;
 };
 
 struct SharedReceiveQueueObject {
@@ -90,6 +92,7 @@ struct SharedReceiveQueueObject {
   SrqAttributes granted;                   // as it was made
 };
 
+static_assert(qp::kSgesMax <= UINT8_MAX);
 static_assert(std::is_standard_layout_v<SharedReceiveQueueObject> && std::is_standard_layout_v<ThreadDomainObject>);
 static_assert(std::is_standard_layout_v<ProtectionDomainObject> && std::is_standard_layout_v<MemoryRegionObject>);
 static_assert(std::is_standard_layout_v<AddressHandleObject>);

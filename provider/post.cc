@@ -33,7 +33,7 @@ std::span<const Sge> sges_of(const ibv_sge* list, int count) {
 int translate(const QueuePairObject& qp, const ibv_send_wr& in, SendRequest& out) {
   if ((in.send_flags & ~kFlagsKnown) != 0) return EINVAL;
   // Inline data is copied at once: the limit there is on its bytes.
-  const std::uint32_t sges_max = (in.send_flags & IBV_SEND_INLINE) != 0 ? qp::kSgesMax : qp.granted.send_sge_max;
+  const std::uint32_t sges_max = (in.send_flags & IBV_SEND_INLINE) != 0 ? qp::kSgesMax : qp.send_sges_max;
   if (in.num_sge < 0 || static_cast<std::uint32_t>(in.num_sge) > sges_max) return EINVAL;
   // FLUSH has no members here in any release: it is posted by ibv_wr_flush() only.
   const auto opcode = static_cast<unsigned>(in.opcode);
@@ -64,7 +64,7 @@ int translate(const QueuePairObject& qp, const ibv_send_wr& in, SendRequest& out
   return 0;
 }
 
-std::uint32_t sges_max(const QueuePairObject& qp) { return qp.granted.receive_sge_max; }
+std::uint32_t sges_max(const QueuePairObject& qp) { return qp.receive_sges_max; }
 std::uint32_t sges_max(const SharedReceiveQueueObject& srq) { return srq.granted.sge_max; }
 
 template <class Queue>

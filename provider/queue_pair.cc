@@ -62,7 +62,8 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* wanted) {
   auto created = session.engine().create_qp(request);
   if (!created) return fail<ibv_qp>(created.reason().error());
   qp->engine = created.value();
-  qp->granted = request.capabilities;
+  qp->send_sges_max = static_cast<std::uint8_t>(request.capabilities.send_sge_max);
+  qp->receive_sges_max = static_cast<std::uint8_t>(request.capabilities.receive_sge_max);
   wanted->cap = {.max_send_wr = request.capabilities.send_wr_max,
                  .max_recv_wr = request.capabilities.receive_wr_max,
                  .max_send_sge = request.capabilities.send_sge_max,

@@ -46,7 +46,11 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* wanted) {
   ibv_qp* qp = create_qp(wanted->pd, &plain);
   if (qp == nullptr) return nullptr;
   wanted->cap = plain.cap;
-  if (extended) add_wr_functions(object_of(qp), device_of(context).layout(), wanted->send_ops_flags);
+  if (extended) {
+    Context::Session session(*object_of(qp).context);
+    add_wr_functions(object_of(qp), device_of(context).layout(), session.engine().qp_capabilities(object_of(qp).engine),
+                     wanted->send_ops_flags);
+  }
   return qp;
 }
 

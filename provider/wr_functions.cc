@@ -159,8 +159,9 @@ std::uint64_t wr_operations(QpType type, const abi::Layout& layout) {
   return type == QpType::kUc ? kSends | kWrites : kSends | kWrites | kAnswered | kWindows | later;
 }
 
-void add_wr_functions(QueuePairObject& qp, const abi::Layout& layout, std::uint64_t operations) {
-  qp.builder = std::make_unique<WorkBuilder>(qp.granted, operations);
+void add_wr_functions(QueuePairObject& qp, const abi::Layout& layout, const QpCapabilities& limits,
+                      std::uint64_t operations) {
+  qp.builder = std::make_unique<WorkBuilder>(limits, operations);
   std::memcpy(qp.core.reserve + layout.qp_comp_mask, &abi::kVerbsQpEx, sizeof abi::kVerbsQpEx);
   ibv_qp_ex& ex = qp.core.qp_ex;
   ex.wr_start = wr_start;

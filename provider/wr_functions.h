@@ -13,8 +13,9 @@ namespace brdma::provider {
 // enum ibv_qp_create_send_ops_flags that queue pairs of this type have, with the loaded libibverbs.
 [[nodiscard]] std::uint64_t wr_operations(QpType type, const abi::Layout& layout);
 
-// Makes `qp` an ibv_qp_ex with these operations. Functions of operations that were not asked for are there, too:
-// ibv_wr_complete() answers EINVAL for them. Call before the program sees the queue pair.
-void add_wr_functions(QueuePairObject& qp, const abi::Layout& layout, std::uint64_t operations);
+// Makes `qp`, which has these limits, an ibv_qp_ex with these operations. Functions of operations that were not asked
+// for are there, too: ibv_wr_complete() answers EINVAL for them. Call before the program sees the queue pair.
+void add_wr_functions(QueuePairObject& qp, const abi::Layout& layout, const QpCapabilities& limits,
+                      std::uint64_t operations);
 
 }  // namespace brdma::provider

@@ -15,7 +15,7 @@ namespace brdma {
 template <class T>
 class Ring {
  public:
-  Ring() = default;
+  constexpr Ring() = default;
   explicit Ring(std::size_t capacity) { reserve(capacity); }
 
   [[nodiscard]] bool empty() const { return head_ == tail_; }

@@ -99,6 +99,7 @@ class SegmentedArray {
     return std::min(count, size - (index & (size - 1)));
   }
 
+  [[nodiscard]] SegmentPool& pool() const { return *pool_; }
   [[nodiscard]] bool segmented() const { return directory_places_ != 0; }
   [[nodiscard]] std::uint32_t segments() const { return segmented() ? taken_ : 0; }
   [[nodiscard]] LengthChange take_length_change() { return std::exchange(length_change_, LengthChange::kNone); }
@@ -172,9 +173,9 @@ class SegmentedArray {
     const std::uint32_t places = places_for(extensions);
     T** const directory = static_cast<T**>(pool_->take(directory_bytes(places)));
     std::fill_n(directory, places, nullptr);
-    T** const old = directory_;
-    T* const ring = base_ring_;
     const std::uint32_t old_places = std::exchange(directory_places_, places);
+    T** const old = old_places == 0 ? nullptr : directory_;
+    T* const ring = old_places == 0 ? base_ring_ : nullptr;
     directory_ = directory;
     set_length(extensions);
     if (old_places == 0) {
@@ -245,16 +246,19 @@ class SegmentedArray {
       pool_->give(base_ring_, base_elements() * sizeof(T));
     }
     base_ring_ = nullptr;
-    directory_ = nullptr;
     directory_places_ = taken_ = 0;
     set_length(0);
     quiet_ = 0;
   }
   void take_over(SegmentedArray& other) {
     pool_ = other.pool_;
-    base_ring_ = std::exchange(other.base_ring_, nullptr);
-    directory_ = std::exchange(other.directory_, nullptr);
     directory_places_ = std::exchange(other.directory_places_, 0);
+    if (directory_places_ == 0) {
+      base_ring_ = other.base_ring_;
+    } else {
+      directory_ = other.directory_;
+    }
+    other.base_ring_ = nullptr;
     taken_ = std::exchange(other.taken_, 0);
     extensions_ = std::exchange(other.extensions_, 0);
     extension_ = other.extension_;
@@ -266,8 +270,10 @@ class SegmentedArray {
   }
 
   SegmentPool* pool_ = nullptr;
-  T* base_ring_ = nullptr;              // base form
-  T** directory_ = nullptr;             // segmented form
+  union {
+    T* base_ring_ = nullptr;  // base form
+    T** directory_;           // segmented form
+  };
   std::uint32_t directory_places_ = 0;  // 0: base form
   std::uint32_t taken_ = 0;             // blocks
   std::uint32_t extensions_ = 0;        // k

@@ -27,7 +27,6 @@ SendWindow::SendWindow(Psn base, const WindowShape& shape, SegmentPool& pool)
       anchor_(base),
       shape_(shape),
       pending_bits_(without_runs(shape), pool),
-      told_bits_(without_runs(shape), pool),
       entries_({.base = shape.base, .extension = shape.extension, .segment = shape.segment, .index_bits = 24}, pool) {
   BRDMA_CHECK(shape.window >= 1 && shape.window <= kWindowMax);
 }
@@ -143,30 +142,31 @@ void SendWindow::drop_front(std::uint32_t dropped) {
 
 void SendWindow::drop_told(std::uint32_t dropped) {
   const std::uint32_t passed = std::min(dropped, told_held_);
-  told_bits_.clear_range(base_, passed);
+  told_bits_->clear_range(base_, passed);
   if (passed == told_held_) {
-    told_bits_.release(base_, told_held_);
+    told_bits_->release(base_, told_held_);
   } else {
-    told_bits_.leave(base_, base_ + passed, told_held_ - passed);
+    told_bits_->leave(base_, base_ + passed, told_held_ - passed);
   }
   told_held_ -= passed;
 }
 
 void SendWindow::note_told(Psn psn) {
   BRDMA_CHECK(contains(psn));
-  told_bits_.set(base_, psn);
+  if (!told_bits_) told_bits_ = std::make_unique<SegmentedBits>(without_runs(shape_), entries_.pool());
+  told_bits_->set(base_, psn);
   told_held_ = std::max(told_held_, static_cast<std::uint32_t>(distance(psn, base_)) + 1);
 }
 
 void SendWindow::forget_told(Psn psn) {
   const std::int32_t offset = distance(psn, base_);
-  if (offset >= 0 && static_cast<std::uint32_t>(offset) < told_held_) told_bits_.clear(psn);
+  if (offset >= 0 && static_cast<std::uint32_t>(offset) < told_held_) told_bits_->clear(psn);
 }
 
 std::uint64_t SendWindow::told(Psn psn) const {
   const auto offset = static_cast<std::uint32_t>(distance(psn, base_));
   if (offset >= told_held_) return 0;
-  const std::uint64_t bits = told_bits_.load(psn);
+  const std::uint64_t bits = told_bits_->load(psn);
   const std::uint32_t held = told_held_ - offset;
   return held >= 64 ? bits : bits & ((std::uint64_t{1} << held) - 1);
 }
@@ -174,7 +174,7 @@ std::uint64_t SendWindow::told(Psn psn) const {
 std::uint32_t SendWindow::find_untold(Psn psn, std::uint32_t count) const {
   const auto offset = static_cast<std::uint32_t>(distance(psn, base_));
   if (offset >= told_held_) return 0;
-  return told_bits_.find_unset(psn, std::min(count, told_held_ - offset));
+  return told_bits_->find_unset(psn, std::min(count, told_held_ - offset));
 }
 
 void SendWindow::unacknowledge(Psn psn) {
@@ -189,7 +189,7 @@ void SendWindow::unacknowledge(Psn psn) {
 void SendWindow::reset(Psn base) {
   entries_.clear();
   pending_bits_.clear_all();
-  told_bits_.clear_all();
+  if (told_bits_) told_bits_->clear_all();
   told_held_ = 0;
   base_ = anchor_ = base;
   count_ = 0;
@@ -210,7 +210,7 @@ void SendWindow::unset_pending(Psn psn) {
 
 WindowUse SendWindow::use() const {
   return {entries_.segmented(), shape_.base + entries_.extensions() * shape_.extension, entries_.segments(),
-          entries_.bytes() + pending_bits_.allocated_bytes() + told_bits_.allocated_bytes()};
+          entries_.bytes() + pending_bits_.allocated_bytes() + (told_bits_ ? told_bits_->allocated_bytes() : 0)};
 }
 
 }  // namespace brdma::bitmap

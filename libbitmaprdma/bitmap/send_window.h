@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "base/check.h"
 #include "base/psn.h"
@@ -91,6 +92,8 @@ class SendWindow {
 
   [[nodiscard]] LengthChange take_length_change() { return entries_.take_length_change(); }
   [[nodiscard]] WindowUse use() const;  // of the entries; its bytes with those of the bits
+  // Those, and what is not the pool's.
+  [[nodiscard]] std::size_t allocated_bytes() const { return use().bytes + (told_bits_ ? sizeof *told_bits_ : 0); }
 
  private:
   [[nodiscard]] SendEntry& at(Psn psn);
@@ -108,9 +111,10 @@ class SendWindow {
   std::uint32_t pending_ = 0;
   std::int32_t acked_prefix_ = 0;  // entries from the base on that acknowledge_before() has been over
   mutable Psn pending_low_;        // no entry before it is pending (meaningful while pending_ > 0)
+  std::uint32_t told_held_ = 0;    // see told_bits_
   SegmentedBits pending_bits_;
-  SegmentedBits told_bits_;  // of [base_, base_ + told_held_); nothing is kept of what lies beyond
-  std::uint32_t told_held_ = 0;
+  // Of [base_, base_ + told_held_); nothing is kept of what lies beyond. Made when first used.
+  std::unique_ptr<SegmentedBits> told_bits_;
   SegmentedArray<SendEntry> entries_;  // by PSN
 };
 

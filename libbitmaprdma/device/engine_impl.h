@@ -36,6 +36,7 @@ struct Engine::Impl {
   std::vector<QueuePair*> stale_timers;      // touched since their deadline was asked last
   Ring<Notification> notifications;
   wire::IdentificationSolver identifications;
+  wire::AddressedIcrcFlow datagram_flow;  // of what came last for a queue pair with many peers
   struct Member {
     IpAddress group;
     QueuePair* qp = nullptr;
@@ -69,7 +70,8 @@ struct Engine::Impl {
   void note_peer(QueuePair* qp);
   void handle_multicast(const Datagram& datagram, const wire::Packet& packet);  // multicast.cc
   void collect_notices();
-  [[nodiscard]] bool icrc_holds(const Datagram& datagram, const wire::Packet& packet, wire::IcrcFlow& flow);
+  // `own_flow`: of a queue pair with one peer, whose addresses the packet has; else null.
+  [[nodiscard]] bool icrc_holds(const Datagram& datagram, const wire::Packet& packet, wire::IcrcFlow* own_flow);
   void drop(const Datagram& datagram, DropReason reason);
 };
 

@@ -36,11 +36,10 @@ bool Engine::has_members(const IpAddress& group) const { return impl_->group_siz
 
 // Each copy counts as a packet received, so that accepted plus all drops equals received.
 void Engine::Impl::handle_multicast(const Datagram& datagram, const wire::Packet& packet) {
-  wire::IcrcFlow flow;
   bool any = false;
   for (const Member& member : members) {
     if (member.group != datagram.destination) continue;
-    if (!any && !icrc_holds(datagram, packet, flow)) return drop(datagram, DropReason::kBadIcrc);
+    if (!any && !icrc_holds(datagram, packet, nullptr)) return drop(datagram, DropReason::kBadIcrc);
     if (any) environment.count(Counter::kReceivedPackets);
     any = true;
     if (!qp::speaks(QpType::kUd, packet.bth.opcode)) {

@@ -24,7 +24,9 @@ void Engine::handle_datagram(const Datagram& datagram, Instant now) {
                                        datagram.destination != identity.attributes.local_address)) {
     return me.drop(datagram, DropReason::kWrongPeer);
   }
-  if (!me.icrc_holds(datagram, packet, qp->received_flow)) return me.drop(datagram, DropReason::kBadIcrc);
+  if (!me.icrc_holds(datagram, packet, identity.type == QpType::kUd ? nullptr : &qp->received_flow)) {
+    return me.drop(datagram, DropReason::kBadIcrc);
+  }
   qp->handle_packet(packet, datagram, now);
   me.touched(qp);
   if (!me.environment.congested_peers.empty()) [[unlikely]]
@@ -33,7 +35,7 @@ void Engine::handle_datagram(const Datagram& datagram, Instant now) {
 
 // Bitmap mode and IPv6 leave nothing open. A standard packet over IPv4 has an identification that a UDP socket does not
 // show: some identification must explain its ICRC (docs/wire.md#icrc).
-bool Engine::Impl::icrc_holds(const Datagram& datagram, const wire::Packet& packet, wire::IcrcFlow& flow) {
+bool Engine::Impl::icrc_holds(const Datagram& datagram, const wire::Packet& packet, wire::IcrcFlow* own_flow) {
   const bool covers_identification = !packet.bitmap && !packet.control && datagram.source.is_v4();
   const bool known = !covers_identification || datagram.ip_id_known;
   const wire::IcrcPath path{.source = datagram.source,
@@ -41,8 +43,12 @@ bool Engine::Impl::icrc_holds(const Datagram& datagram, const wire::Packet& pack
                             .source_port = datagram.source_port,
                             .destination_port = kRoceUdpPort,
                             .ip_id = covers_identification && known ? datagram.ip_id : std::uint16_t{0}};
-  if (!flow.is(path)) [[unlikely]]
-    flow = wire::IcrcFlow{path};
+  if (own_flow == nullptr) {
+    if (!datagram_flow.is(path)) datagram_flow = wire::AddressedIcrcFlow{path};
+  } else if (!own_flow->has_ports_of(path)) [[unlikely]] {
+    *own_flow = wire::IcrcFlow{path};
+  }
+  const wire::IcrcFlow& flow = own_flow == nullptr ? datagram_flow : *own_flow;
   const std::uint32_t difference =
       wire::packet_icrc(flow, path.ip_id, datagram.bytes) ^ wire::stored_icrc(datagram.bytes);
   if (difference == 0) return true;

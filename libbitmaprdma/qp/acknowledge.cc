@@ -145,7 +145,7 @@ bool Responder::Impl::send_acknowledgement(TransmitBatch& batch, const wire::Aet
     if (!batch.fits(wire::kBthSize + body_size + wire::kIcrcSize, 0, true)) return false;
     window.export_bits(bit_count, bits.data());
     if (bit_count > 0) bits[0] &= std::byte{0x7F};
-    if (!escape.empty()) hide_escaped(bit_count, bits.data());
+    if (!escape->empty()) hide_escaped(bit_count, bits.data());
     const PeerCredit credit = env.credit_share();
     wire::BitmapAck body;
     body.source_qpn = identity.qpn;
@@ -163,8 +163,8 @@ bool Responder::Impl::send_acknowledgement(TransmitBatch& batch, const wire::Aet
     body.judged = judged();
     body.bit_count = static_cast<std::uint16_t>(bit_count);
     body.bits = ConstBytes{bits.data(), bits_size};
-    if (operations.used()) {
-      const auto completed = operations.completed();
+    if (operations->used()) {
+      const auto completed = operations->completed();
       body.operations_valid = true;
       body.operations_next = completed.next;
       body.operations_beyond = completed.beyond;

@@ -40,7 +40,7 @@ void Requester::Impl::advance(Instant now) {
   base += dropped;
   base_moved = now;
   env.note_length(now, id.qpn, trace::WindowSide::kSend, window);
-  if (operations.size() > 0) env.count(Counter::kOperationsDone, operations.retire_before(base));
+  if (operations->size() > 0) env.count(Counter::kOperationsDone, operations.if_made()->retire_before(base));
   if (repairs != nullptr) [[unlikely]] {
     repairs->answer_gaps.drop_before(window.base());
     repairs->overtaking.elapse(now);

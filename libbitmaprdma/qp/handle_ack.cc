@@ -79,7 +79,7 @@ bool Requester::Impl::acknowledge(Sequence sequence, const Message& message, Ins
     if (before != EntryState::kRetransmitPending) flight.pipe -= payload;
     if (sequence < arrived_end && window.entry(psn).transmissions == 1) [[unlikely]]
       note_overtaken(psn, now);
-    if (message.segment_packets != 0) operations.arrived(operation_of(message, sequence));
+    if (message.segment_packets != 0) operations.if_made()->arrived(operation_of(message, sequence));
     if (paths) paths->acknowledged(window.entry(psn), before == EntryState::kRetransmitPending, now);
   }
   trace_entry(sequence, before, EntryState::kAcked, now);
@@ -105,7 +105,7 @@ void Requester::Impl::request_is_received(Message& message) {
 // Nothing is missing, and nothing is kept of each packet.
 bool Requester::Impl::acknowledges_in_bulk() const {
   return arrived_end <= cumulative && resent_under_way == 0 && window.pending() == 0 && answers.messages == 0 &&
-         operations.size() == 0 && !paths && own_judge == nullptr;
+         operations->size() == 0 && !paths && own_judge == nullptr;
 }
 
 // All from `from` on, which nothing has acknowledged yet.
@@ -402,7 +402,7 @@ void Requester::Impl::reopen(Sequence sequence, const Message& message, Instant 
     ++flight.packets;
     flight.bytes += payload;
     flight.pipe += payload;
-    if (message.segment_packets != 0) operations.not_arrived(operation_of(message, sequence));
+    if (message.segment_packets != 0) operations.if_made()->not_arrived(operation_of(message, sequence));
     if (paths) paths->reopened(window.entry(psn_of(sequence)));
   }
   trace_entry(sequence, EntryState::kAcked, EntryState::kSuspectedLost, now);

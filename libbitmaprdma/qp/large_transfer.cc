@@ -31,7 +31,7 @@ std::uint8_t Requester::Impl::segment_packets(const SendWqe& wqe) const {
 
 // Numbers have eight bits: a segment waits until there is a number that nothing else under way has.
 bool Requester::Impl::segment_may_leave(const Message& message) const {
-  return message.segment_packets == 0 || !operations.full() ||
+  return message.segment_packets == 0 || !operations->full() ||
          ((next_sequence() - message.first) & (message.segment_packets - 1u)) != 0;
 }
 
@@ -40,7 +40,7 @@ void Requester::Impl::begin_segment(const Message& message, Sequence sequence) {
   const registry::Segmenter segmenter(message.packets, message.segment_packets);
   const registry::Segment segment = segmenter.at(static_cast<std::uint32_t>(sequence - message.first));
   if (segment.place != 0) return;
-  operations.open(sequence, segment.packets, segment.last);
+  operations.made().open(sequence, segment.packets, segment.last);
   env.count(Counter::kOperationsSent);
 }
 
@@ -60,8 +60,8 @@ void Requester::Impl::label(wire::Bxth& bxth, const Message& message, std::uint3
 
 // Does the acknowledgement call an operation complete of which not all has left?
 bool Requester::Impl::names_unsent(const wire::BitmapAck& ack) const {
-  if (operations.size() == 0) return false;
-  const registry::SentOperation& newest = operations[operations.size() - 1];
+  if (operations->size() == 0) return false;
+  const registry::SentOperation& newest = (*operations)[operations->size() - 1];
   return newest.end() > next_sequence() && is_named(ack, newest.number);
 }
 
@@ -73,8 +73,8 @@ bool Requester::Impl::is_named(const wire::BitmapAck& ack, std::uint8_t number) 
 
 // Operations that the receiver has whole: all their packets have arrived, whether its bits reach that far or not.
 void Requester::Impl::take_operations(const wire::BitmapAck& ack, Instant now) {
-  for (std::size_t i = 0; i < operations.size(); ++i) {
-    const registry::SentOperation operation = operations[i];
+  for (std::size_t i = 0; i < operations->size(); ++i) {
+    const registry::SentOperation operation = (*operations)[i];
     if (static_cast<std::uint8_t>(operation.number - ack.operations_next) > 8 && !is_named(ack, operation.number))
       break;
     if (operation.complete() || !is_named(ack, operation.number)) continue;

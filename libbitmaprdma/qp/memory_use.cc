@@ -30,7 +30,7 @@ class Tally {
 MemoryUse Requester::memory() const {
   const Impl& me = *impl_;
   Tally tally{sizeof me};
-  tally.take(&MemoryUse::windows, me.window, me.window.use().bytes);
+  tally.take(&MemoryUse::windows, me.window, me.window.allocated_bytes());
   tally.take(&MemoryUse::recovery, me.feedback_order);
   tally.take(&MemoryUse::recovery, me.resent_under_way);
   tally.take(&MemoryUse::recovery, me.repairs);

@@ -127,6 +127,7 @@ void QueuePair::apply(const QpAttributes& from, std::uint32_t mask) {
     to.traffic_class = from.traffic_class;
     to.hop_limit = from.hop_limit;
     to.flow_label = from.flow_label;
+    received_flow = sent_flow_ = wire::IcrcFlow{};  // they were of the addresses before
   }
   if (given(kQpAttrQkey)) to.qkey = from.qkey;
   if (given(kQpAttrPathMtu)) to.path_mtu = from.path_mtu;

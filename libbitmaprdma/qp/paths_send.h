@@ -51,7 +51,7 @@ class SendPaths {
   [[nodiscard]] bool probe_due(Instant now) const;
   // For answers and control packets, whose order counts: the same path while `unheard` stays the same.
   [[nodiscard]] std::uint8_t control_path(std::uint32_t unheard) const;
-  [[nodiscard]] wire::IcrcFlow& flow(std::uint8_t path) { return paths_[path].flow; }
+  [[nodiscard]] wire::AddressedIcrcFlow& flow(std::uint8_t path) { return paths_[path].flow; }
 
   // A packet of `psns` PSNs leaves for the first time: what its header says of those before it.
   wire::BeforeOnPath before(std::uint8_t path, Psn psn, std::uint32_t psns) {
@@ -109,7 +109,7 @@ class SendPaths {
     Duration probe_interval;
     recovery::RttEstimator rtt;
     PathStatus status;
-    wire::IcrcFlow flow;
+    wire::AddressedIcrcFlow flow;
   };
   static void heard(Path& path, Instant now);
   bool arrived(std::uint8_t path, Instant sent, Duration round_trip, Instant now);

@@ -221,7 +221,8 @@ void QueuePair::handle_timeout(Instant now) {
 std::optional<Instant> QueuePair::next_timeout() const {
   if (!identity_.can_receive() || unreliable_) return std::nullopt;
   std::optional<Instant> first = responder_.next_timeout();
-  for (const auto& other : {requester_.next_timeout(), requester_.paced_until(), negotiation_.ask_again}) {
+  for (const std::optional<Instant>& other : std::initializer_list<std::optional<Instant>>{
+           requester_.next_timeout(), requester_.paced_until(), negotiation_.ask_again}) {
     if (other && (!first || *other < *first)) first = other;
   }
   return first;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 
+#include "base/compact_optional.h"
 #include "base/datagram.h"
 #include "bitmaprdma/types.h"
 #include "qp/environment.h"
@@ -26,7 +27,7 @@ struct Negotiation {
   bool ask_due = false;
   bool answer_due = false;
   unsigned asked = 0;
-  std::optional<Instant> ask_again;
+  CompactOptional<Instant> ask_again;
 };
 
 class QueuePair {

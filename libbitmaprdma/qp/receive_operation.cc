@@ -25,12 +25,12 @@ std::uint64_t Responder::Impl::target_of(const wire::Packet& packet) const {
 }
 
 registry::Match Responder::Impl::look(const wire::Packet& packet) const {
-  return operations.look(packet.bxth.operation, target_of(packet), packet.bxth.operation_packets);
+  return operations->look(packet.bxth.operation, target_of(packet), packet.bxth.operation_packets);
 }
 
 // Where a packet of a registered WRITE operation goes, if that is still known to be good; else null.
 std::byte* Responder::Impl::registered_place(const wire::Packet& packet) const {
-  const registry::Operation* const operation = operations.find(packet.bxth.operation);
+  const registry::Operation* const operation = operations->find(packet.bxth.operation);
   if (operation == nullptr || operation->start.memory == nullptr) return nullptr;
   const registry::OperationStart& start = operation->start;
   if (start.memory_version != env.memory.version() || start.rkey != packet.reth.rkey) return nullptr;
@@ -41,7 +41,7 @@ std::byte* Responder::Impl::registered_place(const wire::Packet& packet) const {
 
 // The start has come, and has passed the checks of every packet. Those of its operation that escaped find their place.
 void Responder::Impl::register_operation(const wire::Packet& packet, Instant now) {
-  if (operations.find(packet.bxth.operation) != nullptr) return;
+  if (operations->find(packet.bxth.operation) != nullptr) return;
   registry::OperationStart start{.address = target_of(packet),
                                  .rkey = packet.reth.rkey,
                                  .packets = packet.bxth.operation_packets,
@@ -57,11 +57,11 @@ void Responder::Impl::register_operation(const wire::Packet& packet, Instant now
                                           kAccessRemoteWrite, &start.memory);
     if (fault != memory::Fault::kNone) start.memory = nullptr;
   }
-  operations.begin(start);
+  operations.made().begin(start);
   env.count(Counter::kOperationsRegistered);
   env.trace(now, identity.qpn, trace::OperationRegistered{start.number, start.packets});
   if (start.packets == 1) note_operation(packet, registry::Match::kComplete, now);
-  if (!escape.empty()) release_escaped(start.number, now);
+  if (!escape->empty()) release_escaped(start.number, now);
 }
 
 void Responder::Impl::note_operation(const wire::Packet& packet, registry::Match match, Instant now) {
@@ -71,15 +71,15 @@ void Responder::Impl::note_operation(const wire::Packet& packet, registry::Match
 }
 
 void Responder::Impl::enter_operation(const wire::Packet& packet, Instant now) {
-  note_operation(packet, operations.receive(packet.bxth.operation, target_of(packet), packet.bxth.operation_packets),
-                 now);
+  note_operation(
+      packet, operations.made().receive(packet.bxth.operation, target_of(packet), packet.bxth.operation_packets), now);
 }
 
 // In order, and done. The last packet of an operation ends it.
 void Responder::Impl::operation_executed(const wire::Packet& packet, Instant now) {
   if (is_start(packet)) register_operation(packet, now);  // its bit is set already
   const auto [match, ended] =
-      operations.execute(packet.bxth.operation, target_of(packet), packet.bxth.operation_packets);
+      operations.made().execute(packet.bxth.operation, target_of(packet), packet.bxth.operation_packets);
   note_operation(packet, match, now);
   if (ended && !packet.bxth.operation_more) env.count(Counter::kTransfersComplete);
 }
@@ -101,9 +101,10 @@ std::optional<DropReason> Responder::Impl::keep_operation(const wire::Packet& pa
 std::optional<DropReason> Responder::Impl::keep_in_escape(const wire::Packet& packet, Instant now) {
   if (const auto reason = check_held(packet)) return reason;
   const auto bytes = static_cast<std::uint32_t>(packet.payload.size());
-  if (!escape.has_room(bytes)) return DropReason::kEscapeFull;
+  registry::EscapeChannel& channel = escape.made(env.config.transfer.escape_bytes_max);
+  if (!channel.has_room(bytes)) return DropReason::kEscapeFull;
   if (!disorder->early.hold(base(), packet)) return DropReason::kHoldFull;
-  escape.admit({packet.bth.psn, packet.bxth.operation, bytes, now});
+  channel.admit({packet.bth.psn, packet.bxth.operation, bytes, now});
   env.count(Counter::kEscapedPackets);
   return std::nullopt;
 }
@@ -111,7 +112,7 @@ std::optional<DropReason> Responder::Impl::keep_in_escape(const wire::Packet& pa
 // What proves faulty now stays where it is: it is judged when its turn comes.
 void Responder::Impl::release_escaped(std::uint8_t number, Instant now) {
   bool any = false;
-  escape.take(number, [&](const registry::EscapedPacket& escaped) {
+  escape.made().take(number, [&](const registry::EscapedPacket& escaped) {
     const EarlyPackets::Record* const record = find_early(escaped.psn);
     if (record == nullptr) return;
     any = true;
@@ -150,10 +151,11 @@ Duration Responder::Impl::escape_time() const {
 // missing again, and asked for like any other. The newest of all stays until something lies beyond it: before that, no
 // gap could be seen where it was.
 void Responder::Impl::expire_escaped(Instant now) {
-  if (escape.empty()) return;
+  if (escape->empty()) return;
   std::vector<registry::EscapedPacket> kept;
   bool dropped = false;
-  escape.expire(now, escape_time(), [&](registry::EscapedPacket packet) {
+  registry::EscapeChannel& channel = *escape.if_made();
+  channel.expire(now, escape_time(), [&](registry::EscapedPacket packet) {
     if (find_early(packet.psn) == nullptr) return;
     if (packet.psn == window.highest() || !disorder->gaps.reopen(packet.psn, now)) {
       packet.since = now;
@@ -165,14 +167,14 @@ void Responder::Impl::expire_escaped(Instant now) {
     env.count(Counter::kEscapeExpired);
     dropped = true;
   });
-  for (const registry::EscapedPacket& packet : kept) escape.admit(packet);
+  for (const registry::EscapedPacket& packet : kept) channel.admit(packet);
   if (dropped) scan_gaps(now);
 }
 
 // Acknowledgements leave out what is in the escape channel.
 void Responder::Impl::hide_escaped(std::uint32_t bit_count, std::byte* bits) const {
-  for (std::size_t i = 0; i < escape.size(); ++i) {
-    const std::int32_t bit = distance(escape[i].psn, base());
+  for (std::size_t i = 0; i < escape->size(); ++i) {
+    const std::int32_t bit = distance((*escape)[i].psn, base());
     if (bit < 0 || static_cast<std::uint32_t>(bit) >= bit_count) continue;
     bits[bit / 8] &= static_cast<std::byte>(~(0x80u >> (bit % 8)));
   }

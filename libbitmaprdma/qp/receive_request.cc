@@ -84,7 +84,7 @@ void Responder::Impl::advanced(const wire::Packet& packet) {
       packet.op == wire::RcOp::kReadRequest ? response_packets(packet.reth.length, mtu) : std::uint32_t{1};
   sequence_nak_sent = false;
   rnr_wait = false;
-  if (!escape.empty()) escape.forget(base());
+  if (!escape->empty()) escape.if_made()->forget(base());
   if (disorder != nullptr) [[unlikely]]
     disorder->early.release(base());
   if (paths) [[unlikely]]

@@ -78,7 +78,7 @@ Requester::Snapshot Requester::snapshot() const {
   return Snapshot{
       .base = me.window.base(),
       .next = me.window.next(),
-      .operations = me.operations.size(),
+      .operations = me.operations->size(),
       .unacked = me.window.unacked(),
       .pending = me.window.pending(),
       .messages = me.messages.size(),
@@ -128,7 +128,7 @@ void Requester::Impl::begin_from(Psn first) {
   answer_ways.reset();
   window.reset(first);
   base = cumulative = answers_seen = arrived_end = 0;
-  operations.restart();
+  if (auto* const table = operations.if_made()) table->restart();
   next_msn = next_rsn = 0;
   own_judge.reset();
   if (OwnJudge::is_wanted(id.recovery->mode)) own_judge = std::make_unique<OwnJudge>(*id.recovery);
@@ -146,7 +146,7 @@ void Requester::Impl::begin_from(Psn first) {
 
 void Requester::Impl::forget_flight() {
   messages.clear();
-  operations.clear();
+  if (auto* const table = operations.if_made()) table->clear();
   window.reset(window.next());
   base = cumulative = answers_seen = arrived_end = next_sequence();
   end_repairs();

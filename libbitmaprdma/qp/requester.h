@@ -87,7 +87,7 @@ class Requester {
   // what is to arrive in order, another once `unheard` counts on; and what a batch there has in common with the last.
   [[nodiscard]] std::uint8_t next_path(Instant now);
   [[nodiscard]] std::uint8_t control_path(std::uint32_t unheard);
-  [[nodiscard]] wire::IcrcFlow& flow(std::uint8_t path);
+  [[nodiscard]] wire::AddressedIcrcFlow& flow(std::uint8_t path);
   [[nodiscard]] std::span<const recovery::PathFacts> path_facts() const;
   [[nodiscard]] std::size_t path_count() const;  // 1: no statistics are kept of it
   [[nodiscard]] PathStatus path_status(std::size_t path) const;

@@ -10,6 +10,8 @@
 #include <memory>
 #include <optional>
 
+#include "base/compact_optional.h"
+#include "base/lazy.h"
 #include "bitmap/send_window.h"
 #include "congestion/delay_window.h"
 #include "qp/congestion_state.h"
@@ -53,10 +55,10 @@ struct Patience {
   bool stalled = false;   // for long enough to be told (brdma event)
   bool heard = true;      // an acknowledgement came since the last stall of the send window
   unsigned exempt = 0;    // retransmissions that may pass the congestion window: what was sent before fills it still
-  std::optional<Instant> in_doubt_before;  // a timeout fired then: what was sent before is resent once the peer is
-                                           // heard to have got something sent after
-  std::uint32_t in_doubt_packets = 0;      // how many were not acknowledged then
-  unsigned doubts = 0;                     // timeouts since in_doubt_before was empty
+  CompactOptional<Instant> in_doubt_before;  // a timeout fired then: what was sent before is resent once the peer is
+                                             // heard to have got something sent after
+  std::uint32_t in_doubt_packets = 0;        // how many were not acknowledged then
+  unsigned doubts = 0;                       // timeouts since in_doubt_before was empty
 };
 
 // After an RNR NAK: what follows the refused packet may be refused as well, and all behind that thrown away once more.
@@ -65,6 +67,18 @@ struct Trial {
   Sequence end = 0;
   std::uint32_t packets = 1;
 };
+
+}  // namespace brdma::qp
+
+namespace brdma {
+template <>
+struct CompactNone<qp::Trial> {
+  static constexpr qp::Trial value() { return {.packets = 0}; }
+  static constexpr bool is(const qp::Trial& trial) { return trial.packets == 0; }
+};
+}  // namespace brdma
+
+namespace brdma::qp {
 
 // After the loss of a READ request so many go twice.
 inline constexpr std::uint8_t kCopiesAfterLoss = 128;
@@ -80,8 +94,8 @@ struct Requester::Impl {
   SendQueue queue;
   MessageTable messages;
   bitmap::SendWindow window;
-  registry::OperationTable operations;  // segments of large commands under way
-  Repairs* repairs = nullptr;           // while something is missing or was late (disorder.h)
+  Lazy<registry::OperationTable> operations;  // segments of large commands under way
+  Repairs* repairs = nullptr;                 // while something is missing or was late (disorder.h)
   recovery::RttEstimator rtt;
   congestion::DelayWindow congestion;         // bytes of requests under way
   congestion::DelayWindow answer_congestion;  // bytes of answers asked for
@@ -92,13 +106,13 @@ struct Requester::Impl {
   Sequence answers_seen = 0;  // one past the newest response that came
   std::uint32_t next_msn = 0, next_rsn = 0;
   std::uint32_t read_cut = 0;  // bytes of the READ at queue.next() that are in chunks already
+  unsigned rnr_count = 0;
   Flight flight;
   Answers answers;
   Patience patience;
 
-  std::optional<Instant> rnr_until;  // receiver was not ready: nothing leaves before
-  unsigned rnr_count = 0;
-  std::optional<Trial> trial;
+  CompactOptional<Instant> rnr_until;  // receiver was not ready: nothing leaves before
+  CompactOptional<Trial> trial;
   recovery::FeedbackOrder feedback_order;
   std::uint32_t resent_under_way = 0;        // entries in kRetransmittedUnacked: sent again, not acknowledged yet
   std::unique_ptr<OwnJudge> own_judge;       // only in the modes in which the sender judges by itself
@@ -111,11 +125,11 @@ struct Requester::Impl {
   bool credit_override = false;     // see credit_probe_at
   bool completions_lost = false;    // a completion queue was full
   CompletionStatus broken_status = CompletionStatus::kLocalProtectionError;
-  std::optional<Instant> credit_probe_at;   // nothing in flight and no credit: ask by a packet
-  std::uint64_t bridged = 0;                // beyond the congestion window, while no acknowledgement comes
-  Instant bridge_from;                      // no more of that before
-  Instant base_moved;                       // stall of the window, for the judgement of answer gaps
-  std::optional<std::uint64_t> broken_wqe;  // local fault: fails when all before it are complete
+  CompactOptional<Instant> credit_probe_at;   // nothing in flight and no credit: ask by a packet
+  std::uint64_t bridged = 0;                  // beyond the congestion window, while no acknowledgement comes
+  Instant bridge_from;                        // no more of that before
+  Instant base_moved;                         // stall of the window, for the judgement of answer gaps
+  CompactOptional<std::uint64_t> broken_wqe;  // local fault: fails when all before it are complete
 
   std::unique_ptr<SendPaths> paths;           // only where there are several (spray.cc)
   std::unique_ptr<ReceivePaths> answer_ways;  // only where answers come by several (answer_evidence.cc)

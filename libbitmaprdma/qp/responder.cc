@@ -53,8 +53,8 @@ void Responder::Impl::reset_connection() {
   paths.reset();
   answer_paths.reset();
   answer_log.reset();
-  operations.clear();
-  escape = registry::EscapeChannel{env.config.transfer.escape_bytes_max};
+  if (auto* const known = operations.if_made()) known->clear();
+  if (auto* const channel = escape.if_made()) channel->clear();
   resources.reset(0);
   message = Message{};
   msn = rsn = 0;
@@ -129,7 +129,7 @@ std::optional<Instant> Responder::Impl::next_timeout() const {
     if (watch.repeat_at && !feedback_due) sooner(*watch.repeat_at);
   }
   if (ack.pending && !ack.forced) sooner(acknowledgement_deadline());
-  if (const auto expiry = escape.next_deadline(escape_time())) sooner(*expiry);
+  if (const auto expiry = escape->next_deadline(escape_time())) sooner(*expiry);
   return next;
 }
 
@@ -204,8 +204,8 @@ Responder::Snapshot Responder::snapshot() const {
           .window = me.window.window(),
           .bitmap = me.window.use(),
           .state_bytes = me.window.allocated_bytes() + me.records_bytes(),
-          .operations = me.operations.size(),
-          .escaped = me.escape.size(),
+          .operations = me.operations->size(),
+          .escaped = me.escape->size(),
           .answers = me.resources.size(),
           .receives = me.receives.size()};
 }

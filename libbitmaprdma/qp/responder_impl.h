@@ -13,6 +13,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/lazy.h"
 #include "bitmap/receive_window.h"
 #include "qp/answer_log.h"
 #include "qp/answer_paths.h"
@@ -272,8 +273,8 @@ struct Responder::Impl {
     std::uint32_t changes = 0;
   };
   Unheard unheard;
-  registry::ReceiveRegistry operations;
-  registry::EscapeChannel escape{0};
+  Lazy<registry::ReceiveRegistry> operations;  // of large transfers
+  Lazy<registry::EscapeChannel> escape;
   ResponderResources resources;
   Message message;
   std::uint32_t mtu = 256;

@@ -1,17 +1,11 @@
 #include "qp/responder_resources.h"
 
-#include <algorithm>
-
 namespace brdma::qp {
 
 void ResponderResources::reset(std::uint32_t outstanding_max) {
-  constexpr std::size_t kAtLeast = 16;
-  replays_max_ = std::max<std::size_t>(4 * kAtLeast, 8 * std::size_t{outstanding_max});
-  answers_max_ = replays_max_ + 2 * std::size_t{outstanding_max} + kAtLeast;
-  atomics_max_ = std::max<std::size_t>(kAtLeast, 2 * std::size_t{outstanding_max});
+  outstanding_max_ = outstanding_max;
   queue_.clear();
-  atomics_.clear();
-  next_atomic_ = 0;
+  if (auto* const results = atomics_.if_made()) results->clear();
 }
 
 bool ResponderResources::will_answer(Psn psn, std::uint32_t packets, std::uint32_t mtu) const {
@@ -33,20 +27,15 @@ bool ResponderResources::has_nak(Psn psn) const {
 }
 
 void ResponderResources::remember_atomic(Psn psn, std::uint64_t original, std::uint32_t msn) {
-  const AtomicResult result{psn, msn, original};
-  if (atomics_.size() < atomics_max_) {
-    atomics_.push_back(result);
-    return;
-  }
-  atomics_[next_atomic_] = result;
-  next_atomic_ = (next_atomic_ + 1) % atomics_max_;
+  Ring<AtomicResult>& results = atomics_.made();
+  if (results.size() == atomics_max()) results.pop_front();
+  results.push_back({psn, msn, original});
 }
 
 const ResponderResources::AtomicResult* ResponderResources::find_atomic(Psn psn) const {
   // Newest first: after 2^24 packets an old result may have the same PSN.
-  for (std::size_t age = 1; age <= atomics_.size(); ++age) {
-    const AtomicResult& result = atomics_[(next_atomic_ + atomics_.size() - age) % atomics_.size()];
-    if (result.psn == psn) return &result;
+  for (std::size_t i = atomics_->size(); i-- > 0;) {
+    if ((*atomics_)[i].psn == psn) return &(*atomics_)[i];
   }
   return nullptr;
 }

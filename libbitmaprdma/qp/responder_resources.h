@@ -3,13 +3,13 @@
 // Answers leave in the order of their requests; a NAK stands behind the answers to what came before it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
+#include "base/lazy.h"
 #include "base/psn.h"
 #include "base/ring.h"
-#include "base/vector_bytes.h"
 
 namespace brdma::qp {
 
@@ -45,8 +45,8 @@ class ResponderResources {
 
   // A READ with many holes is asked for again hole by hole: duplicates have room for several a READ. New requests
   // always have room for twice the agreed depth beside them.
-  [[nodiscard]] bool room_for_request() const { return queue_.size() < answers_max_; }
-  [[nodiscard]] bool room_for_replay() const { return queue_.size() < replays_max_; }
+  [[nodiscard]] bool room_for_request() const { return queue_.size() < answers_max(); }
+  [[nodiscard]] bool room_for_replay() const { return queue_.size() < replays_max(); }
   // The answer to [psn, psn + packets) of a READ is waiting to be sent anyway.
   [[nodiscard]] bool will_answer(Psn psn, std::uint32_t packets, std::uint32_t mtu) const;
   // A NAK for `psn` has not left yet.
@@ -73,15 +73,19 @@ class ResponderResources {
   };
   // Null: too long ago, or never done.
   [[nodiscard]] const AtomicResult* find_atomic(Psn psn) const;
-  [[nodiscard]] std::size_t allocated_bytes() const { return queue_.allocated_bytes() + vector_bytes(atomics_); }
+  [[nodiscard]] std::size_t allocated_bytes() const { return queue_.allocated_bytes() + atomics_.allocated_bytes(); }
 
  private:
-  std::size_t replays_max_ = 16;
-  std::size_t answers_max_ = 16;
-  std::size_t atomics_max_ = 16;
+  static constexpr std::size_t kAtLeast = 16;
+  [[nodiscard]] std::size_t replays_max() const {
+    return std::max<std::size_t>(4 * kAtLeast, 8 * std::size_t{outstanding_max_});
+  }
+  [[nodiscard]] std::size_t answers_max() const { return replays_max() + 2 * std::size_t{outstanding_max_} + kAtLeast; }
+  [[nodiscard]] std::size_t atomics_max() const { return std::max<std::size_t>(kAtLeast, 2 * outstanding_max_); }
+
   Ring<Response> queue_;
-  std::vector<AtomicResult> atomics_;  // a ring once it is full; next_atomic_ is the oldest
-  std::size_t next_atomic_ = 0;
+  Lazy<Ring<AtomicResult>> atomics_;  // oldest first
+  std::uint32_t outstanding_max_ = 0;
 };
 
 }  // namespace brdma::qp

@@ -30,14 +30,13 @@ void SendQueue::grow() {
   wqes_ = std::move(wqes);
   sges_ = std::move(sges);
   slots_ = static_cast<std::uint32_t>(slots);
-  mask_ = slots - 1;
 }
 
 void SendQueue::push(const SendRequest& request, std::uint32_t length) {
   BRDMA_CHECK(!full());
   if (tail_ - head_ == slots_) [[unlikely]]
     grow();
-  const std::uint64_t slot = tail_ & mask_;
+  const std::size_t slot = this->slot(tail_);
   wqes_[slot] = SendWqe{.wr_id = request.wr_id,
                         .remote_address = request.remote_address,
                         .compare_or_add = request.compare_or_add,

@@ -47,9 +47,9 @@ class SendQueue {
   [[nodiscard]] std::uint64_t room() const { return entries_max_ - (tail_ - head_); }
   [[nodiscard]] bool full() const { return room() == 0; }
 
-  [[nodiscard]] const SendWqe& operator[](std::uint64_t number) const { return wqes_[number & mask_]; }
+  [[nodiscard]] const SendWqe& operator[](std::uint64_t number) const { return wqes_[slot(number)]; }
   [[nodiscard]] std::span<const Sge> sges(std::uint64_t number) const {
-    return {&sges_[(number & mask_) * sge_max_], (*this)[number].sge_count};
+    return {&sges_[slot(number) * sge_max_], (*this)[number].sge_count};
   }
   // Null where the queue pair has no room for inline data: an inline request of length 0 is allowed there, too.
   [[nodiscard]] const std::byte* inline_bytes(std::uint64_t number) const {
@@ -65,13 +65,13 @@ class SendQueue {
 
  private:
   [[nodiscard]] std::size_t slots_max() const { return std::bit_ceil(std::size_t{entries_max_}); }
+  [[nodiscard]] std::size_t slot(std::uint64_t number) const { return number & (slots_ - 1); }
   [[nodiscard]] std::size_t inline_slot(std::uint64_t number) const { return number & (slots_max() - 1); }
   void grow();
   void copy_inline(const SendRequest& request);
 
   std::uint32_t entries_max_, sge_max_, inline_max_;
   std::uint32_t slots_ = 0;  // a power of two, or none yet
-  std::uint64_t mask_ = 0;   // slots_ - 1
   std::uint64_t head_ = 0, next_ = 0, tail_ = 0;
   std::unique_ptr<SendWqe[]> wqes_;
   std::unique_ptr<Sge[]> sges_;

@@ -50,7 +50,7 @@ std::uint8_t Requester::control_path(std::uint32_t unheard) {
   return static_cast<std::uint8_t>(unheard % impl_->id.sending_paths);
 }
 
-wire::IcrcFlow& Requester::flow(std::uint8_t path) { return impl_->all_paths().flow(path); }
+wire::AddressedIcrcFlow& Requester::flow(std::uint8_t path) { return impl_->all_paths().flow(path); }
 
 std::span<const recovery::PathFacts> Requester::path_facts() const {
   return impl_->paths ? std::span{impl_->paths->facts()} : std::span<const recovery::PathFacts>{};

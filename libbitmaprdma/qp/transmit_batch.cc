@@ -22,18 +22,28 @@ bool ignores_identification(std::uint8_t opcode) { return opcode >= wire::kTrans
 TransmitBatch::TransmitBatch(TransmitBuffer& buffer, const EngineConfig& config)
     : buffer_(buffer), config_(config), segments_max_(std::clamp<std::size_t>(config.segments_max, 1, kSegmentsMax)) {}
 
+void TransmitBatch::begin(const Destination& destination, wire::AddressedIcrcFlow& flow) {
+  const wire::IcrcPath path = begin_to(destination);
+  if (!flow.is(path)) flow = wire::AddressedIcrcFlow{path};
+  flow_ = &flow;
+}
+
 void TransmitBatch::begin(const Destination& destination, wire::IcrcFlow& flow) {
+  const wire::IcrcPath path = begin_to(destination);
+  if (!flow.has_ports_of(path)) flow = wire::IcrcFlow{path};
+  flow_ = &flow;
+}
+
+wire::IcrcPath TransmitBatch::begin_to(const Destination& destination) {
   BRDMA_CHECK(segments_ == 0);
   destination_ = destination;
   begun_ = true;
   v4_ = destination.source.is_v4();
-  const wire::IcrcPath path{.source = destination.source,
-                            .destination = destination.destination,
-                            .source_port = config_.source_ports[destination.path],
-                            .destination_port = kRoceUdpPort,
-                            .ip_id = 0};
-  if (!flow.is(path)) flow = wire::IcrcFlow{path};
-  flow_ = &flow;
+  return {.source = destination.source,
+          .destination = destination.destination,
+          .source_port = config_.source_ports[destination.path],
+          .destination_port = kRoceUdpPort,
+          .ip_id = 0};
 }
 
 bool TransmitBatch::fits(std::size_t packet_bytes, std::size_t payload_slices, bool bitmap) const {

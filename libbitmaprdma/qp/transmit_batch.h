@@ -30,7 +30,9 @@ class TransmitBatch {
     std::uint8_t path = 0, traffic_class = 0, hop_limit = 64;
   };
   void begin(const Destination& destination) { begin(destination, own_flow_); }
-  // `flow`: kept by the caller for all batches to this address; made anew where it is another's.
+  // `flow`: kept by the caller; made anew where it is another's. Of the second kind: for batches from and to these
+  // addresses only.
+  void begin(const Destination& destination, wire::AddressedIcrcFlow& flow);
   void begin(const Destination& destination, wire::IcrcFlow& flow);
   [[nodiscard]] bool begun() const { return begun_; }
   [[nodiscard]] std::size_t packets() const { return segments_; }
@@ -71,6 +73,7 @@ class TransmitBatch {
   bool finish(Transmit& out);
 
  private:
+  wire::IcrcPath begin_to(const Destination& destination);
   static constexpr std::size_t kUnlimited = ~std::size_t{0};
   static constexpr std::size_t kEthernetSize = 14;
   [[nodiscard]] std::size_t frame_overhead() const { return frame_overhead(v4_); }
@@ -85,8 +88,8 @@ class TransmitBatch {
   TransmitBuffer& buffer_;
   const EngineConfig& config_;
   Destination destination_;
-  wire::IcrcFlow* flow_ = nullptr;
-  wire::IcrcFlow own_flow_;
+  const wire::IcrcFlow* flow_ = nullptr;
+  wire::AddressedIcrcFlow own_flow_;
   bool v4_ = false;
   bool begun_ = false;
   bool standard_ = false;

@@ -93,7 +93,7 @@ bool Requester::Impl::ready_to_send_new(Instant now) {
     case MessageKind::kConfirmed:
       return admits(1, 0, true);
     default:
-      if (operations.full() && segment_packets(wqe) != 0) return false;
+      if (operations->full() && segment_packets(wqe) != 0) return false;
       return admits(1, std::min(wqe.length, mtu), false);
   }
 }
@@ -176,7 +176,7 @@ void Requester::Impl::begin_message() {
     answers.bytes += message.length;
   }
   message.segment_packets = message.answered() ? std::uint8_t{0} : segment_packets(wqe);
-  message.first_operation = operations.next_number();
+  message.first_operation = operations->next_number();
   messages.push_back(message);
   if (message.last_of_wqe) queue.begin_next();
 }

@@ -56,7 +56,7 @@ Requester::Impl::SmallRun Requester::Impl::begin_run(Instant now) const {
   run.message.kind = run.writes() ? MessageKind::kWrite : MessageKind::kSend;
   run.message.msn = next_msn;
   run.message.rsn = next_rsn;
-  run.message.first_operation = operations.next_number();
+  run.message.first_operation = operations->next_number();
   build_data(run.packet, run.message, run.message.first, false, now);
   run.headers_size = wire::headers_size(run.packet);
   return run;

@@ -61,8 +61,8 @@ class UnreliableSender {
   SendQueue queue_;  // [head, next): handed out, not known to have been sent
   Ring<Destination> destinations_;
   Psn psn_;
-  std::uint32_t offset_ = 0;  // bytes of the work request at next() that have left
-  wire::IcrcFlow flow_;       // of the last batch
+  std::uint32_t offset_ = 0;      // bytes of the work request at next() that have left
+  wire::AddressedIcrcFlow flow_;  // of the last batch
   Outcome outcome_;
 };
 

@@ -26,6 +26,7 @@ struct EscapedPacket {
 
 class EscapeChannel {
  public:
+  constexpr EscapeChannel() = default;  // has room for nothing
   explicit EscapeChannel(std::uint64_t bytes_max) : bytes_max_(bytes_max) {}
 
   [[nodiscard]] bool empty() const { return packets_.empty(); }
@@ -69,7 +70,7 @@ class EscapeChannel {
   }
 
   std::vector<EscapedPacket> packets_;  // in the order in which they came
-  std::uint64_t bytes_ = 0, bytes_max_;
+  std::uint64_t bytes_ = 0, bytes_max_ = 0;
 };
 
 }  // namespace brdma::registry

@@ -125,11 +125,7 @@ std::uint32_t extend_masked(std::uint32_t crc, ConstBytes covered, std::size_t s
 }  // namespace
 
 IcrcFlow::IcrcFlow(const IcrcPath& path)
-    : source_(path.source),
-      destination_(path.destination),
-      source_port_(path.source_port),
-      destination_port_(path.destination_port),
-      v4_(path.source.is_v4()) {
+    : source_port_(path.source_port), destination_port_(path.destination_port), v4_(path.source.is_v4()) {
   IcrcPath plain = path;
   plain.ip_id = 0;
   std::array<std::byte, kPseudoMax> pseudo;

@@ -23,23 +23,36 @@ struct IcrcPath {
 
 // What lies before BTH, for all packets of one flow: the CRC over it is computed once, and the sizes and the
 // identification of a packet are then worked in by look-ups (CRC is linear). Keep one where a flow's packets pass.
+// It does not know its addresses: for a queue pair that has one peer, and makes it anew when that changes.
 class IcrcFlow {
  public:
   IcrcFlow() = default;
   explicit IcrcFlow(const IcrcPath& path);  // ip_id is not looked at
-  [[nodiscard]] bool is(const IcrcPath& path) const {
-    return path.source_port == source_port_ && path.destination_port == destination_port_ && path.source == source_ &&
-           path.destination == destination_;
+  [[nodiscard]] bool has_ports_of(const IcrcPath& path) const {
+    return path.source_port == source_port_ && path.destination_port == destination_port_;
   }
   [[nodiscard]] std::uint16_t source_port() const { return source_port_; }
   // The CRC over everything before BTH. `udp_payload_size` counts BTH up to and including the ICRC.
   [[nodiscard]] std::uint32_t before_bth(std::size_t udp_payload_size, std::uint16_t ip_id) const;
 
  private:
-  IpAddress source_, destination_;
+  std::uint32_t without_sizes_ = 0;
   std::uint16_t source_port_ = 0, destination_port_ = 0;
   bool v4_ = false;
-  std::uint32_t without_sizes_ = 0;
+};
+
+// One that does: where packets of many peers pass.
+class AddressedIcrcFlow : public IcrcFlow {
+ public:
+  AddressedIcrcFlow() = default;
+  explicit AddressedIcrcFlow(const IcrcPath& path)
+      : IcrcFlow(path), source_(path.source), destination_(path.destination) {}
+  [[nodiscard]] bool is(const IcrcPath& path) const {
+    return has_ports_of(path) && path.source == source_ && path.destination == destination_;
+  }
+
+ private:
+  IpAddress source_, destination_;
 };
 
 // A CRC in progress: update() over payload pieces and the pad in order, then finish().

@@ -70,6 +70,8 @@ static_assert(offsetof(ibv_qp_ex, wr_id) == 168 && offsetof(ibv_qp_ex, wr_flags)
 static_assert(offsetof(ibv_qp_ex, wr_atomic_cmp_swp) == 184 && offsetof(ibv_qp_ex, wr_abort) == 336);
 // Room that we leave for the library's part of an object before our own: the largest known is verbs_qp with 376 bytes.
 inline constexpr std::size_t kObjectReserve = 512;
+// Of queue pairs there may be thousands: no more than what is known. A library that needs more is refused (layout.cc).
+inline constexpr std::size_t kQpReserve = 376;
 
 static_assert(sizeof(ibv_qp) == 160 && offsetof(ibv_qp, qp_num) == 52 && offsetof(ibv_qp, state) == 56);
 static_assert(offsetof(ibv_qp, mutex) == 64 && offsetof(ibv_qp, cond) == 104 &&

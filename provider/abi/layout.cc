@@ -40,8 +40,11 @@ std::optional<int> find_release(const CoreFunctions& core, void* verbs_context, 
   return release_of_table(poll_cq - 1, req_notify_cq - 1, pabi);
 }
 
+// comp_mask and, behind it, the last member of struct verbs_qp: a pointer.
+constexpr std::size_t kAfterQpCommon = 16;
+
 std::optional<std::size_t> find_qp_comp_mask(const CoreFunctions& core) {
-  for (std::size_t offset = sizeof(ibv_qp); offset + sizeof(std::uint32_t) <= kObjectReserve; offset += 4) {
+  for (std::size_t offset = sizeof(ibv_qp); offset + kAfterQpCommon <= kQpReserve; offset += 4) {
     alignas(16) std::array<std::byte, kObjectReserve> qp{};
     std::memcpy(qp.data() + offset, &kVerbsQpEx, sizeof kVerbsQpEx);
     if (core.qp_to_qp_ex(qp.data()) != nullptr) return offset;

@@ -99,6 +99,6 @@ def connecting(mtu):
 
 def memory(build, mtu):
     def run(lab):
-        found = words(lab.run("h1", [program(build, "idle_qps"), "2000"]).output)
+        found = words(lab.run("h1", [program(build, "idle_qps"), "20000"]).output)
         return [Reading("memory", "RC queue pair, idle", mtu, x, "bytes", found[key]) for key, x in (("created_bytes", "created"), ("connected_bytes", "connected"))]
     return [Step("memory of idle queue pairs", run)]

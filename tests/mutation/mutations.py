@@ -20,15 +20,14 @@ MUTATIONS = [
             "cursor.seek(queue, message.wqe, static_cast<std::uint32_t>(sequence - message.first + (message.packets > sequence - message.first + 1)) * mtu);",
     }),
     ("a repeated atomic finds another's result", "qp/responder_resources.cc", {
-        "if (result.psn == psn) return": "if (result.psn == psn || true) return",
+        "if ((*atomics_)[i].psn == psn) return": "if ((*atomics_)[i].psn == psn || true) return",
     }),
     ("sequence numbers do not wrap", "base/psn.h", {
         "const std::uint32_t d = (psn.value() - base.value()) & Psn::kMask;":
             "const std::uint32_t d = psn.value() < base.value() && base.value() > 0xFF'0000 ? 0xFF'FFFF : (psn.value() - base.value()) & Psn::kMask;",
     }),
     ("a packet with a wrong ICRC is taken", "device/receive.cc", {
-        "if (!me.icrc_holds(datagram, packet, qp->received_flow)) return me.drop(datagram, DropReason::kBadIcrc);":
-            "(void)me.icrc_holds(datagram, packet, qp->received_flow);",
+        "    return me.drop(datagram, DropReason::kBadIcrc);\n  }\n  qp->handle": "  }\n  qp->handle",
     }),
     # --- judgement and repair ---
     ("a duplicate before the base is not acknowledged", "qp/receive_request.cc", {
@@ -92,7 +91,7 @@ MUTATIONS = [
         "words_[0] |= Word{1};": "words_[0] |= Word{3};",
     }),
     ("what escaped does not find its operation", "qp/receive_operation.cc", {
-        "if (!escape.empty()) release_escaped(start.number, now);": "",
+        "if (!escape->empty()) release_escaped(start.number, now);": "",
     }),
     ("large commands go first", "registry/command_queues.h", {
         "if (regular_.first == nullptr) return large_.first;":

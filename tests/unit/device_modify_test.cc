@@ -197,5 +197,40 @@ TEST_F(Modify, SqdFinishesWhatHasBegunAndTellsWhenDrained) {
   EXPECT_EQ(pair.poll(0).at(0).wr_id, 2u);
 }
 
+// What is kept of a flow's checksum is of its addresses.
+TEST_F(Modify, PacketsAreOfTheNewAddressesFromThenOn) {
+  TwoEngines pair;
+  pair.fill(0, 1);
+  ASSERT_TRUE(pair.post(0, pair.write(0, 0, 5000, 1)).ok());
+  ASSERT_TRUE(pair.run_until_idle());
+  ASSERT_EQ(pair.poll(0).size(), 1u);
+  for (auto& side : pair.side) side.address.bytes[15] ^= 0x40;
+  for (int i = 0; i < 2; ++i) {
+    QpAttributes a = pair.attributes(i);
+    const auto modify = [&](QpState to, std::uint32_t mask) {
+      a.state = to;
+      EXPECT_TRUE(pair.side[i].engine->modify_qp(pair.side[i].qp, a, mask | kQpAttrState, pair.now).ok());
+    };
+    modify(QpState::kSqd, 0);
+    modify(QpState::kSqd, kQpAttrAv);
+    modify(QpState::kRts, 0);
+  }
+  std::size_t looked_at = 0;
+  pair.drop = [&](const Sent& sent) {
+    const wire::IcrcPath path{pair.side[sent.from].address, pair.side[1 - sent.from].address, sent.source_port,
+                              kRoceUdpPort, 0};
+    EXPECT_EQ(wire::packet_icrc(path, sent.bytes), wire::stored_icrc(sent.bytes));
+    ++looked_at;
+    return false;
+  };
+  pair.fill(0, 2);
+  ASSERT_TRUE(pair.post(0, pair.write(0, 0, 5000, 2)).ok());
+  ASSERT_TRUE(pair.run_until_idle());
+  ASSERT_EQ(pair.poll(0).size(), 1u);
+  EXPECT_TRUE(pair.same(0, 5000));
+  EXPECT_GE(looked_at, 3u);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(pair.side[i].count(DropReason::kBadIcrc), 0u);
+}
+
 }  // namespace
 }  // namespace brdma::test

@@ -172,8 +172,9 @@ TEST(IcrcFlow, GivesWhatThePathGives) {
   v6.source.bytes[0] = v6.destination.bytes[0] = 0xFD;
   Random random(7, "icrc flow");
   for (IcrcPath path : {kPathV4, v6}) {
-    const IcrcFlow flow{path};
+    const AddressedIcrcFlow flow{path};
     EXPECT_TRUE(flow.is(path));
+    EXPECT_TRUE(flow.has_ports_of(path));
     for (std::size_t size = kBthSize + kIcrcSize; size <= 9000; size += size < 400 ? 1 : 509) {
       Bytes packet(size);
       for (std::byte& byte : packet) byte = static_cast<std::byte>(random.next());
@@ -192,7 +193,7 @@ TEST(IcrcFlow, GivesWhatThePathGives) {
 }
 
 TEST(IcrcFlow, IsOfItsPathAlone) {
-  const IcrcFlow flow{kPathV4};
+  const AddressedIcrcFlow flow{kPathV4};
   IcrcPath path = kPathV4;
   path.ip_id ^= 1;
   EXPECT_TRUE(flow.is(path)) << "not part of the flow";
@@ -207,10 +208,12 @@ TEST(IcrcFlow, IsOfItsPathAlone) {
   path = kPathV4;
   ++path.source_port;
   EXPECT_FALSE(flow.is(path));
+  EXPECT_FALSE(flow.has_ports_of(path));
   path = kPathV4;
   ++path.destination_port;
   EXPECT_FALSE(flow.is(path));
-  EXPECT_FALSE(IcrcFlow{}.is(kPathV4));
+  EXPECT_FALSE(AddressedIcrcFlow{}.is(kPathV4));
+  EXPECT_FALSE(IcrcFlow{}.has_ports_of(kPathV4));
 }
 
 }  // namespace

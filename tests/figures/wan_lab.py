@@ -45,8 +45,12 @@ class Path:
         with open(f"{directory}/path.toml", "w") as file:
             file.write(NETWORK.format(rate=RATE_MBPS, delay_us=round(trip_ms * 500), queue_kb=round(max(holds / 4, 256 * 1024) / 1024)))
         self.lab("up", "--topology", f"{directory}/path.toml")
-        for host in ("h1", "h2"):
-            subprocess.run(self.on(host, "sh", "-c", BUFFERS), check=True, timeout=PATIENCE)
+        try:
+            for host in ("h1", "h2"):
+                subprocess.run(self.on(host, "sh", "-c", BUFFERS), check=True, timeout=PATIENCE)
+        except BaseException:
+            self.down()
+            raise
 
     def down(self):
         self.lab("down")

@@ -167,10 +167,11 @@ void LinkStateAgent::sample(std::uint32_t number, const PortFacts& facts, Instan
   report_if_due(number, now);
 }
 
-// What a port did is what it can do only if it always had something to send.
+// What a port did is what it can do only if it always had something to send. Samples alone do not say so: they may meet
+// the bursts of a port that rests in between, time and again.
 void LinkStateAgent::measure(Port& port, const PortFacts& facts, Instant now) {
   const std::uint64_t left = facts.taken_bytes - std::min<std::uint64_t>(facts.queue, facts.taken_bytes);
-  port.always_waited = port.always_waited && facts.queue != 0;
+  port.always_waited = port.always_waited && facts.queue != 0 && facts.idle_times == port.window_idle;
   Duration window = config_.sample_interval;
   if (facts.can_do != 0) {
     window =
@@ -186,6 +187,7 @@ void LinkStateAgent::measure(Port& port, const PortFacts& facts, Instant now) {
   state.speed = port.window_from && port.always_waited ? std::min(state.load, facts.can_do) : facts.can_do;
   port.window_from = now;
   port.window_left = left;
+  port.window_idle = facts.idle_times;
   port.always_waited = facts.queue != 0;
 }
 

@@ -37,6 +37,7 @@ struct PortFacts {
   std::uint64_t rate = 0;                    // of the link as it was built, bytes a second; 0: not bounded
   std::uint64_t can_do = 0;                  // what it may send by now; 0: not bounded
   std::uint32_t queue = 0, queue_limit = 0;  // bytes
+  std::uint64_t idle_times = 0;              // packets that found nothing in the queue, ever
   std::uint64_t taken_bytes = 0;             // into the queue, ever
   std::uint64_t drops = 0;                   // packets that found no room, ever
 };
@@ -129,7 +130,8 @@ class LinkStateAgent {
     // Speed and load are those of the last whole window.
     std::optional<Instant> window_from;
     std::uint64_t window_left = 0;  // bytes that had left the queue by then
-    bool always_waited = false;     // some packet, at each sample since then
+    std::uint64_t window_idle = 0;  // its idle_times by then
+    bool always_waited = false;     // some packet, ever since then
     std::optional<Instant> reported_at;
     bool reported_over = false;
     bool changed = false;  // over_limits, since the last report

@@ -90,6 +90,9 @@ class OutputQueue {
   // Bytes here: waiting and in transmission.
   [[nodiscard]] std::uint64_t occupied() const { return waiting_ + sending_; }
   [[nodiscard]] std::uint64_t longest() const { return longest_; }  // that this ever was
+  // Packets that found nothing here, ever: between two moments without one the transmitter never rested, if something
+  // was here at both.
+  [[nodiscard]] std::uint64_t idle_times() const { return idle_times_; }
   [[nodiscard]] const ClassCounters& counters(std::size_t traffic_class) const { return counters_[traffic_class]; }
 
   [[nodiscard]] Admission admit(std::uint8_t traffic_class, std::uint32_t bytes, Instant now) {
@@ -121,6 +124,7 @@ class OutputQueue {
     waiting_ += bytes;
     ++size_;
     longest_ = std::max(longest_, occupied());
+    if (drained_at_ <= now) ++idle_times_;
     if (buffer_ != nullptr) buffer_->take(bytes);
     extend(drained_at_, drained_fraction_, bytes, now);
     queues_[place].push_back(Waiting{std::move(packet), bytes, tag, now});
@@ -238,6 +242,7 @@ class OutputQueue {
   std::size_t size_ = 0;
   std::uint64_t waiting_ = 0;  // bytes, of all classes
   std::uint64_t longest_ = 0;
+  std::uint64_t idle_times_ = 0;
   std::uint32_t sending_ = 0;  // bytes of the packet in transmission
   std::size_t sending_class_ = 0;
   Duration queue_time_;                 // what a full queue takes to leave

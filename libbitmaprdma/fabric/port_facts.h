@@ -23,6 +23,7 @@ template <class Packet>
                   .can_do = bytes_per_second(config.rate),
                   .queue = static_cast<std::uint32_t>(link.queue().occupied()),
                   .queue_limit = config.rate ? static_cast<std::uint32_t>(config.queue_bytes) : 0,
+                  .idle_times = link.queue().idle_times(),
                   .drops = counters.queue_dropped + counters.buffer_dropped + counters.random_dropped};
   for (std::uint32_t i = 0; i < config.classes.count; ++i) facts.taken_bytes += link.queue().counters(i).bytes;
   return facts;

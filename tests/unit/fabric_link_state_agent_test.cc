@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "base/random.h"
+#include "fabric/link.h"
 #include "fabric/link_state_agent.h"
+#include "fabric/port_facts.h"
 #include "wire/icrc.h"
 #include "wire/link_state.h"
 #include "wire/opcode.h"
@@ -222,6 +224,29 @@ TEST_F(LinkStateAgentTest, SpeedIsWhatWasDoneWhilePacketsWaited) {
   EXPECT_EQ(agent.state(1).speed, 62'500'000u);
   sample(gigabit(0, 200'000), 4_ms);
   EXPECT_EQ(agent.state(1).speed, 125'000'000u);  // nothing waits
+}
+
+// A sender whose bursts come as often as samples are taken: each one meets a packet, and the port rests in between.
+TEST_F(LinkStateAgentTest, APortThatRestsBetweenSamplesIsNotSlow) {
+  struct Nothing {
+    static std::optional<int> duplicate(int) { return {}; }
+    static void corrupt(int, std::uint64_t) {}
+    static void discard(int) {}
+  } owner;
+  Link<int> link{{.rate = Bandwidth::from_bps(1'000'000'000), .queue_bytes = 100'000}, 1, "link"};
+  for (int ms = 0; ms < 100; ++ms) {
+    // 45 packets of 1250 bytes: 450 us of every millisecond. The sample is taken when the first of them has come.
+    for (int i = 0; i < 45; ++i) {
+      link.handle_packet(i, 1250, true, at(1_ms * ms), owner);
+      if (i == 0) sample(port_facts(link, 125'000'000, true), 1_ms * ms);
+    }
+    while (link.poll(at(1_ms * ms + 999_us), owner)) {
+    }
+  }
+  EXPECT_EQ(agent.state(1).load, 56'250'000u);
+  EXPECT_EQ(agent.state(1).speed, 125'000'000u);
+  EXPECT_FALSE(agent.state(1).over_limits);
+  EXPECT_FALSE(agent.poll_report());
 }
 
 TEST_F(LinkStateAgentTest, ASlowerOrACutLinkIsOverItsLimits) {

@@ -13,6 +13,15 @@ Bandwidth rate_floor(const WanConfig& config) {
   return Bandwidth::from_bps(std::uint64_t{config.managed_rate_min_mbps} * 1'000'000);
 }
 
+// A queue that stands becomes the path's own round trip to those who measure it: what was known before counts, for a
+// while, as routes change.
+void note_shortest(ManagedDestination& it, Duration shortest, Instant now) {
+  const bool outdated = now - it.shortest_at >= ManagedList::kShortestKept;
+  if (shortest == Duration{} || (it.shortest != Duration{} && shortest > it.shortest && !outdated)) return;
+  it.shortest = shortest;
+  it.shortest_at = now;
+}
+
 }  // namespace
 
 ManagedDestination* ManagedList::lower(const IpAddress& peer, Bandwidth delivered, const CongestionConfig& pacing,
@@ -29,7 +38,9 @@ ManagedDestination* ManagedList::lower(const IpAddress& peer, Bandwidth delivere
     return destination;
   }
   ManagedDestination& it = *destination;
-  it.lowered = std::max(percent_of(it.pacer.rate(), config.managed_rate_percent), rate_floor(config));
+  // Beyond what arrives a rate bounds nothing: its half may still be a multiple of what the link carries.
+  const Bandwidth from = delivered.bps() == 0 ? it.pacer.rate() : std::min(it.pacer.rate(), delivered);
+  it.lowered = std::max(percent_of(from, config.managed_rate_percent), rate_floor(config));
   it.pacer.set_rate(it.lowered, now);
   it.weight_percent = it.weight_lowered = std::max(1u, it.weight_percent * config.managed_weight_percent / 100);
   it.visit_at = now + config.visit_interval;
@@ -43,10 +54,18 @@ ManagedDestination* ManagedList::find(const IpAddress& peer) {
 
 bool ManagedList::remove(const IpAddress& peer) { return destinations_.erase(peer) != 0; }
 
-ManagedList::Visit ManagedList::visit(ManagedDestination& it, Duration wait, Duration shortest, const WanConfig& config,
+ManagedList::Visit ManagedList::visit(ManagedDestination& it, const Observed& observed, const WanConfig& config,
                                       Instant now) {
   it.visit_at = now + config.visit_interval;
-  if (wait * 100 > shortest * static_cast<std::int64_t>(config.managed_wait_percent)) return Visit::kKept;
+  note_shortest(it, observed.shortest, now);
+  if (observed.wait * 100 > it.shortest * static_cast<std::int64_t>(config.managed_wait_percent)) {
+    const Bandwidth arrives = std::max(observed.delivered, rate_floor(config));
+    if (observed.delivered.bps() != 0 && arrives < it.pacer.rate()) {
+      it.lowered = arrives;
+      it.pacer.set_rate(arrives, now);
+    }
+    return Visit::kKept;
+  }
   const Bandwidth taken = Bandwidth::from_bps(it.full.bps() - std::min(it.lowered, it.full).bps());
   const Bandwidth step = std::max(percent_of(taken, config.managed_raise_percent), Bandwidth::from_bps(1));
   const Bandwidth raised = std::min(it.full, Bandwidth::from_bps(it.pacer.rate().bps() + step.bps()));

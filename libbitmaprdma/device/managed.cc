@@ -103,14 +103,15 @@ void Engine::Impl::visit_managed() {
   std::vector<IpAddress> done;
   for (auto& [peer, destination] : managed.all()) {
     if (now < destination.visit_at) continue;
-    Duration wait, shortest;
+    congestion::ManagedList::Observed observed;
     for_each_towards(*this, peer, [&](const QueuePair& qp) {
       const auto sender = qp.requester().snapshot();
-      if (sender.unacked == 0 || sender.srtt <= wait) return;
-      wait = sender.srtt;
-      shortest = sender.base_rtt;
+      observed.delivered = Bandwidth::from_bps(observed.delivered.bps() + qp.requester().delivered().bps());
+      if (sender.unacked == 0 || sender.srtt <= observed.wait) return;
+      observed.wait = sender.srtt;
+      observed.shortest = sender.base_rtt;
     });
-    switch (congestion::ManagedList::visit(destination, wait, shortest, config.recovery.wan, now)) {
+    switch (congestion::ManagedList::visit(destination, observed, config.recovery.wan, now)) {
       case congestion::ManagedList::Visit::kKept:
         break;
       case congestion::ManagedList::Visit::kRaised:

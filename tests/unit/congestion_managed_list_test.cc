@@ -44,16 +44,56 @@ TEST(ManagedList, AVisitRaisesOnlyWhereAcknowledgementsComeSoonAgain) {
                          .managed_wait_percent = 150};
   ManagedList list;
   ManagedDestination& it = *list.lower(kPeer, mbps(1000), kPacing, config, kStart);
-  EXPECT_EQ(ManagedList::visit(it, 16_ms, 10_ms, config, kStart + 100_ms), ManagedList::Visit::kKept);
+  EXPECT_EQ(ManagedList::visit(it, {.wait = 16_ms, .shortest = 10_ms}, config, kStart + 100_ms),
+            ManagedList::Visit::kKept);
   EXPECT_EQ(it.pacer.rate(), mbps(500));
-  EXPECT_EQ(ManagedList::visit(it, 15_ms, 10_ms, config, kStart + 200_ms), ManagedList::Visit::kRaised);
+  EXPECT_EQ(ManagedList::visit(it, {.wait = 15_ms, .shortest = 10_ms}, config, kStart + 200_ms),
+            ManagedList::Visit::kRaised);
   EXPECT_EQ(it.pacer.rate(), mbps(750));
   EXPECT_EQ(it.weight_percent, 75u);
-  EXPECT_EQ(ManagedList::visit(it, {}, {}, config, kStart + 300_ms), ManagedList::Visit::kDone) << "nothing is sent";
+  EXPECT_EQ(ManagedList::visit(it, {}, config, kStart + 300_ms), ManagedList::Visit::kDone) << "nothing is sent";
   EXPECT_EQ(it.pacer.rate(), mbps(1000));
   EXPECT_EQ(it.weight_percent, 100u);
   EXPECT_TRUE(list.remove(kPeer));
   EXPECT_FALSE(list.remove(kPeer));
+}
+
+// Half of a rate of which a tenth arrives is still five times what the link carries.
+TEST(ManagedList, LowersFromWhatArrives) {
+  const WanConfig config{.visit_interval = 100_ms, .managed_rate_percent = 50};
+  ManagedList list;
+  ManagedDestination& it = *list.lower(kPeer, mbps(1000), kPacing, config, kStart);
+  list.lower(kPeer, mbps(60), kPacing, config, kStart + 100_ms);
+  EXPECT_EQ(it.pacer.rate(), mbps(30));
+  EXPECT_EQ(it.full, mbps(1000));
+  list.lower(kPeer, {}, kPacing, config, kStart + 200_ms);
+  EXPECT_EQ(it.pacer.rate(), mbps(15)) << "nothing is known of what arrives";
+}
+
+TEST(ManagedList, AVisitWhereAcknowledgementsAreLateLeavesNoMoreThanArrives) {
+  const WanConfig config{.visit_interval = 100_ms, .managed_rate_percent = 50, .managed_rate_min_mbps = 20};
+  ManagedList list;
+  ManagedDestination& it = *list.lower(kPeer, mbps(1000), kPacing, config, kStart);
+  EXPECT_EQ(ManagedList::visit(it, {16_ms, 10_ms, mbps(600)}, config, kStart + 100_ms), ManagedList::Visit::kKept);
+  EXPECT_EQ(it.pacer.rate(), mbps(500));
+  EXPECT_EQ(ManagedList::visit(it, {16_ms, 10_ms, mbps(50)}, config, kStart + 200_ms), ManagedList::Visit::kKept);
+  EXPECT_EQ(it.pacer.rate(), mbps(50));
+  EXPECT_EQ(ManagedList::visit(it, {16_ms, 10_ms, mbps(1)}, config, kStart + 300_ms), ManagedList::Visit::kKept);
+  EXPECT_EQ(it.pacer.rate(), mbps(20)) << "nobody gets less";
+}
+
+// A queue that stands for longer than a round trip is remembered: then it looks like the path.
+TEST(ManagedList, AQueueThatStandsIsNoShortestWait) {
+  const WanConfig config{.visit_interval = 100_ms, .managed_rate_percent = 50};
+  ManagedList list;
+  ManagedDestination& it = *list.lower(kPeer, mbps(1000), kPacing, config, kStart);
+  EXPECT_EQ(ManagedList::visit(it, {.wait = 40_ms, .shortest = 10_ms}, config, kStart + 100_ms),
+            ManagedList::Visit::kKept);
+  EXPECT_EQ(ManagedList::visit(it, {.wait = 40_ms, .shortest = 40_ms}, config, kStart + 200_ms),
+            ManagedList::Visit::kKept);
+  // Unless it lasts: then the way has become longer.
+  const Instant late = kStart + 100_ms + ManagedList::kShortestKept;
+  EXPECT_EQ(ManagedList::visit(it, {.wait = 40_ms, .shortest = 40_ms}, config, late), ManagedList::Visit::kRaised);
 }
 
 TEST(ManagedList, IsBounded) {

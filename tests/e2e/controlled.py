@@ -3,6 +3,7 @@
 the programs, the controller dies, returns, and is cut off. Nothing may be lost. Last line: `N passed, M failed`."""
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -20,12 +21,48 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 WRITE = ["ib_write_bw", "-s", "65536", "-u", "19"]
 
 
-def commands(program, long):
-    if program == "write":
-        words = [*WRITE, "-D", "20"] if long else [*WRITE, "-n", "1000"]
-        return words, [*words, SERVER]
-    rounds = ["-C", "200" if long else "60", "-S", "20000", "-V"]
-    return ["rping", "-s", *rounds], ["rping", "-c", "-a", SERVER, *rounds]
+# What a pair of programs does. A write goes on until it is ended; rounds of rping take some seconds.
+COMMANDS = {"write": [*WRITE, "-D", "120"], "bounded write": [*WRITE, "-n", "1000"], "rping": ["rping", "-C", "60", "-S", "20000", "-V"]}
+
+
+def commands(program):
+    words = COMMANDS[program]
+    return ([*words, "-s"], [*words, "-c", "-a", SERVER]) if program == "rping" else (words, [*words, SERVER])
+
+
+class Traffic:
+    """A pair of programs that exchange data for as long as the case wants."""
+
+    def __init__(self, network, program):
+        self.network, self.program = network, program
+        self.begin()
+
+    def begin(self):
+        server_words, client_words = commands(self.program)
+        self.server = self.network.start("h1", *server_words)
+        self.network.wait_for("the server", lambda: self.network.server_listens(self.program))
+        before = self.network.carried("s1-s2", "s1-s2.2")
+        self.client = self.network.start("h2", *client_words)
+        self.network.wait_for("traffic", lambda: self.network.carried("s1-s2", "s1-s2.2") > before + 50)
+
+    def go_on(self):
+        """Before what is to happen under it: rping, which has its rounds, begins again if they are over."""
+        if self.client.poll() is None:
+            return
+        assert self.program == "rping", "the client has ended"
+        self.finish()
+        self.begin()
+
+    def finish(self):
+        """Both end well. A write's duration is over at once: its own timer's signal is what ends it (its first one
+        begins what it measures, its second one ends that, its third one ends it)."""
+        if self.program == "write":
+            before = self.network.carried("s1-s2", "s1-s2.2")
+            self.network.wait_for("the write to go on", lambda: self.network.carried("s1-s2", "s1-s2.2") > before + 10_000)  # several windows
+            for _ in range(3):
+                self.network.signal(self.client, "ib_write_bw", signal.SIGALRM)
+                time.sleep(0.05)  # signals do not queue
+        Network.finish(self.server, self.client)
 
 
 class Network:
@@ -111,10 +148,9 @@ class Network:
             assert time.monotonic() < until, f"waited in vain for {what}"
             time.sleep(0.02)
 
-    def carried(self, name):
+    def carried(self, *names):
         links = json.loads(self.run(self.brdma, "lab", "show", "--name", self.name, "-j"))["topology_links"]
-        link = next(link for link in links if link["link"] == name)
-        return sum(way["forwarded"] for way in link["directions"])
+        return sum(way["forwarded"] for link in links if link["link"] in names for way in link["directions"])
 
     def carries(self, name, packets=50):
         """That link begins to carry."""
@@ -132,14 +168,20 @@ class Network:
         table = self.run(*self.on("h1", "cat", "/proc/net/tcp", "/proc/net/tcp6"))
         return any(" 0A " in line and ":4853 " in line for line in table.splitlines())  # 18515
 
-    def begin(self, program, long=False):
-        """A pair of programs, exchanging data."""
-        server_words, client_words = commands(program, long)
-        server = self.start("h1", *server_words)
-        self.wait_for("the server", lambda: self.server_listens(program))
-        client = self.start("h2", *client_words)
-        self.carries("s1-s2")
-        return server, client
+    def begin(self, program):
+        return Traffic(self, program)
+
+    @staticmethod
+    def signal(process, name, number):
+        """To the program that a command of ours runs in the lab, unless it has ended."""
+        found = [process.pid]
+        with contextlib.suppress(OSError):
+            for pid in found:
+                with open(f"/proc/{pid}/comm") as file:
+                    if file.read().strip() == name:
+                        return os.kill(pid, number)
+                with open(f"/proc/{pid}/task/{pid}/children") as file:
+                    found += map(int, file.read().split())
 
     def both_switches(self):
         self.wait_for("both switches", lambda: [s["connected"] for s in self.state("switches")] == [True, True])
@@ -179,34 +221,35 @@ class FarNetwork(Network):
         subprocess.run([*self.prefix, self.brdma, "lab", "down", "--name", self.far], capture_output=True, timeout=PATIENCE)
 
 
-def cut_and_move(network):
+def cut_and_move(network, traffic):
+    traffic.go_on()
     network.lab("link", "s1-s2", "down")
     network.carries("s1-s2.2", 20)
 
 
 def a_cut_link_is_left(network, program):
     """The link is cut under the program; the controller installs the other way; it ends well."""
-    server, client = network.begin(program, long=True)
-    cut_and_move(network)
-    network.finish(server, client)
+    traffic = network.begin(program)
+    cut_and_move(network, traffic)
+    traffic.finish()
     assert network.counters()["repairs"] >= 2, network.counters()
 
 
 def a_congested_link_is_left(network, program):
     """The link can do a fiftieth of what it could: a sender that nothing bounds fills its queue, active feedback goes to the controller,
     traffic moves."""
-    server, client = network.begin(program)
+    traffic = network.begin("bounded write" if program == "write" else program)
     network.lab("link", "s1-s2", "set", "--rate", "20mbit", "--queue", "200kb")
     if program == "write":
         network.carries("s1-s2.2")
-    network.finish(server, client)
+    traffic.finish()
     if program == "write":
         assert network.counters()["active_feedback"] > 0 and network.counters()["improvements"] > 0, network.counters()
 
 
 def the_controller_dies_and_returns(network, program):
     """Without it routes stay and the program goes on; when it has come back it knows all again, and moves what is cut."""
-    server, client = network.begin(program, long=True)
+    traffic = network.begin(program)
     before = network.routes()
     network.kill_controller()
     network.carries("s1-s2", 20)
@@ -214,67 +257,70 @@ def the_controller_dies_and_returns(network, program):
     network.start_controller()
     network.both_switches()
     assert network.routes() == before
-    cut_and_move(network)
-    network.finish(server, client)
+    cut_and_move(network, traffic)
+    traffic.finish()
 
 
 def the_controller_is_cut_off(network, program):
     """It is there and says nothing: switches leave it after 5 s and keep their routes. Then they come again, and it moves them."""
-    server, client = network.begin(program, long=True)
+    traffic = network.begin(program)
     before = network.routes()
     network.controller.send_signal(signal.SIGSTOP)
     time.sleep(6)  # nothing tells from outside that they gave it up
+    traffic.go_on()
     network.carries("s1-s2", 20)
     assert network.routes() == before
     network.controller.send_signal(signal.SIGCONT)
     network.wait_for("their end", lambda: network.counters()["connections"] >= 4 and network.counters()["members_gone"] >= 2)
     network.both_switches()
-    cut_and_move(network)
-    network.finish(server, client)
+    cut_and_move(network, traffic)
+    traffic.finish()
 
 
 def a_change_was_left_half_done(network, program):
     """The controller ended when one switch of two had its new routes, and the link of the other's is cut then: the next one repairs what is left."""
-    server, client = network.begin(program, long=True)
+    traffic = network.begin(program)
     network.kill_controller()
+    traffic.go_on()
     network.lab("route", "s1", "replace", "10.77.2.0/24", "via", "s2.2")
     network.carries("s1-s2.2", 5)
     network.lab("link", "s1-s2", "down")
     network.start_controller()
     network.wait_for("the repair", lambda: network.routes()[("s2", "10.77.1.0/24")] == ["s1.2"])
-    network.finish(server, client)
+    traffic.finish()
     assert network.routes()[("s1", "10.77.2.0/24")] == ["s2.2"], network.routes()
 
 
 def the_sites_are_parted(network, program):
     """No way at all for a while; the one that comes back is taken."""
-    server, client = network.begin(program, long=True)
+    traffic = network.begin(program)
     network.lab("link", "s1-s2.2", "down")
     network.lab("link", "s1-s2", "down")
     network.wait_for("both to be known as cut", lambda: network.usable() == [False, False])
     network.lab("link", "s1-s2.2", "up")
     network.carries("s1-s2.2", 20)
-    network.finish(server, client)
+    traffic.finish()
 
 
 def the_controller_is_parted_from_all(network, program):
     """Nothing passes between it and the switches for longer than the silence that is borne; a link is cut meanwhile."""
-    server, client = network.begin(program, long=True)
+    traffic = network.begin(program)
     before = network.routes()
     network.part(True)
     network.wait_for("sessions that ended", lambda: network.counters()["members_gone"] >= 2)
+    traffic.go_on()
     network.carries("s1-s2", 20)
     network.lab("link", "s1-s2", "down")
     assert network.routes() == before
     network.part(False)
     network.carries("s1-s2.2", 20)
     network.both_switches()
-    network.finish(server, client)
+    traffic.finish()
 
 
 def senders_are_told(network, program):
     """More congested links than the controller moves routes for: the sender's destination gets on its managed list."""
-    server, client = network.begin(program, long=True)
+    network.begin(program)
     network.wait_for("the hosts' sessions", lambda: len(network.state("hosts")) == 2)
     network.lab("link", "s1-s2", "set", "--rate", "50mbit", "--queue", "400kb")
     network.wait_for("a managed destination", lambda: any(row["destination"] == SERVER for row in network.ask_host("h2", "managed", "show")))
@@ -287,7 +333,7 @@ def senders_are_told(network, program):
 
 def senders_tell(network, program):
     """Links are inquired after timeouts; what they say goes by brdmad to the controller, which moves the route."""
-    server, client = network.begin(program, long=True)
+    network.begin(program)
     network.wait_for("the hosts' sessions", lambda: len(network.state("hosts")) == 2)
     network.lab("link", "s1-s2", "set", "--rate", "50mbit", "--queue", "400kb")
     network.wait_for("passive feedback", lambda: network.counters()["passive_feedback"] > 0)
@@ -300,14 +346,15 @@ def senders_tell(network, program):
 # Case: its programs, the controller's limits, the programs' settings, its network. With a threshold of 0 routes move
 # because of passive feedback only.
 BOTH = ("write", "rping")
+UNCONGESTED = ("BRDMA_WINDOW=1024",)  # 4 MiB: not beside the path's 2.5 MB as much as three quarters of a queue, so that routes stay
 CASES = {
-    a_cut_link_is_left: (BOTH, "", ()),
+    a_cut_link_is_left: (BOTH, "", UNCONGESTED),
     a_congested_link_is_left: (BOTH, "", ("BRDMA_CONGESTION=none",)),
-    the_controller_dies_and_returns: (BOTH, "", ()),
-    the_controller_is_cut_off: (BOTH, "", ()),
-    the_controller_is_parted_from_all: (BOTH, "", (), FarNetwork),
-    the_sites_are_parted: (BOTH, "", ()),
-    a_change_was_left_half_done: (BOTH, "", ()),
+    the_controller_dies_and_returns: (BOTH, "", UNCONGESTED),
+    the_controller_is_cut_off: (BOTH, "", UNCONGESTED),
+    the_controller_is_parted_from_all: (BOTH, "", UNCONGESTED, FarNetwork),
+    the_sites_are_parted: (BOTH, "", UNCONGESTED),
+    a_change_was_left_half_done: (BOTH, "", UNCONGESTED),
     senders_are_told: (("write",), "congested_links = 0\n", ("BRDMA_WAN_INQUIRY_TIMEOUTS=0", "BRDMA_CONGESTION=none", "BRDMA_WAN_VISIT_INTERVAL_US=60000000")),
     senders_tell: (("write",), "congested_links = 0\n", ("BRDMA_WAN_INQUIRY_TIMEOUTS=1", "BRDMA_CONGESTION=none", "BRDMA_RECOVERY=wan")),
 }

@@ -249,13 +249,18 @@ bool QueuePair::poll_transmit(qp::TransmitBatch& batch, Instant now) {
     data = poll_data(batch, now);
   }
   batch.keep_last_segment(false);
-  if (data) {
-    responder_.acknowledge_now();
-    responder_.piggyback_acknowledgement(batch, now);
+  if (data && acknowledgement_waits(now)) {
+    control_first_ = false;
+  } else {
+    if (data) {
+      responder_.acknowledge_now();
+      responder_.piggyback_acknowledgement(batch, now);
+    }
+    added = poll_control(batch, now) || added;
+    // With room left in the batch, whatever is left waits for something else.
+    control_first_ = data && (negotiation_.ask_due || negotiation_.answer_due || responder_.has_output(now));
   }
-  added = poll_control(batch, now) || added || data;
-  // With room left in the batch, whatever is left waits for something else.
-  control_first_ = data && (negotiation_.ask_due || negotiation_.answer_due || responder_.has_output(now));
+  added = added || data;
   if (requester_.pace().any()) [[unlikely]]
     requester_.note_paced(requester_.has_unpaced_output(now) || responder_.has_answers(), now);
   carry_out(requester_.take_outcome(now), now);
@@ -359,8 +364,18 @@ bool QueuePair::has_output(Instant now) const {
 }
 
 bool QueuePair::only_deferrable(Instant now) const {
-  return !unreliable_ && !negotiation_.ask_due && !negotiation_.answer_due && !requester_.cnp_due() &&
-         !requester_.inquiry_due(now) && responder_.only_deferrable(now) && !requester_.has_output(now);
+  return !unreliable_ && owes_only_acknowledgement(now) && !requester_.has_output(now);
+}
+
+bool QueuePair::owes_only_acknowledgement(Instant now) const {
+  return !negotiation_.ask_due && !negotiation_.answer_due && !requester_.cnp_due() && !requester_.inquiry_due(now) &&
+         responder_.only_deferrable(now);
+}
+
+// Of a reply that takes several batches the last one has the acknowledgement. A peer that polls for the acknowledgement
+// and then spins on its memory (ib_write_lat) would stop receiving in the middle of the reply if the first one had it.
+bool QueuePair::acknowledgement_waits(Instant now) const {
+  return owes_only_acknowledgement(now) && requester_.ends_soon() && requester_.has_output(now);
 }
 
 int QueuePair::take_async_event() {

@@ -115,6 +115,8 @@ class QueuePair {
   [[nodiscard]] bool may_transmit() const { return identity_.can_receive() || identity_.state == QpState::kErr; }
   void carry_out(const qp::Outcome& outcome, Instant now);
   bool poll_control(qp::TransmitBatch& batch, Instant now);
+  [[nodiscard]] bool owes_only_acknowledgement(Instant now) const;  // and it may wait
+  [[nodiscard]] bool acknowledgement_waits(Instant now) const;
   bool poll_data(qp::TransmitBatch& batch, Instant now);
   void begin_batch(qp::TransmitBatch& batch, Instant now);
   [[nodiscard]] std::uint8_t take_turn(Instant now);

@@ -65,6 +65,15 @@ bool Requester::Impl::has_output(Instant now) {
   return me.ready_to_send_new(now) || (me.paths && me.paths->probe_due(now) && me.copyable());
 }
 
+// Of one message, and nothing again: some tens of microseconds for the driver, as long as an acknowledgement may wait.
+bool Requester::ends_soon() const {
+  constexpr std::uint64_t kSoonBytes = 256 * 1024;
+  const Impl& me = *impl_;
+  if (me.window.pending() > 0 || me.all_begun_is_sent() || !me.nothing_behind()) return false;
+  const Message& last = me.messages[me.messages.size() - 1];
+  return !last.answered() && last.length - last.payload_before(me.next_sequence(), me.id.mtu()) <= kSoonBytes;
+}
+
 bool Requester::next_is_large() const { return impl_->next_is_large(); }
 
 bool Requester::idle() const { return impl_->queue.head() == impl_->queue.next() && impl_->read_cut == 0; }

@@ -21,6 +21,14 @@ class Piggyback : public testing::Test {
     ASSERT_TRUE(pair.post(1, pong).ok());
     pair.round();
   }
+  // What side 0 sent last, as it arrives at side 1.
+  [[nodiscard]] Datagram newest() const {
+    return {.source = pair.side[0].address,
+            .destination = pair.side[1].address,
+            .source_port = pair.wire.back().source_port,
+            .ip_id_known = true,
+            .bytes = pair.wire.back().bytes};
+  }
   // A WRITE of eight bytes to offset 0 that carries an acknowledgement, as side 0 might send it next.
   wire::Packet write_with(Psn base) {
     wire::Packet p;
@@ -101,6 +109,54 @@ TEST_F(Piggyback, AShorterLastPacketCarriesIt) {
   EXPECT_EQ(pair.poll(0).size(), 1u);
 }
 
+// A peer that polls until it is acknowledged and then spins on its memory receives all of the reply by that.
+TEST_F(Piggyback, AReplyOfSeveralBatchesHasTheAcknowledgementInTheLast) {
+  constexpr std::uint32_t kBytes = 200 * 1024;
+  pair.fill(1, 3);
+  ping_pong(pair.write(0, 512 << 10, 8, 1), pair.write(1, 0, kBytes, 2));
+  std::size_t last_batch = 0, ack_batch = 0, data_batches = 0;
+  for (const Sent& sent : pair.wire) {
+    if (sent.from != 1) continue;
+    if (sent.data() && sent.batch != last_batch) ++data_batches;
+    if (sent.data()) last_batch = sent.batch;
+    if (is_ack(sent) || (sent.data() && carries(sent))) ack_batch = sent.batch;
+  }
+  EXPECT_GE(data_batches, 3u);
+  EXPECT_EQ(acks_by(1) + carried_by(1), 1u);
+  EXPECT_EQ(ack_batch, last_batch);
+  ASSERT_TRUE(pair.run_until_idle());
+  EXPECT_EQ(pair.poll(0).size(), 1u);
+  EXPECT_EQ(pair.poll(1).size(), 1u);
+  EXPECT_TRUE(pair.same(0, kBytes));
+}
+
+TEST_F(Piggyback, ALongReplyHasTheAcknowledgementInTheFirstBatch) {
+  pair.fill(1, 3);
+  ping_pong(pair.write(0, 768 << 10, 8, 1), pair.write(1, 0, 512 * 1024, 2));
+  const auto first = std::ranges::find_if(pair.wire, [](const Sent& sent) { return sent.from == 1 && sent.data(); });
+  const auto ack = std::ranges::find_if(pair.wire, [](const Sent& sent) { return sent.from == 1 && is_ack(sent); });
+  ASSERT_NE(ack, pair.wire.end());
+  EXPECT_EQ(ack->batch, first->batch);
+  ASSERT_TRUE(pair.run_until_idle());
+}
+
+// Not longer than an acknowledgement may be held back at all.
+TEST_F(Piggyback, AReplyThatLeavesSlowlyDoesNotKeepTheAcknowledgement) {
+  pair.paused[1] = true;
+  ASSERT_TRUE(pair.post(0, pair.write(0, 512 << 10, 8, 1)).ok());
+  pair.round();
+  auto& side = pair.side[1];
+  side.engine->handle_datagram(newest(), pair.now);
+  ASSERT_TRUE(pair.post(1, pair.write(1, 0, 200 * 1024, 2)).ok());
+  Transmit out;
+  TransmitBuffer buffer;
+  ASSERT_TRUE(side.engine->poll_transmit(buffer, out, pair.now));
+  EXPECT_EQ(side.count(Counter::kAcksSent), 0u);
+  pair.now = pair.now + RecoveryConfig{}.ack_hold_max;
+  ASSERT_TRUE(side.engine->poll_transmit(buffer, out, pair.now));
+  EXPECT_EQ(side.count(Counter::kAcksSent), 1u);
+}
+
 TEST_F(Piggyback, TheLargestPacketOfThePathMtuHasNoRoom) {
   ping_pong(pair.write(0, 0, 8, 1), pair.write(1, 4096, 1024, 2));
   EXPECT_EQ(carried_by(1), 0u);
@@ -173,11 +229,7 @@ TEST_F(Piggyback, CopiesDoNotHurryAnAcknowledgementThatWaits) {
   ASSERT_TRUE(pair.post(0, pair.write(0, 0, 8, 1)).ok());
   pair.round();
   auto& side = pair.side[1];
-  const Datagram datagram{.source = pair.side[0].address,
-                          .destination = side.address,
-                          .source_port = pair.wire.back().source_port,
-                          .ip_id_known = true,
-                          .bytes = pair.wire.back().bytes};
+  const Datagram datagram = newest();
   for (int copies = 0; copies < 3; ++copies) {
     side.engine->handle_datagram(datagram, pair.now);
     EXPECT_TRUE(side.engine->only_deferrable_output()) << copies;

@@ -40,6 +40,7 @@ class DelayWindow::Measured {
   void on_timeout();
   void on_drops(const DelayWindow::Drops& drops, Instant now);
   void on_interruption() { round_interrupted_ = true; }
+  void set_spread(bool spread) { spread_ = spread; }
   [[nodiscard]] std::uint64_t throughput() const { return throughput_; }
   [[nodiscard]] Duration base_rtt() const;
   [[nodiscard]] Duration time_for(std::uint64_t bytes) const;
@@ -61,11 +62,13 @@ class DelayWindow::Measured {
   void measure_rate(Instant now, Duration rtt);
   void adapt();
   [[nodiscard]] bool drain_is_due(Instant now);
+  void judge_base(Instant now);
   void forget_room(Instant now);
   [[nodiscard]] std::uint64_t additive() const {
     return room_ == kNone ? kConfig.additive_bytes : kConfig.additive_bytes_told;
   }
   [[nodiscard]] Duration target() const;  // queueing, where nobody loses his core
+  [[nodiscard]] Duration start_queueing() const;
 
   std::uint64_t window_ = kConfig.initial_bytes;  // what the rule in the header says
   std::uint64_t limit_ =
@@ -74,12 +77,15 @@ class DelayWindow::Measured {
   Duration base_before_{}, base_now_{};  // smallest RTT of the last whole period and of this one; 0: none
   Instant base_period_start_{};
   std::int64_t drain_number_ = -1;  // of the period in which the last drain was
+  Duration doubted_{};  // round trip before the drain, where it was longer than base and target; 0: it was not
+  bool spread_ = false;
   // The round in progress: from an acknowledgement to the first one for a packet sent after it.
   bool round_begun_ = false;
   Instant round_start_{};
   Duration round_rtt_{};  // smallest
   std::uint64_t round_bytes_ = 0;
-  std::uint64_t round_flight_ = 0;  // allowed when the round began: what it can deliver if nothing is lost
+  std::uint64_t round_flight_ = 0;    // allowed when the round began: what it can deliver if nothing is lost
+  std::uint64_t round_withheld_ = 0;  // acknowledged since growth has been withheld, up to now, as a queue forms
   bool round_limited_ = false;
   bool round_interrupted_ = false;
   bool round_dropped_ = false;  // a switch had no room for some of it
@@ -121,6 +127,10 @@ void DelayWindow::follow() {
 void DelayWindow::set_bounded(bool wanted) {
   if (wanted == bounded()) return;
   limit_ = !wanted ? kUnbounded : measured_ ? measured_->limit() : kConfig.initial_bytes;
+}
+
+void DelayWindow::set_spread(bool spread) {
+  if (measured_) measured_->set_spread(spread);
 }
 
 void DelayWindow::shift_base(Duration by) {
@@ -165,10 +175,9 @@ void DelayWindow::Measured::on_acknowledgement(std::uint64_t acked_bytes, Durati
   round_bytes_ += acked_bytes;
   round_limited_ = round_limited_ || limited;
   round_rtt_ = smaller(round_rtt_, rtt);
-  // A queue forms long before the round ends that will say so: growing meanwhile would make it overflow. (On a path
-  // that is much longer than the target, bursts alone make such a queue.)
-  const bool queue_forms = phase_ == Phase::kStart && base_rtt() <= kConfig.target_queueing * 4 &&
-                           rtt - base_rtt() >= kConfig.target_queueing / 2;
+  // A queue forms long before the round ends that will say so: growing meanwhile would make it overflow.
+  const bool queue_forms = phase_ == Phase::kStart && rtt - base_rtt() >= start_queueing();
+  round_withheld_ = queue_forms ? round_withheld_ + acked_bytes : 0;
   if (phase_ != Phase::kDraining && !queue_forms) limit_ = std::min(window_, limit_ + std::min(acked_bytes, window_));
   if (now - rtt >= round_start_ && now > round_start_) end_round(now, rtt);
 }
@@ -189,6 +198,14 @@ void DelayWindow::Measured::note_silence(bool limited, Instant now) {
 
 Duration DelayWindow::Measured::target() const {
   return std::max(kConfig.target_queueing, base_rtt() / kConfig.base_per_target);
+}
+
+// From so much on the start grows no further by an acknowledgement. Bursts alone make a queue on a path that is much
+// longer than the target: of the window that is not spread, up to a quarter of what the path holds.
+Duration DelayWindow::Measured::start_queueing() const {
+  const Duration base = base_rtt();
+  if (spread_ || base <= kConfig.target_queueing * kConfig.bursts_from) return target() / 2;
+  return std::max(kConfig.target_queueing / 2, base / kConfig.base_per_burst);
 }
 
 // A queue that covers the silences of late, but not more than the switches can be expected to have room for, or are
@@ -246,7 +263,7 @@ void DelayWindow::Measured::begin_round(Instant now, Duration rtt) {
   round_sent_ = now - rtt;
   round_silence_ = kNone;
   round_rtt_ = kNone;
-  round_bytes_ = 0;
+  round_bytes_ = round_withheld_ = 0;
   round_flight_ = limit_;
   round_limited_ = round_interrupted_ = round_dropped_ = false;
 }
@@ -260,14 +277,19 @@ void DelayWindow::Measured::end_round(Instant now, Duration rtt) {
       break;
     case Phase::kRefilling:
       if (round_flight_ >= window_) phase_ = Phase::kSteady;
+      judge_base(now);
       break;
     case Phase::kStart:
     case Phase::kSteady: {
-      if (!round_limited_) break;
+      // Who has no more to send, and yet a queue stands: the window is longer than the path, and what the application
+      // gives next, perhaps all at once, would not fit.
+      const bool queued = phase_ == Phase::kSteady && round_rtt_ - base_rtt() > queueing();
+      if (!round_limited_ && !queued) break;
       measure_rate(now, rtt);
       adapt();
       if (phase_ != Phase::kSteady || !drain_is_due(now)) break;
       phase_ = Phase::kDraining;
+      doubted_ = round_rtt_ - base_rtt() > queueing() ? round_rtt_ : kNone;
       limit_ = std::clamp(scale(rate_, ns(base_rtt()), kNsPerSecond) / 2, std::min(floor_, limit_), limit_);
       break;
     }
@@ -295,12 +317,14 @@ void DelayWindow::Measured::adapt() {
 
   if (round_bytes_ + std::max(round_flight_ / 8, kConfig.chance_bytes) < round_flight_) silence_ = silence_ / 2;
   const bool delivered = round_bytes_ >= round_flight_ - round_flight_ / 4;  // else the queue drops, or the path is bad
-  if (delivered && round_rtt_ - base_rtt() < wished / 2) {
+  // Its shortest round trip is from before the queue that it ends with.
+  const bool found = phase_ == Phase::kStart && spread_ && round_withheld_ >= round_flight_ / 4;
+  if (delivered && !found && round_rtt_ - base_rtt() < wished / 2) {
     next = std::max(next, phase_ == Phase::kStart ? window_ * 2 : window_ + window_ / 4);
   } else {
     phase_ = Phase::kSteady;
   }
-  if (round_dropped_) next = std::min(next, window_);
+  if (round_dropped_ || !round_limited_) next = std::min(next, window_);
   if (next >= kConfig.min_bytes) floor_ = kConfig.min_bytes;
   window_ = std::clamp(next, floor_, kConfig.max_bytes);
   limit_ = std::min(limit_, window_);
@@ -313,6 +337,17 @@ bool DelayWindow::Measured::drain_is_due(Instant now) {
   const bool due = number != drain_number_ && drain_number_ >= 0;
   drain_number_ = number;
   return due;
+}
+
+// Of the round that follows a drain: what it measured was sent while the flight was half of what the path holds, or
+// less. As long as before, then what was sent is not what makes the path long.
+void DelayWindow::Measured::judge_base(Instant now) {
+  const Duration before = doubted_;
+  doubted_ = kNone;
+  if (before == kNone || round_rtt_ + before / kConfig.same_part < before) return;
+  base_before_ = kNone;
+  base_now_ = round_rtt_;
+  base_period_start_ = now;
 }
 
 void DelayWindow::Measured::shift_base(Duration by) {

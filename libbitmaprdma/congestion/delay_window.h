@@ -9,8 +9,13 @@
 // queue is too short for the target and drops. The additive part makes flows that share a bottleneck settle at equal
 // rates (as in FAST TCP). Noise of the host: a round counts with the smallest RTT in it, and one bad round takes a
 // quarter, which the next good ones give back. Growth is released by acknowledgements, not as one burst; at the start
-// (of paths up to four times the target long) only by those that have met less than half the target of queueing, for a
-// round hears of its own queue when it is too late.
+// only by those that have met less than half the target of queueing, for a round hears of its own queue when it is too
+// late. (On paths longer than four times the target a window that leaves in bursts makes more than that by itself:
+// there, a quarter of the path.) A window that is spread has found the path by the round that ends with such a queue.
+//
+// A round that did not use the window in full says nothing of more, but a queue that stood in all of it says that the
+// path holds less: otherwise an application that posts less than the window and more than path and queue hold would
+// have its next burst dropped, again and again.
 //
 // Target queueing: what scheduling alone makes of an RTT on a busy host; 122 KiB of queue at 10 Gbit/s, 12 at 1. On a
 // path of more than 1.6 ms a sixteenth of it: there, such a host makes more of it, and no window would grow.
@@ -36,6 +41,9 @@
 // Base RTT: the smallest of the last one to two base_rtt_periods (a path may become longer). Flows that start together
 // measure each other's queue, so every drain_period a flow in full use sends half of what the path holds for one
 // round; the periods begin when the clock is a multiple of them, so flows of one host drain at the same time.
+// A base that no longer holds, after a change of route, is given up by such a drain: where the round trip has been
+// above base and target and is as long with half the flight (within a thirty-second; of flows of more hosts than that,
+// one's share cannot be told), it is no queue of this host's. What was measured in the drain is the base then.
 //
 // Integers only; pure: no clock, told `now`.
 #pragma once
@@ -55,6 +63,7 @@ struct DelayWindowConfig {
   std::uint64_t max_bytes = std::uint64_t{1} << 32;  // 100 Gbit/s over 300 ms
   Duration target_queueing = 100_us;
   std::int64_t base_per_target = 16;
+  std::int64_t bursts_from = 4, base_per_burst = 4;  // targets; of paths longer than that
   std::uint64_t silence_bytes_max = 64 * 1024;
   Duration silence_max = 2_ms;
   std::uint64_t chance_bytes = 8 * 1024;  // two packets of the largest path MTU
@@ -67,6 +76,7 @@ struct DelayWindowConfig {
   Duration room_doubles = 8_ms;
   std::uint64_t additive_bytes_told = 1024;
   Duration base_rtt_period = 1_s;
+  std::int64_t same_part = 32;
   Duration drain_period = Duration::from_ns(1 << 28);  // 268 ms; doubled until it is 64 base RTTs
 };
 
@@ -80,6 +90,8 @@ class DelayWindow {
   // Another control takes its place (or gives it back): it goes on measuring, and allows everything.
   void set_bounded(bool bounded);
   [[nodiscard]] bool bounded() const { return limit_ != kUnbounded; }
+  // What it allows leaves over a round trip, not in bursts. Nothing is kept of it before the first acknowledgement.
+  void set_spread(bool spread);
   // An acknowledgement: `acked_bytes` newly done, `rtt` of the packet it echoes, `limited`: the window was in use in
   // full.
   void on_acknowledgement(std::uint64_t acked_bytes, Duration rtt, bool limited, Instant now);

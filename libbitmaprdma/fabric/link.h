@@ -19,7 +19,7 @@
 //   void enqueued(Packet&, bool marked, Instant)            `marked`: by the queue's length (LinkConfig::marking)
 // and asked, where there are several classes:
 //   std::uint8_t dscp(const Packet&)
-// No allocation once the rings have grown to the most packets in flight (kLinkPacketsMax).
+// No allocation once the rings have grown to the most packets in flight (packets_max).
 #pragma once
 
 #include <algorithm>
@@ -40,6 +40,7 @@
 namespace brdma::fabric {
 
 inline constexpr std::size_t kLinkPathsMax = 8;
+inline constexpr std::size_t kLinkPacketsMax = 1u << 16;  // where nothing else is said
 
 struct LinkConfig {
   ImpairmentConfig impairments{};
@@ -49,8 +50,11 @@ struct LinkConfig {
   std::optional<MarkingConfig> marking{};      // of packets that find the queue long (ECN); needs a rate
   std::optional<MarkingConfig> random_drop{};  // the same curve: these are dropped
   TrafficClasses classes{};                    // queue_bytes for each
-  std::uint32_t paths = 1;                     // 1..kLinkPathsMax
-  Duration skew{};  // what the last path's delay is longer than the first's; even steps between
+  // Of each path, in the queue and on the wire; one more is a queue drop. It bounds the memory of a switch, and must be
+  // above what the path holds: 100 Gbit/s have 152,000 packets of 4096 bytes on a wire of 50 ms.
+  std::size_t packets_max = kLinkPacketsMax;
+  std::uint32_t paths = 1;  // 1..kLinkPathsMax
+  Duration skew{};          // what the last path's delay is longer than the first's; even steps between
   std::array<std::uint32_t, kLinkPathsMax> path_loss_ppm{};  // beyond impairments.loss_ppm; 1'000'000: a silent path
   [[nodiscard]] Duration delay_of(std::size_t path) const {
     return paths < 2 ? delay : delay + skew * static_cast<std::int64_t>(path) / static_cast<std::int64_t>(paths - 1);
@@ -64,8 +68,7 @@ struct LinkConfig {
 };
 
 // Of each path.
-inline constexpr std::size_t kLinkPacketsMax = 1u << 16;  // in the queue and on the wire; one more is a queue drop
-inline constexpr std::size_t kHeldPacketsMax = 64;        // reordered at the same time; one more is not reordered
+inline constexpr std::size_t kHeldPacketsMax = 64;  // reordered at the same time; one more is not reordered
 
 // X(member, name in JSON and tables). offered + duplicated = forwarded + lost + burst_lost + *_dropped + pending.
 #define BRDMA_LINK_COUNTERS(X)                                      \
@@ -270,7 +273,7 @@ class Link {
       if (config_.classes.count > 1) traffic_class = config_.classes.class_of(owner.dscp(packet));
     }
     Admission admission = queue_.admit(traffic_class, bytes, now);
-    if (path.wire.size() + queue_.size() >= kLinkPacketsMax) admission.refused = Refusal::kQueueFull;
+    if (path.wire.size() + queue_.size() >= config_.packets_max) admission.refused = Refusal::kQueueFull;
     if (admission.refused) {
       ++dropped_counter(path.counters, *admission.refused);
       return drop(std::move(packet), queue_.drain(now), now, owner);

@@ -42,17 +42,48 @@ void EarlyPackets::settle(Psn psn, const std::byte* place) {
 
 void EarlyPackets::note_place(Record& record, const std::byte* place) {
   record.placed = true;
-  if (place == nullptr) return;
-  const Psn psn = record.packet.bth.psn;
   const std::size_t size = record.packet.payload.size();
-  placed_.push_back(
-      {place, static_cast<std::uint32_t>(size), psn, static_cast<std::uint32_t>(&record - records_.data())});
-  record.placed_index = static_cast<std::uint32_t>(placed_.size());
-  if (newest_.empty()) newest_.assign(kBlocks, kNoPsn);
-  for (const std::byte* end : {place, place + size - 1}) {
-    std::uint32_t& newest = newest_[block(end)];
-    if (newest == kNoPsn || distance(psn, Psn{newest}) > 0) newest = psn.value();
+  if (place == nullptr || size == 0) return;
+  record.has_place = true;
+  const auto number = static_cast<std::uint32_t>(&record - records_.data());
+  if (places_.size() <= number) places_.resize(records_.size());
+  places_[number] = {.begin = place, .size = static_cast<std::uint32_t>(size), .psn = record.packet.bth.psn};
+  if (++place_count_ > blocks_.size()) return grow_blocks();
+  for (std::size_t end = 0; end < blocks_of(places_[number]); ++end) link(number, end);
+}
+
+// Places in the order of their records, not of their arrival: they are found all the same, some of them later.
+void EarlyPackets::grow_blocks() {
+  blocks_.assign(std::max(kBlocksAtFirst, blocks_.size() * 2), {});
+  for (std::uint32_t number = 0; number < places_.size(); ++number) {
+    if (!records_[number].has_place) continue;
+    for (std::size_t end = 0; end < blocks_of(places_[number]); ++end) link(number, end);
   }
+}
+
+void EarlyPackets::link(std::uint32_t record, std::size_t end) {
+  Place& place = places_[record];
+  const std::uint32_t self = record * 2 + static_cast<std::uint32_t>(end) + 1;
+  Block& block = blocks_[this->block(place.begin + (end == 0 ? 0 : place.size - 1))];
+  place.previous[end] = kNone;
+  place.next[end] = block.first;
+  if (block.first != kNone) places_[(block.first - 1) / 2].previous[(block.first - 1) % 2] = self;
+  block.first = self;
+  if (block.newest == kNoPsn || distance(place.psn, Psn{block.newest}) > 0) block.newest = place.psn.value();
+}
+
+void EarlyPackets::unlink(std::uint32_t record, std::size_t end) {
+  const Place& place = places_[record];
+  const std::uint32_t next = place.next[end], previous = place.previous[end];
+  if (next != kNone) places_[(next - 1) / 2].previous[(next - 1) % 2] = previous;
+  if (previous != kNone) {
+    places_[(previous - 1) / 2].next[(previous - 1) % 2] = next;
+    return;
+  }
+  Block& block = blocks_[this->block(place.begin + (end == 0 ? 0 : place.size - 1))];
+  block.first = next;
+  // PSNs wrap, so this must not stay for ever; while there is one, it only costs a needless search.
+  if (next == kNone) block.newest = kNoPsn;
 }
 
 const EarlyPackets::Record* EarlyPackets::find(Psn psn) const {
@@ -67,7 +98,7 @@ void EarlyPackets::release(Psn psn) {
   std::uint32_t& number = *index_.find(psn.value());
   Record& record = records_[number - 1];
   give_back(record);
-  if (record.placed_index != 0) forget_place(record);
+  if (record.has_place) forget_place(record);
   free_records_.push_back(number - 1);
   number = kNone;
   if (--count_ == 0) {
@@ -108,8 +139,8 @@ void EarlyPackets::clear() {
 
 std::size_t EarlyPackets::allocated_bytes() const {
   return index_.bytes() + vector_bytes(records_) + vector_bytes(free_records_) + vector_bytes(chunks_) + chunk_bytes_ +
-         vector_bytes(free_buffers_[0]) + vector_bytes(free_buffers_[1]) + vector_bytes(placed_) +
-         vector_bytes(newest_);
+         vector_bytes(free_buffers_[0]) + vector_bytes(free_buffers_[1]) + vector_bytes(places_) +
+         vector_bytes(blocks_);
 }
 
 // The stretch of the index begins at `base` now: what lies before it has been released.
@@ -159,38 +190,42 @@ std::byte* EarlyPackets::take_buffer(bool small) {
 }
 
 void EarlyPackets::forget_place(Record& record) {
-  Placed& hole = placed_[record.placed_index - 1];
-  hole = placed_.back();
-  records_[hole.record].placed_index = record.placed_index;
-  record.placed_index = 0;
-  placed_.pop_back();
-  // Stale entries only cost a needless search; PSNs wrap, so they must not stay for ever.
-  if (placed_.empty()) std::fill(newest_.begin(), newest_.end(), kNoPsn);
+  const auto number = static_cast<std::uint32_t>(&record - records_.data());
+  for (std::size_t end = 0; end < blocks_of(places_[number]); ++end) unlink(number, end);
+  record.has_place = false;
+  --place_count_;
 }
 
-std::size_t EarlyPackets::block(const std::byte* place) {
+std::size_t EarlyPackets::block(const std::byte* place) const {
   const auto page = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(place)) >> kBlockShift;
-  return static_cast<std::size_t>((page * 0x9E37'79B9'7F4A'7C15u) >> 54);  // top ten bits: kBlocks
+  return static_cast<std::size_t>((page * 0x9E37'79B9'7F4A'7C15u) >> 32) & (blocks_.size() - 1);
+}
+
+std::size_t EarlyPackets::blocks_of(const Place& place) const {
+  return block(place.begin) == block(place.begin + place.size - 1) ? 1 : 2;
 }
 
 EarlyPackets::Run EarlyPackets::uncovered_slow(Psn psn, const std::byte* place, std::size_t size) const {
   if (size == 0) return {};
-  const auto touched = [&](const std::byte* at) {
-    const std::uint32_t newest = newest_[block(at)];
-    return newest != kNoPsn && distance(Psn{newest}, psn) > 0;
-  };
-  // A packet is at most 4096 bytes: it touches the blocks of its two ends and no other.
-  if (!touched(place) && !touched(place + size - 1)) return {0, size};
   const std::byte* begin = place;
   const std::byte* end = place + size;
-  // Newest first: where messages overwrite each other's buffer, the first hit covers all.
-  for (auto it = placed_.rbegin(); it != placed_.rend() && begin < end; ++it) {
-    if (it->begin >= end || it->begin + it->size <= begin || distance(it->psn, psn) <= 0) continue;
-    if (it->begin <= begin) {
-      begin = it->begin + it->size;
-    } else {
-      end = it->begin;
+  const std::size_t first = block(place), last = block(place + size - 1);
+  for (const std::size_t at : {first, last}) {
+    const Block& block = blocks_[at];
+    if (block.newest == kNoPsn || distance(Psn{block.newest}, psn) <= 0) continue;
+    // Newest first: where messages overwrite each other's buffer, the first hit covers all.
+    for (std::uint32_t link = block.first; link != kNone && begin < end;) {
+      const Place& other = places_[(link - 1) / 2];
+      link = other.next[(link - 1) % 2];
+      ++searched_;
+      if (other.begin >= end || other.begin + other.size <= begin || distance(other.psn, psn) <= 0) continue;
+      if (other.begin <= begin) {
+        begin = other.begin + other.size;
+      } else {
+        end = other.begin;
+      }
     }
+    if (first == last) break;
   }
   if (begin >= end) return {};
   return {static_cast<std::size_t>(begin - place), static_cast<std::size_t>(end - begin)};

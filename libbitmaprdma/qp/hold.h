@@ -32,7 +32,7 @@ class EarlyPackets {
     friend class EarlyPackets;
     std::byte* buffer = nullptr;
     bool small = false;
-    std::uint32_t placed_index = 0;  // into placed_, plus one; 0: a placed SEND, or held
+    bool has_place = false;  // not so of a placed SEND
   };
 
   EarlyPackets() = default;
@@ -67,22 +67,35 @@ class EarlyPackets {
     std::size_t offset = 0, size = 0;
   };
   [[nodiscard]] Run uncovered(Psn psn, const std::byte* place, std::size_t size) const {
-    if (placed_.empty()) [[likely]]
+    if (place_count_ == 0) [[likely]]
       return {0, size};
     return uncovered_slow(psn, place, size);
   }
+  // Places that uncovered() has looked at so far: a few a packet, however many there are.
+  [[nodiscard]] std::uint64_t places_searched() const { return searched_; }
 
  private:
-  struct Placed {
+  static constexpr std::size_t kSmallBytes = 256;  // most held packets are Only and Last of small messages
+  static constexpr std::size_t kBlockShift = 12;
+  static constexpr std::size_t kBlocksAtFirst = 64;
+  static constexpr std::uint32_t kNone = 0;  // in index_: no record; else record number plus one. As a link: no end;
+                                             // else twice the record's number, plus which end, plus one
+  static constexpr std::uint32_t kNoPsn = ~std::uint32_t{0};
+
+  // Where a placed packet's data is, by record number. It is in the lists of the blocks of memory in which its two ends
+  // lie: a packet is at most as long as a block, so it touches no other.
+  struct Place {
     const std::byte* begin = nullptr;
     std::uint32_t size = 0;
     Psn psn;
-    std::uint32_t record = 0;
+    std::array<std::uint32_t, 2> next{}, previous{};  // links, of either end
   };
-  static constexpr std::size_t kSmallBytes = 256;  // most held packets are Only and Last of small messages
-  static constexpr std::size_t kBlockShift = 12;
-  static constexpr std::size_t kBlocks = 1024;
-  static constexpr std::uint32_t kNone = 0;  // in index_: no record; else record number plus one
+  // A list of the ends in one block, or in several by chance: the one that came last is first.
+  struct Block {
+    std::uint32_t first = kNone;  // link
+    // The highest PSN that was in it since it was empty: tells at once that none is newer.
+    std::uint32_t newest = kNoPsn;
+  };
 
   void advance_to(Psn base);
   Record& add(Psn base, const wire::Packet& packet);
@@ -91,7 +104,11 @@ class EarlyPackets {
   std::byte* take_buffer(bool small);
   void forget_place(Record& record);
   [[nodiscard]] Run uncovered_slow(Psn psn, const std::byte* place, std::size_t size) const;
-  [[nodiscard]] static std::size_t block(const std::byte* place);
+  [[nodiscard]] std::size_t block(const std::byte* place) const;
+  [[nodiscard]] std::size_t blocks_of(const Place& place) const;  // 1 or 2
+  void link(std::uint32_t record, std::size_t end);
+  void unlink(std::uint32_t record, std::size_t end);
+  void grow_blocks();
 
   std::uint32_t mtu_ = 0, bytes_max_ = 0;
   std::size_t count_ = 0, held_bytes_ = 0;
@@ -102,10 +119,10 @@ class EarlyPackets {
   std::vector<std::unique_ptr<std::byte[]>> chunks_;
   std::size_t chunk_bytes_ = 0;                          // of all of them
   std::array<std::vector<std::byte*>, 2> free_buffers_;  // [small]
-  std::vector<Placed> placed_;
-  // Newest PSN placed in each block of memory (hashed), kNoPsn where none: tells at once that nothing can overlap.
-  static constexpr std::uint32_t kNoPsn = ~std::uint32_t{0};
-  std::vector<std::uint32_t> newest_;
+  std::vector<Place> places_;                            // by record number
+  std::vector<Block> blocks_;                            // a power of two, as many as places at least
+  std::size_t place_count_ = 0;
+  mutable std::uint64_t searched_ = 0;
 };
 
 }  // namespace brdma::qp

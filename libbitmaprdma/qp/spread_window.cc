@@ -25,6 +25,7 @@ void Requester::Impl::choose_spreading() {
   const CongestionControl control = config.congestion.control;
   const bool wanted =
       control == CongestionControl::kPaced || (control == CongestionControl::kWindow && waits_for_delays(config.mode));
+  congestion.set_spread(wanted);
   if (wanted == (signals && signals->spread)) return;
   if (!wanted) {
     signals->spread.reset();
@@ -42,6 +43,7 @@ void Requester::Impl::spread_window(Instant now) {
   const auto second = static_cast<std::uint64_t>((1_s).ns());
   const auto window = static_cast<unsigned __int128>(congestion.bytes() + bridged) * second /
                       static_cast<std::uint64_t>(trip.ns());  // bytes a second
+  congestion.set_spread(true);
   const std::uint64_t delivered = congestion.delivered();
   const unsigned __int128 bytes = congestion.starting() || delivered == 0 ? window * 2 : delivered + delivered / 16;
   const auto bits = static_cast<std::uint64_t>(std::min<unsigned __int128>(bytes * 8, kRateMax));

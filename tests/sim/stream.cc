@@ -50,6 +50,7 @@ class Streams {
     link_.delay = config.delay;
     link_.rate = Bandwidth::from_bps(config.rate_bps);
     link_.queue_bytes = config.queue_bytes;
+    link_.packets_max = 1u << 22;
     link_.paths = config.paths;
     link_.skew = config.skew;
     if (config.path_loss_begins_at_once) link_.path_loss_ppm = config.path_loss_ppm;

@@ -145,6 +145,38 @@ TEST(Stream, ReadsGoOnUnderLoss) {
   }
 }
 
+// 1 Gbit/s and 20 ms, and an application that posts more than path and queue hold, but less than the window had become.
+TEST(Stream, ASlowLongPathIsFilledAndItsQueueIsNotOverflowed) {
+  StreamConfig config = at(1000);
+  config.delay = 10_ms;
+  config.queue_bytes = 4u << 20;
+  config.switched = true;
+  config.requests_posted = 128;
+  config.warm_up = 500_ms;
+  config.measured = 1_s;
+  const StreamResult result = run_stream(config);
+  SCOPED_TRACE(text(config, result));
+  EXPECT_GT(result.share, 0.98 * kPayloadShare);
+  EXPECT_LT(result.retransmitted, 100u);
+}
+
+// What the start of a window that is spread loses, which doubles, where the queue is a quarter of the path.
+TEST(Stream, TheStartOfAPacedFlowLosesLittle) {
+  StreamConfig config = at(10'000);
+  config.delay = 5_ms;
+  config.queue_bytes = 3u << 20;
+  config.congestion.control = CongestionControl::kPaced;
+  config.window = config.receive_packets = 16384;
+  config.receive_bytes = 64u << 20;
+  config.requests_posted = 1024;
+  config.warm_up = 300_ms;
+  config.measured = 100_ms;
+  const StreamResult result = run_stream(config);
+  SCOPED_TRACE(text(config, result));
+  EXPECT_GT(result.share, 0.98 * kPayloadShare);
+  EXPECT_LT(result.queue_dropped, 2000u);
+}
+
 // Loss judged by a TCP sender's rules recovers single losses as fast as ours does; reordering it takes for loss.
 TEST(Stream, TheSelectiveYardstickRepairsLossAndMistakesReordering) {
   StreamConfig config = at(10'000);

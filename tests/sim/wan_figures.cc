@@ -71,12 +71,13 @@ void show(Instant now, const qp::Requester& sender, const Statistics& counters) 
   const auto count = [&](Counter counter) { return static_cast<unsigned long long>(counters.get(counter)); };
   std::printf(
       "%8.1f ms  window %7llu KiB  flight %6u  pipe %7llu KiB  base %u  rtt %.2f (%.2f) ms  sent %llu  "
-      "ffm %llu ack %llu timeout %llu stalls %llu\n",
+      "ffm %llu ack %llu wait %llu timeout %llu stalls %llu credit %llu\n",
       static_cast<double>(now.ns()) / 1e6, static_cast<unsigned long long>(at.congestion_bytes >> 10),
       at.flight_packets, static_cast<unsigned long long>(at.pipe_bytes >> 10), at.base.value(),
       static_cast<double>(at.srtt.ns()) / 1e6, static_cast<double>(at.base_rtt.ns()) / 1e6,
       count(Counter::kSentDataPackets), count(Counter::kRetransmittedFfm), count(Counter::kRetransmittedAck),
-      count(Counter::kRetransmittedTimeout), count(Counter::kSendStalls));
+      count(Counter::kRetransmittedWait), count(Counter::kRetransmittedTimeout), count(Counter::kSendStalls),
+      count(Counter::kCreditStalls));
 }
 
 void run(const Way& way, const Point& point, bool course = false) {

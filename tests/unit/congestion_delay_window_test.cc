@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <queue>
+#include <tuple>
 #include <vector>
 
 #include "base/random.h"
@@ -36,6 +37,7 @@ class Bottleneck {
   Bottleneck(const Path& path, std::size_t flows) : path_(path), flows_(flows), random_(1) {}
 
   void set_round_trip(Duration round_trip) { path_.round_trip = round_trip; }
+  void set_rate(Bandwidth rate) { path_.rate = rate; }
   void shift_base(std::size_t flow, Duration by) { flows_[flow].window.shift_base(by); }
   [[nodiscard]] const DelayWindow& window(std::size_t flow) const { return flows_[flow].window; }
 
@@ -208,6 +210,30 @@ TEST(DelayWindow, LearnsThatThePathHasBecomeLonger) {
   EXPECT_GT(link.run(200_ms).utilisation, 0.95);
 }
 
+// A change of route that nobody tells of: known by the next drain, not after a second or two.
+TEST(DelayWindow, GivesUpABaseThatNoLongerHolds) {
+  const Duration drain = DelayWindowConfig{}.drain_period;
+  for (const auto& [rate, before, after] : {std::tuple{1, 2_ms, 3_ms}, {5, 100_us, 400_us}, {1, 4_ms, 6_ms}}) {
+    SCOPED_TRACE(std::to_string(before.ns() / 1000) + " us");
+    Bottleneck link{{.rate = gbit(static_cast<std::uint64_t>(rate)), .round_trip = before}, 1};
+    link.run(drain + 50_ms);
+    link.set_round_trip(after);
+    link.run(drain + after * 20);
+    EXPECT_GE(link.window(0).base_rtt(), after);
+    EXPECT_LT(link.window(0).base_rtt(), after + after / 8);
+    EXPECT_GT(link.run(after * 20).utilisation, 0.9);
+  }
+}
+
+// A queue that is its own it knows by sending less.
+TEST(DelayWindow, ASlowerPathIsNoLongerOne) {
+  Bottleneck link{{.rate = gbit(1), .round_trip = 2_ms}, 1};
+  link.run(100_ms);
+  link.set_rate(Bandwidth::from_bps(50'000'000));
+  link.run(900_ms);
+  EXPECT_LT(link.window(0).base_rtt(), 2'400_us);
+}
+
 // Longer paths are taken from here on, and whoever knows that says so: no queue is seen in it.
 TEST(DelayWindow, AShiftedBaseIsNoQueueing) {
   Bottleneck link{{.rate = gbit(10)}, 1};
@@ -333,6 +359,63 @@ TEST(DelayWindow, OnALongPathTheHostsNoiseIsNoQueue) {
     }
   }
   EXPECT_GT(window.bytes(), 1u << 20) << "64 KiB at first";
+}
+
+// Acknowledgements of one round after the other, each the window or `posted` bytes long.
+class Rounds {
+ public:
+  explicit Rounds(DelayWindow& window) : window_(window) {}
+  void run(int rounds, Duration rtt, std::uint64_t posted = std::uint64_t{1} << 40) {
+    for (int round = 0; round < rounds; ++round) {
+      const std::uint64_t bytes = std::min(window_.bytes(), posted);
+      for (std::uint64_t done = 0; done < bytes; done += 4096) {
+        now_ = now_ + rtt / static_cast<std::int64_t>(bytes / 4096 + 1);
+        window_.on_acknowledgement(4096, rtt, posted >= bytes + 4096, now_);
+      }
+    }
+  }
+
+ private:
+  DelayWindow& window_;
+  Instant now_ = Instant{} + 1_s;
+};
+
+// An application that posts less than the window, and more than the path holds.
+TEST(DelayWindow, AQueueThatStandsWhileTheWindowIsNotFullShrinksItAndNothingElseDoes) {
+  DelayWindow window;
+  Rounds rounds{window};
+  rounds.run(9, 20_ms);
+  rounds.run(3, 26_ms);  // no longer at its start
+  rounds.run(2, 20_ms, 2u << 20);
+  const std::uint64_t before = window.bytes();
+  ASSERT_GT(before, 4u << 20);
+  rounds.run(8, 20_ms, 2u << 20);
+  EXPECT_EQ(window.bytes(), before) << "what is not used says nothing of the path";
+  rounds.run(8, 50_ms, 2u << 20);
+  EXPECT_LT(window.bytes(), 2u << 20);
+}
+
+TEST(DelayWindow, TheStartOfASlowLongPathDoesNotOverflowItsQueue) {
+  Bottleneck link{{.rate = gbit(1), .queue_bytes = 4u << 20, .round_trip = 20_ms}, 1};
+  EXPECT_EQ(link.run(600_ms).dropped, 0);
+  EXPECT_GT(link.run(400_ms).utilisation, 0.97);
+}
+
+// A window that is spread makes no queue by itself: the first that is heard of is the path's, and the start is over
+// with the round that ends with it.
+TEST(DelayWindow, ASpreadWindowLeavesItsStartWithTheRoundThatEndsWithAQueue) {
+  for (const bool spread : {false, true}) {
+    DelayWindow window;
+    Instant now = Instant{} + 1_s;
+    const auto acknowledge = [&](Duration rtt) {
+      window.on_acknowledgement(8192, rtt, true, now = now + 1_ms);
+      window.set_spread(spread);
+    };
+    for (int i = 0; i < 30; ++i) acknowledge(20_ms);
+    ASSERT_TRUE(window.starting());
+    for (int i = 0; i < 30; ++i) acknowledge(i < 4 ? 20_ms : 21_ms);
+    EXPECT_EQ(window.starting(), !spread);
+  }
 }
 
 }  // namespace

@@ -95,6 +95,15 @@ TEST_F(LinkTest, IdleLinkTakesAPacketLongerThanItsQueue) {
   EXPECT_EQ(link.next_timeout(), at(9_us));
 }
 
+// What is on a fast, long wire is counted as well as what waits.
+TEST_F(LinkTest, TakesNoMorePacketsThanItHasRoomFor) {
+  Link<int> link{{.delay = 1_s, .packets_max = 3}, 1, "l"};
+  for (int i = 1; i <= 5; ++i) link.handle_packet(i, 100, true, at(0_us), owner);
+  EXPECT_THAT(owner.discarded, ElementsAre(4, 5));
+  EXPECT_EQ(link.counters().queue_dropped, 2u);
+  EXPECT_THAT(drain(link, at(1_s)), ElementsAre(1, 2, 3));
+}
+
 TEST_F(LinkTest, HeldPacketGoesAfterItsDepthHasPassed) {
   LinkConfig config;
   config.impairments.reorder_ppm = 1'000'000;

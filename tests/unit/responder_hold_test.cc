@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "base/random.h"
@@ -125,6 +126,35 @@ TEST(EarlyPackets, UncoveredIsWhatNoLaterPacketHasWritten) {
     ASSERT_TRUE(early.empty());
     const auto all = early.uncovered(base, memory.data(), kMtu);
     EXPECT_EQ(all.size, kMtu);
+  }
+}
+
+// Places that one packet's question looks at, where one of 16 is missing from `count`: each message in memory of its
+// own, or all in one buffer.
+double searched_per_packet(std::uint32_t count, std::uint32_t buffer_packets) {
+  const auto memory = std::make_unique_for_overwrite<std::byte[]>(std::size_t{buffer_packets} * kMtu + 64);
+  const std::vector<std::byte> payload(kMtu);
+  bitmap::WindowShape shape;
+  EarlyPackets early{kMtu, 1 << 20, shape, pool};
+  const auto place = [&](std::uint32_t psn) {
+    return memory.get() + 64 + std::size_t{psn % buffer_packets} * kMtu;  // not aligned: packets lie in two blocks
+  };
+  for (std::uint32_t psn = 1; psn <= count; ++psn) {
+    if (psn % 16 != 0) early.note_placed(Psn{0}, packet(psn, payload), place(psn));
+  }
+  for (std::uint32_t psn = 16; psn <= count; psn += 16) (void)early.uncovered(Psn{psn}, place(psn), kMtu);
+  const double searched = static_cast<double>(early.places_searched()) / (count / 16);
+  for (std::uint32_t psn = 1; psn <= count; ++psn) early.release(Psn{psn});
+  EXPECT_TRUE(early.empty());
+  return searched;
+}
+
+// A count, not a time: what is asked for each packet that comes late must not depend on how many came early.
+TEST(EarlyPackets, WhatIsUncoveredIsFoundInFewStepsHoweverManyAreThere) {
+  for (const std::uint32_t count : {1000u, 10'000u, 300'000u}) {
+    SCOPED_TRACE(count);
+    EXPECT_LT(searched_per_packet(count, count + 1), 20) << "memory of its own: neighbours in its two blocks";
+    EXPECT_LT(searched_per_packet(count, 61), 20) << "one buffer: the newest covers it";
   }
 }
 

@@ -68,6 +68,7 @@ class DelayWindow::Measured {
     return room_ == kNone ? kConfig.additive_bytes : kConfig.additive_bytes_told;
   }
   [[nodiscard]] Duration target() const;  // queueing, where nobody loses his core
+  [[nodiscard]] bool is_long_path() const { return base_rtt() > kConfig.target_queueing * kConfig.bursts_from; }
   [[nodiscard]] Duration start_queueing() const;
 
   std::uint64_t window_ = kConfig.initial_bytes;  // what the rule in the header says
@@ -204,7 +205,7 @@ Duration DelayWindow::Measured::target() const {
 // longer than the target: of the window that is not spread, up to a quarter of what the path holds.
 Duration DelayWindow::Measured::start_queueing() const {
   const Duration base = base_rtt();
-  if (spread_ || base <= kConfig.target_queueing * kConfig.bursts_from) return target() / 2;
+  if (spread_ || !is_long_path()) return target() / 2;
   return std::max(kConfig.target_queueing / 2, base / kConfig.base_per_burst);
 }
 
@@ -282,8 +283,8 @@ void DelayWindow::Measured::end_round(Instant now, Duration rtt) {
     case Phase::kStart:
     case Phase::kSteady: {
       // Who has no more to send, and yet a queue stands: the window is longer than the path, and what the application
-      // gives next, perhaps all at once, would not fit.
-      const bool queued = phase_ == Phase::kSteady && round_rtt_ - base_rtt() > queueing();
+      // gives next, perhaps all at once, would not fit. On a short path it is the peer's work that takes as long.
+      const bool queued = phase_ == Phase::kSteady && is_long_path() && round_rtt_ - base_rtt() > queueing();
       if (!round_limited_ && !queued) break;
       measure_rate(now, rtt);
       adapt();

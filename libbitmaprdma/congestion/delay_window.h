@@ -15,7 +15,8 @@
 //
 // A round that did not use the window in full says nothing of more, but a queue that stood in all of it says that the
 // path holds less: otherwise an application that posts less than the window and more than path and queue hold would
-// have its next burst dropped, again and again.
+// have its next burst dropped, again and again. (On paths longer than four times the target: on shorter ones the peer's
+// own work, a message long, looks the same, and messages that answer each other would be cut into pieces.)
 //
 // Target queueing: what scheduling alone makes of an RTT on a busy host; 122 KiB of queue at 10 Gbit/s, 12 at 1. On a
 // path of more than 1.6 ms a sixteenth of it: there, such a host makes more of it, and no window would grow.

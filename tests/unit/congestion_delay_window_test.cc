@@ -395,6 +395,19 @@ TEST(DelayWindow, AQueueThatStandsWhileTheWindowIsNotFullShrinksItAndNothingElse
   EXPECT_LT(window.bytes(), 2u << 20);
 }
 
+// On one host or one switch a message that the peer works on looks like a queue: programs that answer each other's
+// messages would find the window at a few packets.
+TEST(DelayWindow, OnAShortPathAWindowThatIsNotFullIsLeftAlone) {
+  DelayWindow window;
+  Rounds rounds{window};
+  rounds.run(9, 20_us);
+  rounds.run(3, 300_us);  // no longer at its start
+  rounds.run(2, 20_us);
+  const std::uint64_t before = window.bytes(), posted = before / 2;
+  rounds.run(50, 300_us, posted);
+  EXPECT_GE(window.bytes(), before);
+}
+
 TEST(DelayWindow, TheStartOfASlowLongPathDoesNotOverflowItsQueue) {
   Bottleneck link{{.rate = gbit(1), .queue_bytes = 4u << 20, .round_trip = 20_ms}, 1};
   EXPECT_EQ(link.run(600_ms).dropped, 0);

@@ -46,12 +46,12 @@ class Traffic:
         self.network.wait_for("traffic", lambda: self.network.carried("s1-s2", "s1-s2.2") > before + 50)
 
     def go_on(self):
-        """Before what is to happen under it: rping, which has its rounds, begins again if they are over."""
-        if self.client.poll() is None:
-            return
-        assert self.program == "rping", "the client has ended"
-        self.finish()
-        self.begin()
+        """Before what is to happen under it: rping, which may be at its last round, begins again."""
+        if self.program == "rping":
+            self.finish()
+            self.begin()
+        else:
+            assert self.client.poll() is None, "the client has ended"
 
     def finish(self):
         """Both end well. A write's duration is over at once: its own timer's signal is what ends it (its first one

@@ -177,6 +177,22 @@ TEST(Stream, TheStartOfAPacedFlowLosesLittle) {
   EXPECT_LT(result.queue_dropped, 2000u);
 }
 
+// Hosts that lose their cores now and then: late acknowledgements make what was delivered look less than it was, and a
+// rate that follows that must not follow it down.
+TEST(Stream, ARateThatIsSpreadDoesNotFallOnBusyHosts) {
+  StreamConfig config = at(200);
+  config.mode = RecoveryMode::kWan;
+  config.delay = 5_ms;
+  config.mtu = PathMtu::k1024;
+  config.sender_stalls = config.receiver_stalls = {.every = 500_us, .length_max = 1_ms};
+  config.requests_posted = 128;
+  config.warm_up = 2_s;
+  config.measured = 2_s;
+  const StreamResult result = run_stream(config);
+  SCOPED_TRACE(text(config, result));
+  EXPECT_GT(result.share, 0.72) << "0.69 where a sixteenth is all that is tried";
+}
+
 // Loss judged by a TCP sender's rules recovers single losses as fast as ours does; reordering it takes for loss.
 TEST(Stream, TheSelectiveYardstickRepairsLossAndMistakesReordering) {
   StreamConfig config = at(10'000);

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::uint64_t kBurstsPerWindow = 16;
 constexpr std::uint64_t kRateMin = 1'000'000, kRateMax = std::uint64_t{1} << 40;  // bit/s
-constexpr std::uint64_t kMore = 16, kMoreMax = 4;  // parts of what was delivered
+constexpr std::uint64_t kMore = 16, kMoreMax = 4;                                 // parts of what was delivered
 constexpr Duration kLate = 1_ms;
 
 std::uint64_t more_than(std::uint64_t delivered, Duration trip, const congestion::DelayWindow& congestion) {

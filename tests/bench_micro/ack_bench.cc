@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "device/engine.h"
+#include "two_hosts.h"
 #if __has_include(<valgrind/callgrind.h>)
 #include <valgrind/callgrind.h>
 #else
@@ -20,6 +20,7 @@
 #endif
 
 using namespace brdma;  // a program, no header
+using namespace brdma::bench_micro;
 
 namespace {
 
@@ -27,21 +28,7 @@ constexpr std::uint32_t kStep = 64;  // packets a round of the loop
 constexpr Duration kStepTime = Duration::from_ns(std::int64_t{kStep} * 333);
 constexpr std::uint32_t kMessageBytes = 1u << 20, kMeasuredSteps = 200;
 
-struct Host {
-  IpAddress address;
-  EngineConfig config;
-  Statistics statistics;
-  std::unique_ptr<Engine> engine;
-  CompletionQueue* cq = nullptr;
-  QueuePair* qp = nullptr;
-  std::uint32_t key = 0;
-  std::vector<std::byte> memory = std::vector<std::byte>(kMessageBytes, std::byte{0x5A});
-  [[nodiscard]] std::uint64_t at() const { return reinterpret_cast<std::uint64_t>(memory.data()); }
-};
-
 void make(Host& host, std::uint8_t number, RecoveryMode mode, std::uint32_t window) {
-  host.address = IpAddress::v4(10, 0, 0, number);
-  host.config.seed = number;
   host.config.segments_max = kStep;
   host.config.receive_packets = 1u << 20;
   host.config.receive_bytes = 1u << 30;
@@ -51,35 +38,7 @@ void make(Host& host, std::uint8_t number, RecoveryMode mode, std::uint32_t wind
   recovery.state_bytes_max = 1u << 30;
   recovery.hold_bytes_max = 256u << 20;
   recovery.congestion.control = CongestionControl::kNone;
-  host.engine = std::make_unique<Engine>(host.config, host.statistics, nullptr);
-  ProtectionDomain* const pd = host.engine->alloc_pd();
-  host.cq = host.engine->create_cq(4096, nullptr).value();
-  QpCreate create{.pd = pd,
-                  .send_cq = host.cq,
-                  .receive_cq = host.cq,
-                  .capabilities = {.send_wr_max = 1024, .receive_wr_max = 16, .send_sge_max = 1, .receive_sge_max = 1}};
-  host.qp = host.engine->create_qp(create).value();
-  const std::uint32_t all = kAccessLocalWrite | kAccessRemoteWrite;
-  host.key =
-      host.engine->info(host.engine->register_memory(pd, host.at(), host.memory.size(), host.at(), all).value()).lkey;
-}
-
-void connect(Host& host, const Host& peer, Instant now) {
-  QpAttributes a;
-  a.path_mtu = PathMtu::k256;
-  a.timeout = 20;
-  a.access = kAccessRemoteWrite;
-  a.destination_qpn = peer.engine->qp_num(peer.qp);
-  a.local_address = host.address;
-  a.peer_address = peer.address;
-  const auto move = [&](QpState state, std::uint32_t mask) {
-    a.state = state;
-    if (!host.engine->modify_qp(host.qp, a, mask | kQpAttrState, now).ok()) std::abort();
-  };
-  move(QpState::kInit, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccess);
-  move(QpState::kRtr,
-       kQpAttrAv | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn | kQpAttrMaxDestRdAtomic | kQpAttrMinRnrTimer);
-  move(QpState::kRts, kQpAttrTimeout | kQpAttrRetryCount | kQpAttrRnrRetry | kQpAttrSqPsn | kQpAttrMaxRdAtomic);
+  open(host, number);
 }
 
 struct Packet {
@@ -143,8 +102,8 @@ class Path {
   Path(RecoveryMode mode, std::uint32_t window) : window_(window) {
     make(a_, 1, mode, window);
     make(b_, 2, mode, window);
-    connect(a_, b_, now_);
-    connect(b_, a_, now_);
+    connect(a_, b_, PathMtu::k256, now_, /*timeout=*/20);
+    connect(b_, a_, PathMtu::k256, now_, /*timeout=*/20);
   }
   void step(std::uint32_t missing_ppm) {
     now_ = now_ + kStepTime;

@@ -25,16 +25,10 @@ struct Host {
   [[nodiscard]] std::uint64_t at() const { return reinterpret_cast<std::uint64_t>(memory.data()); }
 };
 
-// `segments`: large transfers go as operations of 64 KiB.
-inline void make(Host& host, std::uint8_t number, bool bitmap, bool segments) {
+// Its engine and objects, by host.config.
+inline void open(Host& host, std::uint8_t number) {
   host.address = IpAddress::v4(10, 0, 0, number);
   host.config.seed = number;
-  host.config.segments_max = 64;
-  host.config.receive_packets = 4096;
-  host.config.receive_bytes = 16u << 20;
-  if (segments) host.config.transfer = {.threshold_bytes = 1024, .segment_bytes = 64 * 1024};
-  host.config.recovery.mode = bitmap ? RecoveryMode::kBitmap : RecoveryMode::kStandard;
-  host.config.recovery.standard_window_packets = 1024;
   host.engine = std::make_unique<Engine>(host.config, host.statistics, nullptr);
   host.pd = host.engine->alloc_pd();
   host.cq = host.engine->create_cq(4096, nullptr).value();
@@ -49,8 +43,20 @@ inline void make(Host& host, std::uint8_t number, bool bitmap, bool segments) {
   host.key = host.engine->info(region).lkey;
 }
 
-inline void connect(Host& host, const Host& peer, PathMtu mtu, Instant now) {
+// `segments`: large transfers go as operations of 64 KiB.
+inline void make(Host& host, std::uint8_t number, bool bitmap, bool segments) {
+  host.config.segments_max = 64;
+  host.config.receive_packets = 4096;
+  host.config.receive_bytes = 16u << 20;
+  if (segments) host.config.transfer = {.threshold_bytes = 1024, .segment_bytes = 64 * 1024};
+  host.config.recovery.mode = bitmap ? RecoveryMode::kBitmap : RecoveryMode::kStandard;
+  host.config.recovery.standard_window_packets = 1024;
+  open(host, number);
+}
+
+inline void connect(Host& host, const Host& peer, PathMtu mtu, Instant now, std::uint8_t timeout = 0) {
   QpAttributes a;
+  a.timeout = timeout;
   a.path_mtu = mtu;
   a.access = kAccessRemoteWrite | kAccessRemoteRead;
   a.max_rd_atomic = a.max_dest_rd_atomic = 16;

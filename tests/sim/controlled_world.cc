@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "base/check.h"
+#include "port_report.h"
 
 namespace brdma::test {
 namespace {
@@ -63,14 +64,7 @@ ControlledWorld::ControlledWorld(const ControlledWorldConfig& config)
     for (const Join& each : joins_) {
       if (each.from != at && each.to != at) continue;
       if (port++ != said.port) continue;
-      const ctl::PortReport report{kNames[each.from == at ? each.to : each.from],
-                                   {.up = true,
-                                    .rate = said.state.rate,
-                                    .speed = said.state.speed,
-                                    .load = said.state.load,
-                                    .queue = said.state.queue_mean,
-                                    .queue_limit = said.state.queue_limit,
-                                    .drops = said.state.drops}};
+      const ctl::PortReport report = port_report(kNames[each.from == at ? each.to : each.from], said);
       to_controller(at, [this, at, report, flows] {
         if (disturbed_ && !told_at_) told_at_ = world_.now();
         controller_.handle_active(kNames[at], report, flows, world_.now());

@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "fabric/controller/controller.h"
+#include "port_report.h"
 #include "sim/world.h"
 #include "stream_pair.h"
 #include "trace/retransmissions.h"
@@ -164,14 +165,7 @@ class Receivers {
   void report(const sim::RouterNode& router, const fabric::ActiveFeedback& said) {
     const auto at = static_cast<std::size_t>(std::find(routers_.begin(), routers_.end(), &router) - routers_.begin());
     const auto peers = neighbours(at);  // a switch's first port is its host's
-    const ctl::PortReport port{said.port == 0 ? "host" : kNames[peers[said.port - 1]],
-                               {.up = true,
-                                .rate = said.state.rate,
-                                .speed = said.state.speed,
-                                .load = said.state.load,
-                                .queue = said.state.queue_mean,
-                                .queue_limit = said.state.queue_limit,
-                                .drops = said.state.drops}};
+    const ctl::PortReport port = port_report(said.port == 0 ? "host" : kNames[peers[said.port - 1]], said);
     std::vector<ctl::FlowEnds> flows;
     for (std::uint32_t i = 0; i < said.flow_count; ++i)
       flows.push_back({said.flows[i].source, said.flows[i].destination});

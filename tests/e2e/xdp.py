@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import cases
 import management
@@ -43,6 +44,17 @@ def kill(lab, host, pid):
 def worker(lab, host):
     ask = "import socket; s = socket.socket(socket.AF_UNIX); s.connect(chr(0) + 'brdmad'); s.sendall(b'{\"query\":\"version\"}\\n'); print(s.makefile().readline())"
     return json.loads(subprocess.run(lab.on(host, "python3", "-c", ask), capture_output=True, text=True, check=True).stdout)["worker_pid"]
+
+
+def wait_for_brdmad(lab, host):
+    """Until it listens: the flag of a listening socket is 00010000 in /proc/net/unix."""
+    end = time.monotonic() + management.PATIENCE
+    while True:
+        done = subprocess.run(lab.on(host, "cat", "/proc/net/unix"), capture_output=True, text=True, check=True)
+        if any(line.endswith(" @brdmad") and " 00010000 " in line for line in done.stdout.splitlines()):
+            return
+        assert time.monotonic() < end, f"no brdmad listens on {host}"
+        time.sleep(0.02)
 
 
 def packets_leave_by_xdp(lab):
@@ -93,9 +105,11 @@ def who_has_no_right_receives_all_the_same(lab):
     """brdmad has it, the client has not."""
     bare = ["setpriv", "--bounding-set", "-net_raw", "--inh-caps", "-net_raw"]
     lab.start("h2", os.path.join(os.path.dirname(lab.brdma), "brdmad"), "--foreground")
+    wait_for_brdmad(lab, "h2")  # else the client starts one of its own, without the right
     lab.start("h1", "ib_write_bw", "-D", "50")
-    lab.wait_for("server", "h1", "resource", "show", "ctx", until=lambda rows: len(rows) == 1)
     lab.connect(*bare, "ib_write_bw", "-D", "50")
+    for host in ("h1", "h2"):
+        lab.wait_for("traffic", host, "resource", "show", "qp", until=lambda rows: rows and rows[0]["mode"] == "bitmap")
     found = datapath(lab, "h2")
     assert found["receive"] == "xdp" and found["transmit"] == "udp", found
     assert "CAP_NET_RAW" in found["transmit_reason"], found

@@ -16,7 +16,6 @@
 #include "control/config.h"
 #include "io/clock.h"
 #include "io/open_context.h"
-#include "io/xdp_request.h"
 
 namespace brdma {
 namespace {
@@ -81,8 +80,9 @@ struct Datapaths {
   std::string why_not_receive, why_not_transmit;
 };
 
-Datapaths make_datapaths(const control::DatapathConfig& datapath, const io::Lease& lease) {
+Datapaths make_datapaths(const io::ContextImpl::Options& options, const io::Lease& lease) {
   using control::Datapath;
+  const control::DatapathConfig& datapath = options.datapath;
   Datapaths made;
   if (datapath.receive == Datapath::kUdp) made.why_not_receive = "datapath.receive is udp";
   if (datapath.transmit == Datapath::kUdp) made.why_not_transmit = "datapath.transmit is udp";
@@ -92,7 +92,7 @@ Datapaths make_datapaths(const control::DatapathConfig& datapath, const io::Leas
   if (want.transmit_chunks == 0 && made.why_not_transmit.empty())
     made.why_not_transmit = "datapath.transmit is auto, and packets come by UDP";
   if (want.receive_chunks == 0 && want.transmit_chunks == 0) return made;
-  auto got = io::request_xdp(lease, want);
+  auto got = options.ask_xdp(lease, want);
   if (got) made.xdp = std::move(got).value();
   const std::string said = got ? made.xdp->why_not_transmit : got.reason().message;
   if (want.receive_chunks > 0 && !got) made.why_not_receive = said;
@@ -158,7 +158,7 @@ Context::Impl::Impl(const DeviceInfo& device_info, io::Lease leased, const Optio
 Result<std::unique_ptr<Context>, ContextError> Context::Impl::make(const DeviceInfo& device, io::Lease lease,
                                                                    const Options& options,
                                                                    NotificationHandler* handler) {
-  Datapaths datapaths = make_datapaths(options.datapath, lease);
+  Datapaths datapaths = make_datapaths(options, lease);
   io::Intake intake{io::ReceiveSocket{lease.socket_fd, lease.dual_stack, options.receive},
                     datapaths.xdp ? std::move(datapaths.xdp->receive) : std::nullopt,
                     std::move(datapaths.why_not_receive)};

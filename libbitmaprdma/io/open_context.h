@@ -17,6 +17,7 @@
 #include "io/progress_thread.h"
 #include "io/receive_socket.h"
 #include "io/shard.h"
+#include "io/xdp_request.h"
 
 namespace brdma {
 
@@ -32,7 +33,8 @@ struct Context::Impl {
     io::ProgressThread::Options thread;
     bool control_thread = false;  // brdmad is at the other end of the lease, and may ask
     control::DatapathConfig datapath{.receive = control::Datapath::kUdp,
-                                     .transmit = control::Datapath::kUdp};  // else brdmad is asked for AF_XDP
+                                     .transmit = control::Datapath::kUdp};  // else ask_xdp is asked for AF_XDP
+    Result<io::XdpSockets, ContextError> (*ask_xdp)(const io::Lease&, const io::XdpWant&) = io::request_xdp;  // brdmad
   };
   // Error: no socket to send from.
   static Result<std::unique_ptr<Context>, ContextError> make(const DeviceInfo& device, io::Lease lease,

@@ -17,10 +17,10 @@
 #include "endpoint.h"
 #include "io/clock.h"
 #include "test_lease.h"
+#include "test_network.h"
 
 namespace brdma::test {
 
-constexpr IpAddress kLoopback4 = IpAddress::v4(127, 0, 0, 1);
 constexpr Duration kPatience = 20_s;
 
 // Waits for what other threads do; events, not time, end the wait.
@@ -60,7 +60,7 @@ class Handler : public NotificationHandler {
 struct Pair {
   Handler handler_a, handler_b;
   std::unique_ptr<Endpoint> a, b;
-  explicit Pair(const EndpointOptions& options_a, const EndpointOptions& options_b, IpAddress ip = kLoopback4,
+  explicit Pair(const EndpointOptions& options_a, const EndpointOptions& options_b, IpAddress ip = test_ip4(),
                 bool dual_stack = true) {
     auto leases = make_leases(2, dual_stack);
     a = std::make_unique<Endpoint>(std::move(leases[0]), ip, options_a, &handler_a);
@@ -68,7 +68,7 @@ struct Pair {
     a->connect(b->info());
     b->connect(a->info());
   }
-  explicit Pair(const EndpointOptions& options = {}, IpAddress ip = kLoopback4, bool dual_stack = true)
+  explicit Pair(const EndpointOptions& options = {}, IpAddress ip = test_ip4(), bool dual_stack = true)
       : Pair(options, options, ip, dual_stack) {}
   ~Pair() {
     if (!testing::Test::HasFailure()) return;

@@ -1,10 +1,13 @@
 #include "endpoint.h"
 
+#include <net/if.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
 
 #include "io/clock.h"
+#include "test_network.h"
 
 namespace brdma::test {
 namespace {
@@ -29,6 +32,7 @@ Endpoint::Endpoint(io::Lease lease, IpAddress ip, const EndpointOptions& options
     : memory(options.memory_bytes), statistics(lease.statistics), options_(options), ip_(ip) {
   DeviceInfo device;
   device.name = "brdma_test";
+  if (over_xdp()) device.ifindex = if_nametoindex(test_interface());
   auto made = io::ContextImpl::make(device, std::move(lease), options.context, handler);
   if (!made) {
     std::fprintf(stderr, "%s\n", made.reason().message.c_str());

@@ -9,6 +9,7 @@
 #include "bitmaprdma/context.h"
 #include "device/engine.h"
 #include "io/open_context.h"
+#include "test_lease.h"
 
 namespace brdma::test {
 
@@ -27,7 +28,7 @@ struct EndpointOptions {
   std::uint32_t send_wr_max = 256, receive_wr_max = 512;
   // 8.6 s until a peer counts as dead: a busy machine may keep one side from running for half a second.
   std::uint8_t timeout = 18, retry_count = 7;
-  io::ContextImpl::Options context;
+  io::ContextImpl::Options context = usual_context_options();
 };
 
 class Endpoint {

@@ -20,14 +20,13 @@ using test::EndpointOptions;
 using test::fill;
 using test::Handler;
 using test::ip;
-using test::kLoopback4;
 using test::kPatience;
 using test::make_leases;
 using test::Pair;
 using test::same;
 using test::SecondNetwork;
-
-constexpr IpAddress kLoopback6{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+using test::test_ip4;
+using test::test_ip6;
 
 constexpr std::size_t kHalf = 512 * 1024;
 
@@ -97,11 +96,11 @@ TEST(Contexts, EveryOpcodeWithThreads) {
   exercise(pair);
 }
 TEST(Contexts, EveryOpcodeOverIpv6) {
-  Pair pair{{}, kLoopback6};
+  Pair pair{{}, test_ip6()};
   exercise(pair);
 }
 TEST(Contexts, EveryOpcodeWithoutIpv6Sockets) {
-  Pair pair{{}, kLoopback4, false};
+  Pair pair{{}, test_ip4(), false};
   exercise(pair);
 }
 TEST(Contexts, EveryOpcodeWithoutGsoAndGro) {
@@ -136,7 +135,7 @@ TEST(Contexts, PacketsOfAnotherSlotAreCountedStrays) {
   bytes[7] = bytes[107] = std::byte{200};  // no member of the group: the kernel picks one by its hash
   const Slice slice{bytes.data(), bytes.size()};
   Transmit batch;
-  batch.source = batch.destination = kLoopback4;
+  batch.source = batch.destination = test_ip4();
   batch.segments = 2;
   batch.segment_bytes = 100;
   batch.bytes = 200;
@@ -207,6 +206,7 @@ TEST(Contexts, AFullSendBufferIsWaitedFor) {
   const SecondNetwork network;
   ASSERT_TRUE(network.ready());
   EndpointOptions options;
+  options.context = {};  // a UDP socket's
   options.context.send_buffer_bytes = 20'000;
   std::unique_ptr<Endpoint> b;
   {
@@ -249,7 +249,7 @@ TEST(Contexts, TheDaemonsEndIsADeviceFatalEvent) {
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
   leases[0].control_fd = ends[0];
   Handler handler;
-  const Endpoint endpoint{std::move(leases[0]), kLoopback4, {}, &handler};
+  const Endpoint endpoint{std::move(leases[0]), test_ip4(), {}, &handler};
   close(ends[1]);
   EXPECT_TRUE(handler.wait_event(8));  // IBV_EVENT_DEVICE_FATAL
 }

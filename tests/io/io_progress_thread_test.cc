@@ -20,12 +20,12 @@ using test::EndpointOptions;
 using test::fill;
 using test::Handler;
 using test::ip;
-using test::kLoopback4;
 using test::kPatience;
 using test::make_leases;
 using test::Pair;
 using test::same;
 using test::SecondNetwork;
+using test::test_ip4;
 
 // The responder makes no call at all: its thread serves.
 TEST(ProgressThread, ServesReadsWhileTheProgramIsAway) {
@@ -160,17 +160,14 @@ TEST(ProgressThread, StartsWithTheFirstQueuePair) {
   EXPECT_EQ(threads_of_this_process(), before);
   auto more = make_leases(1);
   {
-    const Endpoint endpoint{std::move(more[0]), kLoopback4, {}};
+    const Endpoint endpoint{std::move(more[0]), test_ip4(), {}};
     EXPECT_EQ(threads_of_this_process(), before + 1);
   }
   EXPECT_EQ(threads_of_this_process(), before);
 }
 
 // An idle context costs no processor time: the thread sleeps without a deadline.
-TEST(ProgressThread, IdleCostsNothing) {
-  Pair pair;
-  ASSERT_TRUE(pair.a->post(WorkOpcode::kRdmaWrite, {.bytes = 100}).ok());
-  ASSERT_EQ(Pair::wait(*pair.a, pair.a->send_cq).status, CompletionStatus::kSuccess);
+void expect_idle_costs_nothing() {
   const auto cpu = [] {
     timespec time{};
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
@@ -180,6 +177,36 @@ TEST(ProgressThread, IdleCostsNothing) {
   const auto before = cpu();
   std::this_thread::sleep_for(std::chrono::milliseconds{200});  // what is measured is time itself
   EXPECT_LT(cpu() - before, 4'000'000);
+}
+
+TEST(ProgressThread, IdleCostsNothing) {
+  Pair pair;
+  ASSERT_TRUE(pair.a->post(WorkOpcode::kRdmaWrite, {.bytes = 100}).ok());
+  ASSERT_EQ(Pair::wait(*pair.a, pair.a->send_cq).status, CompletionStatus::kSuccess);
+  expect_idle_costs_nothing();
+}
+
+// Its AF_XDP sockets are dead then, and the thread sleeps on them all the same. Takes the network away: a process of
+// its own.
+TEST(InterfaceGone, WorkFailsAndIdleCostsNothing) {
+  if (!test::over_xdp()) GTEST_SKIP() << "lo stays";
+  EndpointOptions options;
+  options.timeout = 14;  // half a second until the peer counts as dead
+  Pair pair{options};
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_TRUE(pair.a->post(WorkOpcode::kRdmaWrite, {.bytes = 100}).ok());
+    ASSERT_EQ(Pair::wait(*pair.a, pair.a->send_cq).status, CompletionStatus::kSuccess);
+  }
+  ASSERT_TRUE(ip("link delete mirrored"));
+  expect_idle_costs_nothing();
+  pair.a->context->request_notify(pair.a->send_cq, false);
+  ASSERT_TRUE(pair.a->post(WorkOpcode::kRdmaWrite, {.bytes = 100}).ok());
+  ASSERT_TRUE(pair.handler_a.wait_completion());
+  Completion completion;
+  ASSERT_TRUE(pair.a->poll(pair.a->send_cq, completion));
+  EXPECT_EQ(completion.status, CompletionStatus::kRetryExceeded);
+  EXPECT_GT(pair.a->statistics->get(Counter::kSendFailed), 0u);
+  expect_idle_costs_nothing();
 }
 
 }  // namespace

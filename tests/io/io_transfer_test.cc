@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "context_pair.h"
+#include "mirrored_network.h"
 
 namespace brdma::io {
 namespace {
@@ -17,10 +18,10 @@ namespace {
 using test::Endpoint;
 using test::EndpointOptions;
 using test::fill;
-using test::kLoopback4;
 using test::make_leases;
 using test::Pair;
 using test::same;
+using test::test_ip4;
 
 constexpr std::uint32_t kTransfer = 512 * 1024;
 
@@ -70,9 +71,12 @@ TEST(Transfers, WhoWatchesARegionHearsOfWritesOverALossyLink) {
   options.context.transfer = {.threshold_bytes = 64 * 1024, .segment_bytes = 16 * 1024};
   Watcher watcher;
   auto leases = make_leases(2);
-  lose_some(leases[1].socket_fd);
-  Endpoint a{std::move(leases[0]), kLoopback4, options};
-  Endpoint b{std::move(leases[1]), kLoopback4, options, &watcher};
+  if (test::over_xdp())
+    test::mirror_loses(1.0 / 20);
+  else
+    lose_some(leases[1].socket_fd);
+  Endpoint a{std::move(leases[0]), test_ip4(), options};
+  Endpoint b{std::move(leases[1]), test_ip4(), options, &watcher};
   a.connect(b.info());
   b.connect(a.info());
   int user = 0;

@@ -32,22 +32,6 @@ bool loopback_up() {
   return up;
 }
 
-// Until then the system throws away what is sent: it puts a new link into use from a work queue, which a busy machine
-// gets to late. It does so under the lock that any change of a link takes, so after one more change it is done.
-bool wait_until_running(const char* name) {
-  constexpr int kTriesMax = 10'000'000;
-  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  ifreq request{};
-  std::strcpy(request.ifr_name, name);
-  bool running = false;
-  for (int i = 0; i < kTriesMax && !running; ++i) {
-    running = ioctl(fd, SIOCGIFFLAGS, &request) == 0 && (request.ifr_flags & IFF_RUNNING) != 0;
-    if (!running) sched_yield();
-  }
-  close(fd);
-  return running && ip(std::string{"link set "} + name + " up");
-}
-
 int open_own_network() { return open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC); }
 
 }  // namespace
@@ -62,6 +46,22 @@ bool enter_private_network() {
     if (!write_file("/proc/self/gid_map", "0 " + std::to_string(gid) + " 1")) return false;
   }
   return loopback_up();
+}
+
+// The system puts a new link into use from a work queue, which a busy machine gets to late. It does so under the lock
+// that any change of a link takes, so after one more change it is done.
+bool wait_until_running(const char* name) {
+  constexpr int kTriesMax = 10'000'000;
+  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  ifreq request{};
+  std::strcpy(request.ifr_name, name);
+  bool running = false;
+  for (int i = 0; i < kTriesMax && !running; ++i) {
+    running = ioctl(fd, SIOCGIFFLAGS, &request) == 0 && (request.ifr_flags & IFF_RUNNING) != 0;
+    if (!running) sched_yield();
+  }
+  close(fd);
+  return running && ip(std::string{"link set "} + name + " up");
 }
 
 bool ip(const std::string& arguments) { return std::system(("ip " + arguments).c_str()) == 0; }

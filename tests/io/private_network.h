@@ -37,6 +37,9 @@ class SecondNetwork {
   bool ready_ = false;
 };
 
+// Until a link that was set up is in use by the system, which throws away what is sent before. False: it never is.
+[[nodiscard]] bool wait_until_running(const char* name);
+
 // Runs an `ip` command line in the calling thread's namespace; true: exit code 0.
 bool ip(const std::string& arguments);
 

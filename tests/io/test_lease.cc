@@ -1,15 +1,22 @@
 #include "test_lease.h"
 
 #include <linux/filter.h>
+#include <net/if.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include "base/datagram.h"
+#include "mirrored_network.h"
+#include "test_network.h"
+#include "xdp_grant.h"
 
 namespace brdma::test {
 namespace {
@@ -18,6 +25,36 @@ void must(bool done, const char* what) {
   if (done) return;
   std::perror(what);
   std::abort();
+}
+
+std::vector<std::unique_ptr<Statistics>> all_statistics;
+
+Result<io::XdpSockets, ContextError> make_xdp(const io::Lease& lease, const io::XdpWant& want) {
+  daemon::XdpWish wish;
+  wish.ifindex = if_nametoindex(kMirroredInterface);
+  wish.slot = lease.slot;
+  wish.mode = io::XdpMode::kNative;
+  wish.receive_chunks = want.receive_chunks;
+  wish.transmit_chunks = want.transmit_chunks;
+  auto granted = daemon::grant_xdp(wish);
+  // The kernel frees a queue some time after its socket was closed, and tells nobody.
+  for (int left = 20'000; !granted && granted.reason().error == EBUSY && left > 0; --left) {
+    poll(nullptr, 0, 1);
+    granted = daemon::grant_xdp(wish);
+  }
+  if (!granted) return granted.reason();
+  daemon::XdpGrant grant = std::move(granted).value();
+  mirror_slot(lease.slot, grant.queue);
+  io::XdpReply reply;
+  reply.mode = grant.mode;
+  reply.queue = grant.queue;
+  reply.receive_chunks = want.receive_chunks;
+  reply.transmit_chunks = want.transmit_chunks;
+  io::XdpSockets sockets;
+  sockets.transmit = io::XdpTransmit::open(grant.socket.get(), grant.memory.get(), reply).value();
+  sockets.receive =
+      io::XdpSocket::open({std::move(grant.socket), std::move(grant.memory), std::move(grant.link)}, reply).value();
+  return sockets;
 }
 
 int open_member(bool dual_stack) {
@@ -43,7 +80,6 @@ int open_member(bool dual_stack) {
 }  // namespace
 
 std::vector<io::Lease> make_leases(unsigned count, bool dual_stack) {
-  static std::vector<std::unique_ptr<Statistics>> all_statistics;
   std::vector<io::Lease> leases(count);
   for (unsigned i = 0; i < count; ++i) {
     leases[i].socket_fd = open_member(dual_stack);
@@ -58,6 +94,20 @@ std::vector<io::Lease> make_leases(unsigned count, bool dual_stack) {
   must(setsockopt(leases[0].socket_fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) == 0,
        "SO_ATTACH_REUSEPORT_CBPF");
   return leases;
+}
+
+std::uint64_t count_of_all(Counter counter) {
+  std::uint64_t sum = 0;
+  for (const auto& statistics : all_statistics) sum += statistics->get(counter);
+  return sum;
+}
+
+io::ContextImpl::Options usual_context_options() {
+  io::ContextImpl::Options options;
+  if (!over_xdp()) return options;
+  options.datapath.receive = options.datapath.transmit = control::Datapath::kXdp;
+  options.ask_xdp = &make_xdp;
+  return options;
 }
 
 }  // namespace brdma::test

@@ -1,10 +1,12 @@
 // tests/io/test_lease.h - leases without brdmad: members of one SO_REUSEPORT group with the same steering filter.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "io/lease.h"
+#include "io/open_context.h"
 
 namespace brdma::test {
 
@@ -13,5 +15,12 @@ inline constexpr std::uint32_t kFirstSlot = 2;
 // Sockets on port 4791 of the calling thread's network namespace: the i-th one is slot kFirstSlot + i. Their
 // statistics live as long as the process. `dual_stack` false: IPv4 only.
 std::vector<io::Lease> make_leases(unsigned count, bool dual_stack = true);
+
+// What all of them have counted by now.
+[[nodiscard]] std::uint64_t count_of_all(Counter counter);
+
+// Options of a context on such a lease: with AF_XDP both ways, made here and not by brdmad, where the tests are over it
+// (test_network.h).
+[[nodiscard]] io::ContextImpl::Options usual_context_options();
 
 }  // namespace brdma::test

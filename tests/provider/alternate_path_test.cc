@@ -14,7 +14,7 @@
 namespace brdma::test {
 namespace {
 
-constexpr IpAddress kHere = IpAddress::v4(127, 0, 0, 1);
+const IpAddress kHere = test_ip4();
 constexpr std::uint32_t kQpn = 0x111;
 
 class Peer {

@@ -1,16 +1,25 @@
 // main of the tests that run with the library preloaded: in a network namespace of their own, where lo is the only
 // interface at first. Started without the library it starts itself again with it.
 // BRDMA_TEST_AS_NOBODY=1: gives up root first, so that everything runs in a user namespace.
+// BRDMA_TEST_XDP=mirror: over AF_XDP, on an interface whose packets come back (io/test_network.h); =pair: likewise, for
+// tests with networks of their own.
+#include <dlfcn.h>
 #include <grp.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
 
+#include "io/daemon_client.h"
+#include "io/mirrored_network.h"
 #include "io/private_network.h"
+#include "io/test_network.h"
 
 namespace {
 
@@ -27,7 +36,50 @@ bool become_nobody() {
          ::setresuid(kNobody, kNobody, kNobody) == 0;
 }
 
+bool enter_network() {
+  if (!brdma::test::over_xdp()) return brdma::test::enter_private_network();
+  const auto entered = brdma::test::enter_mirrored_network();
+  if (entered == brdma::test::Entered::kFailed) {
+    std::perror("no mirrored network");
+    std::exit(1);
+  }
+  return entered == brdma::test::Entered::kYes;
+}
+
+// Not by UDP, to which all falls back without a word; by what brdmad has counted.
+bool came_and_left_by_xdp() {
+  const auto answer = brdma::io::query_daemon({{"query", "statistics"}});
+  if (!answer) {
+    std::fprintf(stderr, "brdmad: %s\n", answer.reason().message.c_str());
+    return false;
+  }
+  (void)brdma::io::query_daemon({{"query", "shutdown"}, {"force", true}});
+  const std::string device = std::string("brdma_") + brdma::test::kMirroredInterface;
+  for (const auto& row : answer.value()["devices"]) {
+    if (row["device"] != device) continue;
+    const std::uint64_t came = row["counters"]["rcvd_pkts"], came_by_xdp = row["counters"]["xdp_rcvd_pkts"];
+    const auto left = brdma::test::mirrored_packets();
+    std::printf("by AF_XDP came %zu of %zu packets; left %u, by UDP %u\n", came_by_xdp, came, left.by_xdp, left.by_udp);
+    return came_by_xdp * 10 >= came * 9 && left.by_xdp >= left.by_udp * 9;
+  }
+  std::fprintf(stderr, "brdmad has counted nothing of %s\n", device.c_str());
+  return false;
+}
+
 }  // namespace
+
+// Before any packet comes for a device that a program has opened, the mirror is to know by which queue.
+extern "C" {
+struct ibv_context;
+struct ibv_device;
+__attribute__((visibility("default"))) ibv_context* ibv_open_device(ibv_device* device);
+ibv_context* ibv_open_device(ibv_device* device) {
+  static auto* const real = reinterpret_cast<decltype(&ibv_open_device)>(::dlsym(RTLD_NEXT, "ibv_open_device"));
+  ibv_context* const opened = real(device);
+  if (brdma::test::over_xdp()) (void)brdma::test::mirror_steered_slots();
+  return opened;
+}
+}
 
 int main(int argc, char** argv) {
   const char* preload = std::getenv("LD_PRELOAD");
@@ -44,15 +96,23 @@ int main(int argc, char** argv) {
     ::setenv("BRDMA_IDLE_SECONDS", "1", 1);  // a daemon that a test starts ends soon after it
     ::setenv("HOME", "/nonexistent", 1);     // nobody's settings
     ::unsetenv("XDG_CONFIG_HOME");
+    if (std::getenv("BRDMA_TEST_XDP") != nullptr) {
+      ::setenv("BRDMA_DATAPATH", "xdp", 1);
+      ::setenv("BRDMA_TRANSMIT", "xdp", 1);
+      ::setenv("BRDMA_IDLE_SECONDS", "60", 1);  // it is asked in the end what it has counted
+    }
     ::execv("/proc/self/exe", argv);
     std::perror("execv");
     return 1;
   }
   testing::InitGoogleTest(&argc, argv);
   if (testing::GTEST_FLAG(list_tests)) return RUN_ALL_TESTS();
-  if (!brdma::test::enter_private_network()) {
-    std::fprintf(stderr, "skipped: no network namespace to be had (not root, and user namespaces are forbidden)\n");
+  if (!enter_network()) {
+    std::fprintf(stderr, "skipped: no network namespace to be had (not root, and user namespaces are forbidden%s)\n",
+                 brdma::test::over_xdp() ? ", or no AF_XDP on veth" : "");
     return kSkipped;
   }
-  return RUN_ALL_TESTS();
+  const int failed = RUN_ALL_TESTS();
+  if (failed != 0 || !brdma::test::over_xdp()) return failed;
+  return came_and_left_by_xdp() ? 0 : 1;
 }

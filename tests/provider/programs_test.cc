@@ -11,12 +11,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "io/daemon_client.h"
 #include "io/private_network.h"
 
 namespace brdma::test {
@@ -85,6 +87,19 @@ class Programs : public testing::Test {
     const Outcome served = server.wait();
     EXPECT_EQ(client.exit_code, 0) << command << "\n" << client.output;
     EXPECT_EQ(served.exit_code, 0) << command << "\n" << served.output;
+  }
+
+  // Where these tests are to be over AF_XDP (main.cc): not by UDP, to which all falls back without a word.
+  void TearDown() override {
+    const char* const wanted = std::getenv("BRDMA_TEST_XDP");
+    const auto answer = io::query_daemon({{"query", "statistics"}});
+    if (wanted == nullptr || !answer) return;
+    for (const auto& row : answer.value()["devices"]) {
+      const auto count = [&](const char* name) { return row["counters"][name].get<std::uint64_t>(); };
+      if (count("rcvd_pkts") < 100) continue;
+      EXPECT_GT(count("xdp_rcvd_pkts"), count("rcvd_pkts") / 2) << row;
+    }
+    EXPECT_TRUE(io::query_daemon({{"query", "shutdown"}, {"force", true}}).ok());
   }
 
   SecondNetwork network_;

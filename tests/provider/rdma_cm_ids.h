@@ -2,6 +2,7 @@
 // in one process. Everything waits on events, with a bound.
 #pragma once
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -11,15 +12,18 @@
 #include <cstdint>
 #include <cstring>
 
+#include "io/test_network.h"
+
 namespace brdma::test {
 
 inline constexpr int kPatienceMs = 20'000;
 
+// Of the test network's interface.
 inline sockaddr_in loopback(std::uint16_t port) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  (void)::inet_pton(AF_INET, test_address4(), &address.sin_addr);
   return address;
 }
 

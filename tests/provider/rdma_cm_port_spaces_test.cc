@@ -27,7 +27,7 @@ struct Endpoint {
     hints.ai_port_space = RDMA_PS_IB;
     hints.ai_qp_type = type;
     rdma_addrinfo* found = nullptr;
-    EXPECT_EQ(rdma_getaddrinfo("127.0.0.1", port, &hints, &found), 0) << std::strerror(errno);
+    EXPECT_EQ(rdma_getaddrinfo(test_address4(), port, &hints, &found), 0) << std::strerror(errno);
     ibv_qp_init_attr attributes{};
     attributes.qp_type = type;
     attributes.cap = {4, 4, 1, 1, 0};

@@ -4,13 +4,16 @@
 
 #include <cstring>
 
+#include "io/test_network.h"
+
 namespace brdma::test {
 namespace {
 
-constexpr std::uint8_t kGidIndex = 0;  // of lo: 127.0.0.1
 constexpr auto kPatience = std::chrono::seconds(10);
 
 }  // namespace
+
+std::uint8_t usual_gid_index() { return over_xdp() ? 1 : 0; }
 
 Owned<ibv_context> open_first_device() {
   int count = 0;
@@ -70,9 +73,9 @@ int to_rtr(ibv_qp* qp, ibv_qp* peer) {
   attributes.min_rnr_timer = 1;
   attributes.ah_attr.is_global = 1;
   attributes.ah_attr.port_num = 1;
-  attributes.ah_attr.grh.sgid_index = kGidIndex;
+  attributes.ah_attr.grh.sgid_index = usual_gid_index();
   attributes.ah_attr.grh.hop_limit = 1;
-  EXPECT_EQ(ibv_query_gid(peer->context, 1, kGidIndex, &attributes.ah_attr.grh.dgid), 0);
+  EXPECT_EQ(ibv_query_gid(peer->context, 1, usual_gid_index(), &attributes.ah_attr.grh.dgid), 0);
   return ibv_modify_qp(qp, &attributes,
                        IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                            IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);

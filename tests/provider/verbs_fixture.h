@@ -1,5 +1,5 @@
 // tests/provider/verbs_fixture.h - a device of the preloaded library, opened through the real libibverbs, and pairs of
-// connected queue pairs on it. All on lo: packets go through the kernel and come back.
+// connected queue pairs on it. All on one interface: packets go through the kernel and come back.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,6 +22,9 @@ struct Deleter {
 };
 template <class T>
 using Owned = std::unique_ptr<T, Deleter>;
+
+// Of the interface's IPv4 address.
+std::uint8_t usual_gid_index();
 
 // Opens the first device; null with a failure when there is none.
 Owned<ibv_context> open_first_device();

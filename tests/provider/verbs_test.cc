@@ -8,8 +8,10 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <vector>
 
+#include "io/test_network.h"
 #include "verbs_fixture.h"
 
 namespace brdma::test {
@@ -19,7 +21,7 @@ TEST(Device, IsFoundByEachCallAndStaysTheSame) {
   int count = 0;
   ibv_device** first = ibv_get_device_list(&count);
   ASSERT_EQ(count, 1);
-  EXPECT_STREQ(ibv_get_device_name(first[0]), "brdma_lo");
+  EXPECT_EQ(ibv_get_device_name(first[0]), std::string("brdma_") + test_interface());
   EXPECT_NE(ibv_get_device_guid(first[0]), 0u);
   ibv_device** second = ibv_get_device_list(&count);
   ASSERT_EQ(count, 1);
@@ -34,7 +36,8 @@ TEST(Device, FollowsTheAddressesOfItsInterface) {
   ibv_port_attr port{};
   ASSERT_EQ(ibv_query_port(context.get(), 1, &port), 0);
   const int before = port.gid_tbl_len;
-  ASSERT_EQ(std::system("ip address add 10.1.2.3/32 dev lo"), 0);
+  const std::string address = std::string("10.1.2.3/32 dev ") + test_interface();
+  ASSERT_EQ(std::system(("ip address add " + address).c_str()), 0);
   int count = 0;
   ibv_device** list = ibv_get_device_list(&count);  // looks again
   ASSERT_EQ(count, 1);
@@ -51,7 +54,7 @@ TEST(Device, FollowsTheAddressesOfItsInterface) {
     found |= std::memcmp(entries[i].gid.raw, expected.data(), expected.size()) == 0;
   }
   EXPECT_TRUE(found);
-  EXPECT_EQ(std::system("ip address del 10.1.2.3/32 dev lo"), 0);
+  EXPECT_EQ(std::system(("ip address del " + address).c_str()), 0);
 }
 
 TEST(Device, MaxQpIsTheLimitInForce) {
@@ -245,7 +248,8 @@ TEST(QueuePair, MovesAsTheManualSays) {
   path.max_dest_rd_atomic = 1;
   path.ah_attr.port_num = 1;
   path.ah_attr.is_global = 1;
-  ASSERT_EQ(ibv_query_gid(b.context.get(), 1, 0, &path.ah_attr.grh.dgid), 0);
+  path.ah_attr.grh.sgid_index = usual_gid_index();
+  ASSERT_EQ(ibv_query_gid(b.context.get(), 1, usual_gid_index(), &path.ah_attr.grh.dgid), 0);
   constexpr int kMask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                         IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
   const auto refused = [&](auto change) {

@@ -5,6 +5,7 @@ Each case runs real programs; each looks at exit codes and at the words a user w
 """
 
 import argparse
+import json
 import os
 import signal
 import subprocess
@@ -52,6 +53,9 @@ class Cases:
             self.wait_listening(command, 18515)
             client = subprocess.Popen([*command, "h2", "--", *pingpong, "10.77.0.1"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             self.wait_traffic(name)
+            if "BRDMA_DATAPATH" in os.environ:
+                devices = json.loads(self.lab("exec", "--name", name, "h1", "--", self.brdma, "-j", "statistic", "show").stdout)
+                expect(all(row["xdp_rcvd_pkts"] > row["rcvd_pkts"] // 2 for row in devices), f"not by AF_XDP: {devices}")
             os.killpg(server.pid, signal.SIGKILL)
             server.communicate()
             began = time.monotonic()

@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/ip_address.h"
+#include "base/units.h"
 
 namespace brdma {
 
@@ -21,6 +22,7 @@ struct Datagram {
   std::uint8_t traffic_class = 0;  // low two bits: ECN
   bool ip_id_known = false;        // AF_XDP, simulator: identification was seen
   std::uint16_t ip_id = 0;
+  Duration waited{};  // in this host, until it is handed over; 0 where nobody can tell
   ConstBytes bytes;
 };
 

@@ -35,7 +35,7 @@ class DelayWindow::Measured {
   [[nodiscard]] std::uint64_t best_rate() const;
   [[nodiscard]] bool starting() const { return phase_ == Phase::kStart; }
   // As those of the window.
-  void on_acknowledgement(std::uint64_t acked_bytes, Duration rtt, bool limited, Instant now);
+  void on_acknowledgement(std::uint64_t acked_bytes, const RoundTrip& trip, bool limited, Instant now);
   void shift_base(Duration by);
   void on_timeout();
   void on_drops(const DelayWindow::Drops& drops, Instant now);
@@ -45,6 +45,7 @@ class DelayWindow::Measured {
   [[nodiscard]] Duration base_rtt() const;
   [[nodiscard]] Duration time_for(std::uint64_t bytes) const;
   [[nodiscard]] Duration queueing() const;
+  [[nodiscard]] Duration queue() const { return queue_; }
   [[nodiscard]] std::uint64_t bridge_bytes(Instant now) const;
   [[nodiscard]] std::optional<Instant> next_bridge(std::uint64_t bridged) const;
 
@@ -83,7 +84,8 @@ class DelayWindow::Measured {
   // The round in progress: from an acknowledgement to the first one for a packet sent after it.
   bool round_begun_ = false;
   Instant round_start_{};
-  Duration round_rtt_{};  // smallest
+  Duration round_rtt_{};     // smallest on the way
+  Duration round_waited_{};  // in the hosts: least
   std::uint64_t round_bytes_ = 0;
   std::uint64_t round_flight_ = 0;    // allowed when the round began: what it can deliver if nothing is lost
   std::uint64_t round_withheld_ = 0;  // acknowledged since growth has been withheld, up to now, as a queue forms
@@ -98,6 +100,7 @@ class DelayWindow::Measured {
   std::size_t rates_next_ = 0;
   std::uint64_t throughput_ = 0;  // of any round
   Duration rtt_{};                // of the last acknowledgement
+  Duration queue_{};              // on the way, smoothed by eighths
   Instant acknowledged_;          // last time
   Duration silence_{};            // the longest of late, halved every kSilenceHalfLife
   Instant silence_at_;
@@ -116,8 +119,8 @@ DelayWindow::Measured& DelayWindow::measured() {
   return *measured_;
 }
 
-void DelayWindow::on_acknowledgement(std::uint64_t acked_bytes, Duration rtt, bool limited, Instant now) {
-  measured().on_acknowledgement(acked_bytes, rtt, limited, now);
+void DelayWindow::on_acknowledgement(std::uint64_t acked_bytes, const RoundTrip& trip, bool limited, Instant now) {
+  measured().on_acknowledgement(acked_bytes, trip, limited, now);
   follow();
 }
 
@@ -157,6 +160,7 @@ std::uint64_t DelayWindow::throughput() const { return measured_ ? measured_->th
 std::uint64_t DelayWindow::delivered() const { return measured_ ? measured_->best_rate() : 0; }
 Duration DelayWindow::base_rtt() const { return measured_ ? measured_->base_rtt() : kNone; }
 Duration DelayWindow::time_for(std::uint64_t bytes) const { return measured_ ? measured_->time_for(bytes) : kNone; }
+Duration DelayWindow::queue() const { return measured_ ? measured_->queue() : kNone; }
 Duration DelayWindow::queueing() const { return measured_ ? measured_->queueing() : kConfig.target_queueing; }
 std::uint64_t DelayWindow::bridge_bytes(Instant now) const { return measured_ ? measured_->bridge_bytes(now) : 0; }
 std::optional<Instant> DelayWindow::next_bridge(std::uint64_t bridged) const {
@@ -166,18 +170,21 @@ std::size_t DelayWindow::allocated_bytes() const { return measured_ ? sizeof(Mea
 
 Duration DelayWindow::Measured::base_rtt() const { return smaller(base_before_, base_now_); }
 
-void DelayWindow::Measured::on_acknowledgement(std::uint64_t acked_bytes, Duration rtt, bool limited, Instant now) {
-  rtt = std::max(rtt, kTick);
-  note_rtt(rtt, now);
+void DelayWindow::Measured::on_acknowledgement(std::uint64_t acked_bytes, const RoundTrip& trip, bool limited,
+                                               Instant now) {
+  const Duration rtt = std::max(trip.whole, kTick), on_the_way = trip.on_the_way();
+  note_rtt(on_the_way, now);
   note_silence(limited, now);
   forget_room(now);
   rtt_ = rtt;
+  queue_ = queue_ + (on_the_way - base_rtt() - queue_) / 8;
   if (!round_begun_) return begin_round(now, rtt);
   round_bytes_ += acked_bytes;
   round_limited_ = round_limited_ || limited;
-  round_rtt_ = smaller(round_rtt_, rtt);
+  round_waited_ = round_rtt_ == kNone ? trip.waited : std::min(round_waited_, trip.waited);
+  round_rtt_ = smaller(round_rtt_, on_the_way);
   // A queue forms long before the round ends that will say so: growing meanwhile would make it overflow.
-  const bool queue_forms = phase_ == Phase::kStart && rtt - base_rtt() >= start_queueing();
+  const bool queue_forms = phase_ == Phase::kStart && on_the_way - base_rtt() >= start_queueing();
   round_withheld_ = queue_forms ? round_withheld_ + acked_bytes : 0;
   if (phase_ != Phase::kDraining && !queue_forms) limit_ = std::min(window_, limit_ + std::min(acked_bytes, window_));
   if (now - rtt >= round_start_ && now > round_start_) end_round(now, rtt);
@@ -301,7 +308,7 @@ void DelayWindow::Measured::end_round(Instant now, Duration rtt) {
 // Of the round that ends. Acknowledgements that come all at once, after somebody had no core, tell of the time in which
 // their packets were sent; and a round in which that happened can only show that the path is faster than was known.
 void DelayWindow::Measured::measure_rate(Instant now, Duration rtt) {
-  const bool stalled = is_stall(round_silence_, round_rtt_);
+  const bool stalled = is_stall(round_silence_, round_rtt_ + round_waited_);
   const Duration received = now - round_start_, sent = now - rtt - round_sent_;
   const bool compressed = stalled ? sent > received : is_stall(sent, received);
   const std::uint64_t measured = scale(round_bytes_, kNsPerSecond, ns(compressed ? sent : received));
@@ -313,7 +320,7 @@ void DelayWindow::Measured::adapt() {
   if (round_bytes_ == 0) return;
   if (phase_ == Phase::kStart) window_ = limit_;  // what a queue kept from growing was never tried
   const Duration wished = phase_ == Phase::kStart ? target() : queueing();
-  const std::uint64_t wanted = scale(rate_, ns(base_rtt() + wished), kNsPerSecond) + additive();
+  const std::uint64_t wanted = scale(rate_, ns(base_rtt() + round_waited_ + wished), kNsPerSecond) + additive();
   std::uint64_t next = std::clamp(wanted, window_ - window_ / 4, window_ * 2);
 
   if (round_bytes_ + std::max(round_flight_ / 8, kConfig.chance_bytes) < round_flight_) silence_ = silence_ / 2;

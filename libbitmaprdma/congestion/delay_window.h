@@ -7,11 +7,14 @@
 //
 // A window that adds only queue leaves the delivered rate as it is, so `next` stops there by itself, even where the
 // queue is too short for the target and drops. The additive part makes flows that share a bottleneck settle at equal
-// rates (as in FAST TCP). Noise of the host: a round counts with the smallest RTT in it, and one bad round takes a
-// quarter, which the next good ones give back. Growth is released by acknowledgements, not as one burst; at the start
-// only by those that have met less than half the target of queueing, for a round hears of its own queue when it is too
-// late. (On paths longer than four times the target a window that leaves in bursts makes more than that by itself:
-// there, a quarter of the path.) A window that is spread has found the path by the round that ends with such a queue.
+// rates (as in FAST TCP). What packets waited in the hosts is no queue (RoundTrip; as Swift keeps the two apart): it is
+// taken off where queueing is looked for, and the least of a round is added to what the window has to cover. Credit
+// bounds what may lie at the receiver. Noise of the host that nobody can tell from the way: a round counts with the
+// smallest RTT in it, and one bad round takes a quarter, which the next good ones give back. Growth is released by
+// acknowledgements, not as one burst; at the start only by those that have met less than half the target of queueing,
+// for a round hears of its own queue when it is too late. (On paths longer than four times the target a window that
+// leaves in bursts makes more than that by itself: there, a quarter of the path.) A window that is spread has found the
+// path by the round that ends with such a queue.
 //
 // A round that did not use the window in full says nothing of more, but a queue that stood in all of it says that the
 // path holds less: otherwise an application that posts less than the window and more than path and queue hold would
@@ -49,6 +52,7 @@
 // Integers only; pure: no clock, told `now`.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -81,6 +85,14 @@ struct DelayWindowConfig {
   Duration drain_period = Duration::from_ns(1 << 28);  // 268 ms; doubled until it is 64 base RTTs
 };
 
+// Of a packet and its acknowledgement: all of it, and what of that they lay in the hosts of receiver and sender, which
+// says when those got a core, and nothing of the way. 0 where nobody can tell.
+struct RoundTrip {
+  RoundTrip(Duration of_all, Duration in_hosts = {}) : whole(of_all), waited(in_hosts) {}
+  Duration whole, waited;
+  [[nodiscard]] Duration on_the_way() const { return std::max(whole - waited, kTick); }
+};
+
 class DelayWindow {
  public:
   DelayWindow();
@@ -93,9 +105,9 @@ class DelayWindow {
   [[nodiscard]] bool bounded() const { return limit_ != kUnbounded; }
   // What it allows leaves over a round trip, not in bursts. Nothing is kept of it before the first acknowledgement.
   void set_spread(bool spread);
-  // An acknowledgement: `acked_bytes` newly done, `rtt` of the packet it echoes, `limited`: the window was in use in
+  // An acknowledgement: `acked_bytes` newly done, `trip` of the packet it echoes, `limited`: the window was in use in
   // full.
-  void on_acknowledgement(std::uint64_t acked_bytes, Duration rtt, bool limited, Instant now);
+  void on_acknowledgement(std::uint64_t acked_bytes, const RoundTrip& trip, bool limited, Instant now);
   // The packets to come take other paths, which are longer by so much (shorter: negative), queueing apart.
   void shift_base(Duration by);
   // The retransmission timeout fired: everything in flight is in doubt. Halves.
@@ -121,6 +133,7 @@ class DelayWindow {
   // What `bytes` take at the rate that was delivered of late; 0 where nothing is known of it.
   [[nodiscard]] Duration time_for(std::uint64_t bytes) const;
   [[nodiscard]] Duration queueing() const;  // the target now
+  [[nodiscard]] Duration queue() const;     // what acknowledgements of late met of it
   [[nodiscard]] std::size_t allocated_bytes() const;
   // So many bytes beyond bytes() may leave now if the window is full and nothing has come.
   [[nodiscard]] std::uint64_t bridge_bytes(Instant now) const;

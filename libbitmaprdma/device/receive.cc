@@ -27,6 +27,7 @@ void Engine::handle_datagram(const Datagram& datagram, Instant now) {
   if (!me.icrc_holds(datagram, packet, identity.type == QpType::kUd ? nullptr : &qp->received_flow)) {
     return me.drop(datagram, DropReason::kBadIcrc);
   }
+  me.environment.waited = datagram.waited;
   qp->handle_packet(packet, datagram, now);
   me.touched(qp);
   if (!me.environment.congested_peers.empty()) [[unlikely]]

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstring>
+#include <ctime>
 
 #include "io/socket_address.h"
 #include "io/socket_options.h"
@@ -26,7 +27,8 @@ T control_value(const cmsghdr* header) {
 
 // Room for every ancillary message that enable_metadata() asks for.
 constexpr std::size_t kControlBytes = CMSG_SPACE(sizeof(in6_pktinfo)) + CMSG_SPACE(sizeof(in_pktinfo)) +
-                                      CMSG_SPACE(sizeof(int)) * 3 + CMSG_SPACE(sizeof(std::uint32_t));
+                                      CMSG_SPACE(sizeof(int)) * 3 + CMSG_SPACE(sizeof(std::uint32_t)) +
+                                      CMSG_SPACE(sizeof(timespec));
 
 }  // namespace
 
@@ -47,6 +49,7 @@ void ReceiveSocket::enable_metadata() {
   }
   set_option(fd_, IPPROTO_IP, IP_RECVTOS, 1);
   set_option(fd_, SOL_SOCKET, SO_RXQ_OVFL, 1);
+  set_option(fd_, SOL_SOCKET, SO_TIMESTAMPNS, 1);
   std::array<std::uint32_t, SK_MEMINFO_VARS> info{};
   socklen_t size = sizeof(info);
   if (getsockopt(fd_, SOL_SOCKET, SO_MEMINFO, info.data(), &size) == 0) overflow_seen_ = info[SK_MEMINFO_DROPS];
@@ -89,6 +92,7 @@ bool ReceiveSocket::receive(ReceivedMessage& out) {
   Datagram& datagram = out.datagram;
   datagram = Datagram{};
   out.by_xdp = false;
+  out.stamp = 0;
   if (from.v6.sin6_family == AF_INET6) {
     datagram.source = from_in6_addr(from.v6.sin6_addr);
     datagram.source_port = ntohs(from.v6.sin6_port);
@@ -115,6 +119,9 @@ bool ReceiveSocket::receive(ReceivedMessage& out) {
       const auto total = control_value<std::uint32_t>(header);
       overflow_ += total - overflow_seen_;
       overflow_seen_ = total;
+    } else if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_TIMESTAMPNS) {
+      const auto stamp = control_value<timespec>(header);
+      out.stamp = std::int64_t{stamp.tv_sec} * 1'000'000'000 + stamp.tv_nsec;
     }
   }
   return true;

@@ -25,6 +25,7 @@ struct ReceivedMessage {
   ConstBytes bytes;
   std::size_t segment_bytes = 0;  // > 0; the whole size where nothing was merged
   bool by_xdp = false;
+  std::int64_t stamp = 0;  // when it arrived, CLOCK_REALTIME in ns; 0: nobody said so
 };
 
 class ReceiveSocket {

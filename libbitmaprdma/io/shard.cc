@@ -78,6 +78,7 @@ std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out, std::
     attendance_.polled_in_vain();
     return 0;
   }
+  if (received > 0) now = monotonic_now();  // what holds an acknowledgement back counts from here
   handle_due_timeouts(now);
   drain(now);
   if (count < out.size()) count += poll_more(count);  // of timeouts
@@ -236,7 +237,10 @@ Shard::Round Shard::make_progress() {
     handle_message(message, now);
     if (++round.received % intake_.messages_per_drain() == 0) drain(now);
   }
-  if (round.received > 0) linger_.thread_received();
+  if (round.received > 0) {
+    linger_.thread_received();
+    now = monotonic_now();
+  }
   const bool timeouts = handle_due_timeouts(now);
   const bool sent = drain(now);
   round.busy = round.received > 0 || timeouts || sent;
@@ -251,6 +255,7 @@ Shard::Round Shard::make_progress() {
 bool Shard::take_message(ReceivedMessage& message, Instant& now) {
   if (!intake_.receive(message)) return false;
   now = monotonic_now();
+  message.datagram.waited = arrivals_.waited(message.stamp, now);
   return true;
 }
 

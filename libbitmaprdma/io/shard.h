@@ -16,6 +16,7 @@
 #include "bitmaprdma/context.h"
 #include "device/engine.h"
 #include "io/ack_deferral.h"
+#include "io/arrival_clock.h"
 #include "io/attendance.h"
 #include "io/intake.h"
 #include "io/multicast_groups.h"
@@ -111,6 +112,7 @@ class Shard {
   Outlet outlet_;
   std::uint32_t slot_, slot_mask_;
   Engine engine_;
+  ArrivalClock arrivals_;
   AckDeferral deferral_;
   ReplyLinger linger_;
   std::optional<Instant> deadline_;  // of the engine and of what is held back, as the last call left it

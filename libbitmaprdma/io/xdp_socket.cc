@@ -68,6 +68,7 @@ bool XdpSocket::receive(ReceivedMessage& out) {
       out.bytes = out.datagram.bytes;
       out.segment_bytes = out.bytes.size();
       out.by_xdp = true;
+      out.stamp = 0;
       return true;
     }
     ++unreadable_;

@@ -17,12 +17,10 @@ constexpr Duration kHeldMax = 2_s;     // below 2^31 ns
 void Responder::Impl::note_for_acknowledgement(const wire::Packet& packet, Instant now) {
   const bool bitmap = speaks_bitmap();
   if (!bitmap && !packet.bth.ack_request) return;  // a standard requester asks when it wants one
-  if (!ack.pending) {
-    ack.pending = true;
-    ack.since = now;
-  }
+  if (!ack.pending || packet.bth.ack_request) ack.since = now;
+  ack.pending = true;
   ack.requested = ack.requested || packet.bth.ack_request;
-  if (bitmap && ++ack.packets >= recovery().ack_packets) ack.forced = true;
+  if (bitmap) ++ack.packets;
 }
 
 void Responder::Impl::acknowledge_soon(Instant now) {
@@ -46,7 +44,14 @@ void Responder::Impl::take_leave() {
 }
 
 bool Responder::Impl::acknowledgement_due(Instant now) const {
-  return ack.pending && (ack.forced || ack.requested || now >= ack.since + ack_delay());
+  return ack.pending && (ack.forced || ack.requested || many_unacknowledged() || now >= ack.since + ack_delay());
+}
+
+// The peer waits for it, and so it is due; but all that it sent is here, and the application may be about to reply. In
+// the midst of a message there is nothing yet that it could reply to.
+bool Responder::Impl::acknowledgement_deferrable(Instant now) const {
+  return ack.pending && !ack.forced && (ack.requested || !many_unacknowledged()) &&
+         message.kind == Message::Kind::kNone && now < acknowledgement_deadline();
 }
 
 bool Responder::Impl::poll_acknowledgement(TransmitBatch& batch, Instant now) {
@@ -82,7 +87,8 @@ bool Responder::Impl::piggyback_acknowledgement(TransmitBatch& batch, Instant no
                              .echo_valid = ack.echo_valid,
                              .ts_echo = ack.echo,
                              .tr = static_cast<std::uint64_t>(ack.echo_arrival.ns()),
-                             .made = made_at(now)};
+                             .made = made_at(now),
+                             .waited = ack.echo_waited};
   if (!batch.piggyback(said, wire::packet_bytes_max(mtu))) return false;
   ack.echo_valid = false;
   if (ack.repeats > 0) --ack.repeats;
@@ -141,7 +147,7 @@ bool Responder::Impl::send_acknowledgement(TransmitBatch& batch, const wire::Aet
     const std::size_t bits_size = (bit_count + 31) / 32 * 4;
     const std::uint32_t range_count = more ? list_ranges(base() + bit_count, ranges.data()) : 0;
     const std::size_t ranges_size = range_count * wire::kAckRangeSize;
-    const std::size_t body_size = wire::kBitmapAckSize + bits_size + ranges_size;
+    const std::size_t body_size = wire::kBitmapAckSize + wire::kAckWaitedSize + bits_size + ranges_size;
     if (!batch.fits(wire::kBthSize + body_size + wire::kIcrcSize, 0, true)) return false;
     window.export_bits(bit_count, bits.data());
     if (bit_count > 0) bits[0] &= std::byte{0x7F};
@@ -160,6 +166,7 @@ bool Responder::Impl::send_acknowledgement(TransmitBatch& batch, const wire::Aet
     body.ts_echo = ack.echo;
     body.tr = static_cast<std::uint64_t>(ack.echo_arrival.ns());
     body.made = made_at(now);
+    if (identity.peer_reads_waited && ack.echo_valid) body.waited = ack.echo_waited;
     body.judged = judged();
     body.bit_count = static_cast<std::uint16_t>(bit_count);
     body.bits = ConstBytes{bits.data(), bits_size};
@@ -176,7 +183,7 @@ bool Responder::Impl::send_acknowledgement(TransmitBatch& batch, const wire::Aet
     } else if (disorder != nullptr) {
       disorder->ranges_told.begun = false;
     }
-    std::byte bytes[wire::kBitmapAckSize + sizeof bits + sizeof ranges];
+    std::byte bytes[wire::kBitmapAckSize + wire::kAckWaitedSize + sizeof bits + sizeof ranges];
     const std::size_t emitted = wire::emit_bitmap_ack(body, bytes);
     wire::Bth bth;
     bth.opcode = static_cast<std::uint8_t>(wire::Control::kBitmapAck);

@@ -62,6 +62,7 @@ struct Environment {
   // Packets dropped so far. The queue pair compares it before and after a packet: a packet that nobody dropped was
   // accepted, so that accepted plus all drops equals received.
   mutable std::uint64_t dropped = 0;
+  Duration waited{};  // how long the packet at hand lay in this host before the engine saw it; 0: not known
 
   // Of links (qp/link_state.cc): peers with too many congested ones before them, what the controller should know.
   mutable Random nonces{config.seed, "link-state nonces"};

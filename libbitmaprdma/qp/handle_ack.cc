@@ -194,13 +194,13 @@ Outcome Requester::Impl::handle_aeth(const wire::Packet& packet, Instant now) {
   const bool measures = !refusal && entry.transmissions == 1;
   const Duration trip = now - window.sent_at(packet.bth.psn, now);
   if (measures) sample_rtt(trip, now);
-  if (measures) feel(trip, rtt.minimum(), now);
+  if (measures) feel(std::max(trip - env.waited, rtt.minimum()), rtt.minimum(), now);
   patience.activity = now;
   patience.heard = true;
   const std::uint64_t bytes_before = flight.bytes;
   acknowledge_requests_before(refusal ? *sequence : *sequence + 1, now);
   if (measures && goes_back()) {
-    congestion.on_acknowledgement(bytes_before - flight.bytes, trip, congestion_limited, now);
+    congestion.on_acknowledgement(bytes_before - flight.bytes, {trip, env.waited}, congestion_limited, now);
     congestion_limited = false;
   }
   Outcome result;
@@ -265,8 +265,9 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t s
     me.sample_rtt(rtt, now);
     if (rtt > Duration{} && rtt < kRttMax) {
       const Duration felt = me.paths ? me.note_echo(ack, source_port, echo, rtt, now) : rtt;
-      me.congestion.on_acknowledgement(bytes_before - me.flight.bytes, felt, me.congestion_limited, now);
-      me.feel(felt, me.congestion.base_rtt(), now);
+      const congestion::RoundTrip trip{felt, ack.waited + me.env.waited};
+      me.congestion.on_acknowledgement(bytes_before - me.flight.bytes, trip, me.congestion_limited, now);
+      me.feel(trip.on_the_way(), me.congestion.base_rtt(), now);
       me.spread_window(now);
       me.congestion_limited = false;
       me.bridged = 0;

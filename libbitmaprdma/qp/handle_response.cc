@@ -120,9 +120,10 @@ void Requester::Impl::measure_answer(Sequence sequence, const Message& message, 
   Duration felt = now - sent;
   if (paths) [[unlikely]]
     felt = note_answer(window.entry(psn_of(sequence)).path, sent, now);
-  answer_congestion.on_acknowledgement(answers.came, felt, answers.limited, now);
+  const congestion::RoundTrip trip{felt, env.waited};
+  answer_congestion.on_acknowledgement(answers.came, trip, answers.limited, now);
   if (answer_pace() != nullptr) [[unlikely]]
-    feel_answers(felt, now);
+    feel_answers(trip.on_the_way(), now);
   answers.came = 0;
   answers.limited = false;
 }

@@ -52,6 +52,7 @@ struct Identity {
   bool peer_reads_piggybacks = false;  // acknowledgements may travel inside data packets: both sides' CAPS say so
   bool peer_reads_operations = false;  // large transfers may travel as operations: the peer's CAPS say so
   bool peer_reads_ranges = false;      // likewise: ranges behind the bits of an acknowledgement
+  bool peer_reads_waited = false;      // likewise: how long what it acknowledges has waited
   bool peer_knows_copies = false;      // likewise: copies of READ requests
   bool peer_knows_link_state = false;  // likewise: link-state inquiries
   std::uint32_t peer_window = 0;

@@ -47,6 +47,7 @@ void QueuePair::handle_caps(const wire::Caps& caps, Instant now) {
   identity_.peer_reads_operations = (caps.capabilities & wire::kCapabilityOperations) != 0;
   identity_.peer_knows_copies = (caps.capabilities & wire::kCapabilityReadCopies) != 0;
   identity_.peer_knows_link_state = (caps.capabilities & wire::kCapabilityLinkState) != 0;
+  identity_.peer_reads_waited = (caps.capabilities & wire::kCapabilityWaited) != 0;
   identity_.peer_reads_ranges = (caps.capabilities & wire::kCapabilityRanges) != 0;
   identity_.peer_window = std::clamp(caps.window_packets, 1u, kPeerWindowMax);
   identity_.peer_credit = qp::PeerCredit{caps.credit_packets, caps.credit_bytes};
@@ -81,7 +82,8 @@ bool QueuePair::poll_caps(qp::TransmitBatch& batch, Instant now) {
   caps.reply = negotiation_.answer_due;
   caps.source_qpn = identity_.qpn;
   caps.capabilities = wire::kCapabilityBitmap | wire::kCapabilityPiggyback | wire::kCapabilityOperations |
-                      wire::kCapabilityRanges | wire::kCapabilityReadCopies | wire::kCapabilityLinkState;
+                      wire::kCapabilityRanges | wire::kCapabilityReadCopies | wire::kCapabilityLinkState |
+                      wire::kCapabilityWaited;
   caps.version_min = caps.version_max = kVersion;
   caps.path_mtu_code = static_cast<std::uint8_t>(identity_.attributes.path_mtu);
   caps.paths = static_cast<std::uint8_t>(std::clamp(identity_.recovery->path_bitmaps, 1u, kPathsMax));

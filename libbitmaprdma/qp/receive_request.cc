@@ -18,6 +18,7 @@ Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now)
     ack.echo_path = packet.bxth.path;
     ack.echo = packet.bxth.timestamp;
     ack.echo_arrival = now;
+    ack.echo_waited = env.waited;
     if (identity.receiving_paths > 1) [[unlikely]]
       note_path(packet.bxth, now);
   }

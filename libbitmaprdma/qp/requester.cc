@@ -67,7 +67,7 @@ bool Requester::Impl::has_output(Instant now) {
 
 // Of one message, and nothing again: some tens of microseconds for the driver, as long as an acknowledgement may wait.
 bool Requester::ends_soon() const {
-  constexpr std::uint64_t kSoonBytes = 256 * 1024;
+  constexpr std::uint64_t kSoonBytes = 512 * 1024;
   const Impl& me = *impl_;
   if (me.window.pending() > 0 || me.all_begun_is_sent() || !me.nothing_behind()) return false;
   const Message& last = me.messages[me.messages.size() - 1];

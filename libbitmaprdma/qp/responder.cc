@@ -167,9 +167,7 @@ bool Responder::has_output(Instant now) const {
   return !impl_->resources.empty() || impl_->feedback_due || impl_->acknowledgement_due(now);
 }
 bool Responder::only_deferrable(Instant now) const {
-  const auto& ack = impl_->ack;
-  return impl_->resources.empty() && !impl_->feedback_due && ack.pending && !ack.forced &&
-         now < impl_->acknowledgement_deadline();
+  return impl_->resources.empty() && !impl_->feedback_due && impl_->acknowledgement_deferrable(now);
 }
 bool Responder::has_answers() const {
   return !impl_->resources.empty() && impl_->resources.front().kind != Response::Kind::kNak;

@@ -75,7 +75,8 @@ struct Responder::Impl {
     std::uint8_t echo_path = 0;
     Psn told;  // base that the last one spoke of
     std::uint64_t echo = 0;
-    Instant echo_arrival;
+    Instant echo_arrival;  // here; before that it was so long in this host
+    Duration echo_waited;
   };
   // receive_request.cc
   Outcome handle_request(const wire::Packet& packet, Instant now);
@@ -204,15 +205,15 @@ struct Responder::Impl {
   void acknowledged(std::uint8_t syndrome, Instant now);
   [[nodiscard]] std::uint32_t made_at(Instant now) const;
   bool send_acknowledgement(TransmitBatch& batch, const wire::Aeth& aeth, Psn psn, bool bitmap, Instant now);
-  [[nodiscard]] Instant acknowledgement_deadline() const {
-    return ack.since + (ack.requested ? recovery().ack_hold_max : ack_delay());
-  }
+  [[nodiscard]] Instant acknowledgement_deadline() const { return ack.since + ack_delay(); }
   // While packets are missing, the sender is told sooner what has arrived.
   [[nodiscard]] Duration ack_delay() const {
     return window.empty() ? recovery().ack_delay : std::min(recovery().ack_delay, kAckDelayInDisorder);
   }
   [[nodiscard]] std::uint16_t judged() const;
   [[nodiscard]] bool acknowledgement_due(Instant now) const;
+  [[nodiscard]] bool acknowledgement_deferrable(Instant now) const;
+  [[nodiscard]] bool many_unacknowledged() const { return speaks_bitmap() && ack.packets >= recovery().ack_packets; }
 
   // tell_ranges.cc
   [[nodiscard]] std::uint32_t list_ranges(Psn from, std::byte* out);

@@ -24,7 +24,7 @@ constexpr Duration kLate = 1_ms;
 
 std::uint64_t more_than(std::uint64_t delivered, Duration trip, const congestion::DelayWindow& congestion) {
   const std::uint64_t more = delivered / kMore;
-  if (trip - congestion.base_rtt() >= congestion.queueing() / 2) return more;
+  if (congestion.queue() >= congestion.queueing() / 2) return more;
   const auto late = static_cast<unsigned __int128>(delivered) * static_cast<std::uint64_t>(kLate.ns()) /
                     static_cast<std::uint64_t>(trip.ns());
   return std::min(delivered / kMoreMax, more + static_cast<std::uint64_t>(late));

@@ -50,13 +50,14 @@ void Host::restart() {
   touched_ = true;
 }
 
-void Host::handle_arrival(PacketIndex packet) {
+void Host::handle_arrival(PacketIndex packet, Instant now) {
   const std::uint64_t bytes = pool_[packet].bytes.size();
   if (dead_ || socket_.size() >= config_.socket_packets || socket_used_ + bytes > config_.socket_bytes) {
     if (!dead_) ++socket_drops_;
     pool_.give_back(packet);
     return;
   }
+  pool_[packet].arrived = now;
   socket_.push_back(packet);
   socket_used_ += bytes;
   socket_packets_most_ = std::max(socket_packets_most_, static_cast<std::uint32_t>(socket_.size()));
@@ -103,6 +104,7 @@ void Host::receive_all(Instant now) {
     datagram.traffic_class = packet.traffic_class;
     datagram.ip_id_known = config_.sees_ip_id;
     datagram.ip_id = config_.sees_ip_id ? packet.ip_id : std::uint16_t{0};
+    datagram.waited = now - packet.arrived;
     datagram.bytes = packet.bytes;
     if (packet.source_port == 0) {  // ICMP
       engine_->handle_icmp(packet.bytes, now);

@@ -76,7 +76,7 @@ class Host {
   // Precondition: crashed.
   void restart();
   // A packet reaches the socket.
-  void handle_arrival(PacketIndex packet);
+  void handle_arrival(PacketIndex packet, Instant now);
   // The application has called the engine: progress is due now.
   void touch() { touched_ = true; }
   [[nodiscard]] std::optional<Instant> next_wake(Instant now) const;

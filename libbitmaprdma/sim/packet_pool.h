@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/ip_address.h"
+#include "base/units.h"
 
 namespace brdma::sim {
 
@@ -21,6 +22,7 @@ struct Packet {
   std::uint16_t ip_id = 0;
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 64;
+  Instant arrived;               // at the host's socket
   std::vector<std::byte> bytes;  // UDP payload: BTH .. ICRC
 };
 

@@ -157,7 +157,7 @@ void RoutedNetwork::deliver(Instant now) {
     PacketOwner mine = owner(way);
     while (const auto packet = way.link->poll(now, mine)) {
       if (way.to.host != nullptr) {
-        way.to.host->handle_arrival(*packet);
+        way.to.host->handle_arrival(*packet, now);
       } else {
         route(*way.to.router, *packet, now);
       }

@@ -65,7 +65,7 @@ void SwitchedNetwork::deliver(Instant now) {
   PacketOwner mine = owner();
   switch_.handle_timeout(now, mine);
   for (std::uint32_t port = 0; port < hosts_.size(); ++port) {
-    while (const auto packet = switch_.poll(port, now, mine)) hosts_[port]->handle_arrival(*packet);
+    while (const auto packet = switch_.poll(port, now, mine)) hosts_[port]->handle_arrival(*packet, now);
   }
 }
 

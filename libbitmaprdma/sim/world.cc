@@ -128,7 +128,7 @@ bool World::step(Instant deadline) {
 void World::deliver() {
   for (auto& connection : connections_) {
     PacketOwner mine = owner(connection);
-    while (const auto packet = connection.link->poll(now_, mine)) connection.to->handle_arrival(*packet);
+    while (const auto packet = connection.link->poll(now_, mine)) connection.to->handle_arrival(*packet, now_);
   }
   if (switched_) switched_->deliver(now_);
   if (routed_) routed_->deliver(now_);

@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::uint32_t kMask24 = 0xFF'FFFF;
 constexpr std::uint8_t kFlagReply = 1;  // CAPS
-constexpr std::uint8_t kFlagResponses = 1, kFlagEchoValid = 2,
-                       kFlagOperations = 4;    // BitmapAck; FFM has the first
+constexpr std::uint8_t kFlagResponses = 1, kFlagEchoValid = 2, kFlagOperations = 4,
+                       kFlagWaited = 8;        // BitmapAck; FFM has the first
 constexpr std::uint32_t kPsnsMax = 0x80'0000;  // half the circle: beyond, before and after are one
 
 std::uint32_t first_word(std::uint8_t flags, std::uint32_t source_qpn) {
@@ -102,13 +102,20 @@ std::optional<BitmapAck> parse_bitmap_ack(ConstBytes body, Psn bth_psn) {
   ack.operations_next = load_u8(p + 42);
   ack.operations_beyond = load_u8(p + 43);
   if (ack.bit_count > kAckBitsMax || !syndrome_exists(ack.syndrome)) return std::nullopt;
+  std::size_t fixed_size = kBitmapAckSize;
+  if ((load_u8(p) & kFlagWaited) != 0) {
+    fixed_size += kAckWaitedSize;
+    if (body.size() < fixed_size) return std::nullopt;
+    ack.waited = waited_of(load_be32(p + kBitmapAckSize) & kMask24);
+    if (ack.waited == Duration{}) return std::nullopt;
+  }
   const std::size_t bits_size = bitmap_bytes(ack.bit_count);
-  if (body.size() < kBitmapAckSize + bits_size) return std::nullopt;
-  const std::size_t ranges_size = body.size() - kBitmapAckSize - bits_size;
+  if (body.size() < fixed_size + bits_size) return std::nullopt;
+  const std::size_t ranges_size = body.size() - fixed_size - bits_size;
   if (ranges_size % kAckRangeSize != 0 || ranges_size > kAckRangesMax * kAckRangeSize) return std::nullopt;
   ack.range_count = static_cast<std::uint16_t>(ranges_size / kAckRangeSize);
-  ack.bits = body.subspan(kBitmapAckSize, bits_size);
-  ack.ranges = body.subspan(kBitmapAckSize + bits_size);
+  ack.bits = body.subspan(fixed_size, bits_size);
+  ack.ranges = body.subspan(fixed_size + bits_size);
   if (!bits_possible(ack)) return std::nullopt;
   for (std::size_t i = 0; i < ack.range_count; ++i) {
     if (!range_possible(ack.range(i), ack)) return std::nullopt;
@@ -173,9 +180,10 @@ std::size_t emit_bitmap_ack(const BitmapAck& ack, std::byte* out) {
   const std::size_t bitmap_size = bitmap_bytes(ack.bit_count), ranges_size = ack.range_count * kAckRangeSize;
   BRDMA_CHECK(ack.bit_count <= kAckBitsMax && ack.bits.size() >= bitmap_size);
   BRDMA_CHECK(ack.range_count <= kAckRangesMax && ack.ranges.size() >= ranges_size);
+  const std::uint32_t waited = waited_units(ack.waited);
   const auto flags =
       static_cast<std::uint8_t>((ack.responses ? kFlagResponses : 0) | (ack.echo_valid ? kFlagEchoValid : 0) |
-                                (ack.operations_valid ? kFlagOperations : 0));
+                                (ack.operations_valid ? kFlagOperations : 0) | (waited != 0 ? kFlagWaited : 0));
   store_be32(out, first_word(flags, ack.source_qpn));
   store_be32(out + 4, byte_and_24(ack.path, ack.msn));
   store_be32(out + 8, byte_and_24(ack.syndrome, ack.highest.value()));
@@ -187,9 +195,15 @@ std::size_t emit_bitmap_ack(const BitmapAck& ack, std::byte* out) {
   store_be16(out + 40, ack.bit_count);
   store_u8(out + 42, ack.operations_next);
   store_u8(out + 43, ack.operations_beyond);
-  if (bitmap_size != 0) std::memcpy(out + kBitmapAckSize, ack.bits.data(), bitmap_size);
-  if (ranges_size != 0) std::memcpy(out + kBitmapAckSize + bitmap_size, ack.ranges.data(), ranges_size);
-  return kBitmapAckSize + bitmap_size + ranges_size;
+  std::size_t size = kBitmapAckSize;
+  if (waited != 0) {
+    store_be32(out + size, waited);
+    size += kAckWaitedSize;
+  }
+  if (bitmap_size != 0) std::memcpy(out + size, ack.bits.data(), bitmap_size);
+  size += bitmap_size;
+  if (ranges_size != 0) std::memcpy(out + size, ack.ranges.data(), ranges_size);
+  return size + ranges_size;
 }
 
 std::size_t emit_ffm(const Ffm& ffm, std::byte* out) {

@@ -18,7 +18,8 @@ struct Caps {
   bool reply = false;
   std::uint32_t source_qpn = 0;
   std::uint32_t capabilities = 0;  // bit 0: bitmap mode, 1: reads piggybacked acknowledgements, 2: operations,
-                                   // 3: ranges in BitmapAcks, 4: copies of READ requests, 5: inquiries
+                                   // 3: ranges in BitmapAcks, 4: copies of READ requests, 5: inquiries,
+                                   // 6: how long packets waited in BitmapAcks
   std::uint8_t version_min = 1, version_max = 1;
   std::uint8_t path_mtu_code = 3;    // enum ibv_mtu; differing sides stay in standard mode
   std::uint8_t paths = 1;            // that it tells apart when it receives
@@ -27,7 +28,8 @@ struct Caps {
   std::uint8_t sending_paths = 0;  // that it sends on; 0: not said
 };
 inline constexpr std::uint32_t kCapabilityBitmap = 1, kCapabilityPiggyback = 2, kCapabilityOperations = 4,
-                               kCapabilityRanges = 8, kCapabilityReadCopies = 16, kCapabilityLinkState = 32;
+                               kCapabilityRanges = 8, kCapabilityReadCopies = 16, kCapabilityLinkState = 32,
+                               kCapabilityWaited = 64;
 inline constexpr std::size_t kCapsSize = 32;
 
 // PSNs that have arrived beyond the bits of a BitmapAck.
@@ -53,9 +55,12 @@ struct BitmapAck {
   // before, and may have been lost itself.
   std::uint16_t judged = 0;
   bool echo_valid = false;
-  std::uint64_t ts_echo = 0;           // timestamp of the packet that caused this, 48 bits
-  std::uint64_t tr = 0;                // when it arrived, receiver's clock (a switch may add to it: spec 2)
-  std::uint32_t made = 0;              // when this packet was made, the low 32 bits of the same clock
+  std::uint64_t ts_echo = 0;  // timestamp of the packet that caused this, 48 bits
+  std::uint64_t tr = 0;       // when it arrived, receiver's clock (a switch may add to it: spec 2)
+  std::uint32_t made = 0;     // when this packet was made, the low 32 bits of the same clock
+  // How long the echoed packet had lain in the receiver's host when it was taken up, which is not in held(); on the
+  // wire where it is more than 256 ns, and to a peer that has kCapabilityWaited.
+  Duration waited{};
   std::uint16_t bit_count = 0;         // bit i: PSN base + i has arrived (bit 0 is never set)
   bool operations_valid = false;       // the next two say something
   std::uint8_t operations_next = 0;    // all operations before this one are complete ...
@@ -70,7 +75,7 @@ struct BitmapAck {
     return Duration::from_ns(static_cast<std::int32_t>(made - static_cast<std::uint32_t>(tr)));
   }
 };
-inline constexpr std::size_t kBitmapAckSize = 44;
+inline constexpr std::size_t kBitmapAckSize = 44, kAckWaitedSize = 4;  // the latter where it says something
 inline constexpr std::uint16_t kAckBitsMax = 4096;
 inline constexpr std::size_t kAckRangeSize = 8;
 inline constexpr std::uint16_t kAckRangesMax = 64;
@@ -90,6 +95,7 @@ inline constexpr std::uint16_t kAckRangesMax = 64;
   ack.ts_echo = piggyback.ts_echo;
   ack.tr = piggyback.tr;
   ack.made = piggyback.made;
+  ack.waited = piggyback.waited;
   return ack;
 }
 // Bytes of the bitmap behind a BitmapAck's fixed part.

@@ -5,6 +5,7 @@
 // nothing (wire/packet.h does); reserved bits are ignored. Encoders write every byte, reserved bits as zero.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -171,7 +172,17 @@ struct Piggyback {
   bool echo_valid = false;
   std::uint64_t ts_echo = 0, tr = 0;
   std::uint32_t made = 0;  // receiver's clock in ns when this was made, its low 32 bits
+  Duration waited{};       // as BitmapAck's
 };
+
+// How long a packet waited in its receiver: 24 bits, in units of 256 ns; what is longer (4.29 s) counts as that.
+inline constexpr std::int64_t kWaitedUnitNs = 256, kWaitedMax = 0xFF'FFFF;
+[[nodiscard]] inline Duration waited_of(std::uint32_t units) {
+  return Duration::from_ns(std::int64_t{units} * kWaitedUnitNs);
+}
+[[nodiscard]] inline std::uint32_t waited_units(Duration waited) {
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(waited.ns() / kWaitedUnitNs, 0, kWaitedMax));
+}
 
 [[nodiscard]] inline Piggyback parse_piggyback(Field<kPiggybackSize> bytes) {
   const std::byte* p = bytes.data();
@@ -184,7 +195,8 @@ struct Piggyback {
                    .echo_valid = (load_u8(p + 39) & 1) != 0,
                    .ts_echo = load_be64(p + 16) & kTimestampMask,
                    .tr = load_be64(p + 24),
-                   .made = load_be32(p + 32)};
+                   .made = load_be32(p + 32),
+                   .waited = waited_of(load_be32(p + 36) >> 8)};
 }
 
 inline void emit_piggyback(const Piggyback& ack, std::byte* out) {
@@ -195,7 +207,7 @@ inline void emit_piggyback(const Piggyback& ack, std::byte* out) {
   store_be64(out + 16, ack.ts_echo & kTimestampMask);
   store_be64(out + 24, ack.tr);
   store_be32(out + 32, ack.made);
-  store_be32(out + 36, ack.echo_valid ? 1 : 0);
+  store_be32(out + 36, waited_units(ack.waited) << 8 | (ack.echo_valid ? 1u : 0u));
 }
 
 // Datagram extended transport header (IBTA 9.3.2).  0 Q_Key | 4 reserved | 5 source QPN

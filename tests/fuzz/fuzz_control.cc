@@ -54,7 +54,8 @@ void check_ack(ConstBytes body, Psn psn) {
     BRDMA_CHECK(i > 0 && i < ack->bit_count && within(psn + i, psn, ack->highest));
   }
   const auto emit = [](const wire::BitmapAck& value) {
-    return emitted(wire::kBitmapAckSize + value.bits.size(),
+    const std::size_t waited = value.waited > Duration{} ? wire::kAckWaitedSize : 0;
+    return emitted(wire::kBitmapAckSize + waited + value.bits.size() + value.ranges.size(),
                    [&](std::byte* out) { return wire::emit_bitmap_ack(value, out); });
   };
   const auto once = emit(*ack);

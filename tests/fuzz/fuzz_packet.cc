@@ -36,7 +36,6 @@ void clear_reserved(std::byte* headers, const wire::Packet& packet) {
   if (!packet.bxth.piggyback) return;
   bxth[wire::kBxthSize + 16] = bxth[wire::kBxthSize + 17] = std::byte{0};
   std::byte* flags = bxth + wire::kBxthSize + wire::kPiggybackSize - 4;
-  flags[0] = flags[1] = flags[2] = std::byte{0};
   flags[3] &= std::byte{1};
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "io/ack_deferral.h"
+#include "io/arrival_clock.h"
 #include "io/attendance.h"
 #include "io/receive_budget.h"
 #include "io/reply_linger.h"
@@ -15,6 +16,18 @@ namespace brdma::io {
 namespace {
 
 using testing::ElementsAre;
+
+TEST(ArrivalClock, SaysNothingOfWhatCannotBe) {
+  ArrivalClock clock;
+  timespec real{};
+  clock_gettime(CLOCK_REALTIME, &real);
+  const std::int64_t stamp = std::int64_t{real.tv_sec} * 1'000'000'000 + real.tv_nsec;
+  const Instant now = monotonic_now();
+  EXPECT_EQ(clock.waited(0, now), Duration{});
+  EXPECT_EQ(clock.waited(stamp + 1'000'000'000, now), Duration{}) << "arrived in the future";
+  EXPECT_EQ(clock.waited(stamp - 2'000'000'000, now), Duration{}) << "the clock was set, more likely";
+  EXPECT_GE(clock.waited(stamp - 5'000'000, now), 5_ms - 10_us);
+}
 
 TEST(ReceiveBudget, DefaultBufferGivesWhatWasMeasuredToFit) {
   // 212992 bytes hold 25 datagrams of 4116 B that come singly, or 256 small ones (docs/datapath.md).

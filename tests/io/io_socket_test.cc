@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "io/arrival_clock.h"
 #include "io/receive_budget.h"
 #include "io/receive_socket.h"
 #include "io/socket_address.h"
@@ -102,6 +103,24 @@ TEST(Sockets, ABatchArrivesAsOneMessage) {
   const auto packets = receive_all(receiver, &messages);
   expect_numbered(packets, 15, 4116);
   EXPECT_EQ(messages, 1u);
+}
+
+TEST(Sockets, AMessageSaysWhenItArrived) {
+  auto leases = make_leases(1);
+  ReceiveSocket receiver{leases[0].socket_fd, true};
+  TransmitSocket sender = open_or_die();
+  Batch batch{kLoopback4, kLoopback4, 84, 2};
+  const Instant before = monotonic_now();
+  EXPECT_EQ(sender.send(batch.transmit).refused, 0u);
+  const Instant sent = monotonic_now();
+  while (monotonic_now() - sent < 3_ms) continue;  // it lies there
+  ReceivedMessage message;
+  ASSERT_TRUE(receiver.receive(message));
+  ArrivalClock clock;
+  const Instant now = monotonic_now();
+  const Duration waited = clock.waited(message.stamp, now);
+  EXPECT_GE(waited, now - sent - 10_us);
+  EXPECT_LE(waited, now - before + 10_us);
 }
 
 TEST(Sockets, SixtyFourSegmentsAndAShorterLast) {

@@ -91,7 +91,7 @@ bool EnginePair::passes(const sim::Host& from, const sim::Packet& packet) {
 void EnginePair::deliver_late(const sim::Packet& packet, Duration by) {
   const sim::PacketIndex copy = world_.packets().take();
   world_.packets()[copy] = packet;
-  world_.at(world_.now() + config_.one_way_delay + by, [this, copy] { rx_host_.handle_arrival(copy); });
+  world_.at(world_.now() + config_.one_way_delay + by, [this, copy] { rx_host_.handle_arrival(copy, world_.now()); });
 }
 
 void EnginePair::post(const SendRequest& request) {

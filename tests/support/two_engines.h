@@ -319,6 +319,7 @@ class TwoEngines {
   std::function<unsigned(const Sent&)> duplicates;   // further copies
   std::vector<Sent> wire;
   std::uint8_t traffic_class = 0;   // that packets arrive with: 3 is ECN's mark
+  Duration waits[2]{};              // how long what arrives at a side lies there before its engine sees it
   bool paused[2] = {false, false};  // a side that neither receives nor sends nor looks at the clock
 
  private:
@@ -424,7 +425,8 @@ class TwoEngines {
       const Duration delay = options.one_way_delay + (extra_delay ? extra_delay(sent) : Duration{});
       const unsigned copies = sent.dropped ? 0 : 1 + (duplicates ? duplicates(sent) : 0);
       for (unsigned c = 0; c < copies; ++c) {
-        flying_.emplace(std::pair{now + delay, flown_++}, Flying{from, sent.bytes, sent.source_port, sent.ip_id});
+        flying_.emplace(std::pair{now + delay + waits[1 - from], flown_++},
+                        Flying{from, sent.bytes, sent.source_port, sent.ip_id});
       }
       wire.push_back(std::move(sent));
     }
@@ -440,6 +442,7 @@ class TwoEngines {
     datagram.traffic_class = traffic_class;
     datagram.ip_id_known = options.ip_id_known;
     datagram.ip_id = packet.ip_id;
+    datagram.waited = waits[1 - packet.from];
     datagram.bytes = packet.bytes;
     to.engine->handle_datagram(datagram, now);
   }

@@ -23,6 +23,7 @@ struct Path {
   std::uint32_t loss_ppm = 0;
   // Once every `stall_every`, the receiver is not scheduled for `stall`: what arrives meanwhile is answered at its end.
   Duration stall_every{}, stall{};
+  bool waits_known = false;  // answers say how long they lay in the receiver's host
 };
 
 struct Result {
@@ -38,6 +39,7 @@ class Bottleneck {
 
   void set_round_trip(Duration round_trip) { path_.round_trip = round_trip; }
   void set_rate(Bandwidth rate) { path_.rate = rate; }
+  void set_wait(Duration wait) { wait_ = wait; }
   void shift_base(std::size_t flow, Duration by) { flows_[flow].window.shift_base(by); }
   [[nodiscard]] const DelayWindow& window(std::size_t flow) const { return flows_[flow].window; }
 
@@ -71,6 +73,7 @@ class Bottleneck {
     std::size_t flow;
     Instant sent;
     bool lost;
+    Duration waited;
     bool operator>(const Answer& other) const { return at != other.at ? at > other.at : order > other.order; }
   };
   struct Flow {
@@ -96,7 +99,8 @@ class Bottleneck {
     } else {
       free_at_ = free_at_ + path_.rate.time_for(kPacket);
     }
-    answers_.push({stalled(free_at_ + path_.round_trip), order_++, flow, now_, lost});
+    const Instant answer = free_at_ + path_.round_trip, heard = stalled(answer + wait_);
+    answers_.push({heard, order_++, flow, now_, lost, path_.waits_known ? heard - answer : Duration{}});
   }
   [[nodiscard]] Instant stalled(Instant at) const {
     if (path_.stall_every == Duration{}) return at;
@@ -113,7 +117,7 @@ class Bottleneck {
     flow.in_flight -= kPacket;
     const std::uint64_t wanted = flow.window.bytes() / (kPacket * kAcksPerWindow);
     if (++flow.packets_unreported >= std::clamp<std::uint64_t>(wanted, 2, kPacketsPerAckMax)) {
-      flow.window.on_acknowledgement(flow.unreported, now_ - answer.sent, limited, now_);
+      flow.window.on_acknowledgement(flow.unreported, {now_ - answer.sent, answer.waited}, limited, now_);
       flow.unreported = 0;
       flow.packets_unreported = 0;
     }
@@ -125,6 +129,7 @@ class Bottleneck {
   Random random_;
   std::priority_queue<Answer, std::vector<Answer>, std::greater<>> answers_;
   Instant now_, free_at_;
+  Duration wait_;
   std::uint64_t order_ = 0, sent_ = 0, dropped_ = 0;
 };
 
@@ -256,6 +261,24 @@ TEST(DelayWindow, GrowsOnlyWhenItIsInUse) {
   EXPECT_EQ(window.bytes(), before);
   for (int i = 0; i < 1000; ++i) window.on_acknowledgement(100'000, 50_us, true, now = now + 10_us);
   EXPECT_GT(window.bytes(), before);
+}
+
+// What arrives lies there for 300 us, because its program shares a core. Who takes that for a queue sends less and
+// less.
+TEST(DelayWindow, WhatWaitsInAHostIsNoQueue) {
+  Path path;
+  path.rate = Bandwidth::from_bps(10'000'000'000);
+  Bottleneck unknown{path, 1};
+  path.waits_known = true;
+  Bottleneck known{path, 1};
+  for (Bottleneck* link : {&unknown, &known}) {
+    (void)link->run(20_ms);
+    link->set_wait(300_us);
+    (void)link->run(100_ms);
+  }
+  EXPECT_GT(known.run(100_ms).utilisation, 0.95);
+  EXPECT_LT(unknown.run(100_ms).utilisation, 0.6);
+  EXPECT_LT(known.window(0).base_rtt(), 110_us);
 }
 
 TEST(DelayWindow, ATimeoutHalvesDownToTheMinimum) {

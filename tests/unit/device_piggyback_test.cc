@@ -132,7 +132,7 @@ TEST_F(Piggyback, AReplyOfSeveralBatchesHasTheAcknowledgementInTheLast) {
 
 TEST_F(Piggyback, ALongReplyHasTheAcknowledgementInTheFirstBatch) {
   pair.fill(1, 3);
-  ping_pong(pair.write(0, 768 << 10, 8, 1), pair.write(1, 0, 512 * 1024, 2));
+  ping_pong(pair.write(0, 768 << 10, 8, 1), pair.write(1, 0, 1u << 20, 2));
   const auto first = std::ranges::find_if(pair.wire, [](const Sent& sent) { return sent.from == 1 && sent.data(); });
   const auto ack = std::ranges::find_if(pair.wire, [](const Sent& sent) { return sent.from == 1 && is_ack(sent); });
   ASSERT_NE(ack, pair.wire.end());
@@ -140,7 +140,7 @@ TEST_F(Piggyback, ALongReplyHasTheAcknowledgementInTheFirstBatch) {
   ASSERT_TRUE(pair.run_until_idle());
 }
 
-// Not longer than an acknowledgement may be held back at all.
+// Not longer than an acknowledgement may wait at all.
 TEST_F(Piggyback, AReplyThatLeavesSlowlyDoesNotKeepTheAcknowledgement) {
   pair.paused[1] = true;
   ASSERT_TRUE(pair.post(0, pair.write(0, 512 << 10, 8, 1)).ok());
@@ -152,7 +152,7 @@ TEST_F(Piggyback, AReplyThatLeavesSlowlyDoesNotKeepTheAcknowledgement) {
   TransmitBuffer buffer;
   ASSERT_TRUE(side.engine->poll_transmit(buffer, out, pair.now));
   EXPECT_EQ(side.count(Counter::kAcksSent), 0u);
-  pair.now = pair.now + RecoveryConfig{}.ack_hold_max;
+  pair.now = pair.now + RecoveryConfig{}.ack_delay;
   ASSERT_TRUE(side.engine->poll_transmit(buffer, out, pair.now));
   EXPECT_EQ(side.count(Counter::kAcksSent), 1u);
 }

@@ -117,6 +117,28 @@ TEST(BitmapAck, RoundTripAcrossTheWrap) {
   EXPECT_EQ(to_hex(out), to_hex(body));
 }
 
+// 4000 units of 256 ns, between the fixed part and the bits.
+TEST(BitmapAck, HowLongThePacketHadWaited) {
+  Bytes body = kAckFixed + hex("00000fa0") + kAckBits;
+  body[0] |= std::byte{8};
+  const auto ack = parse_bitmap_ack(body, kAckBase);
+  ASSERT_TRUE(ack);
+  EXPECT_EQ(ack->waited, 1024_us);
+  EXPECT_EQ(to_hex(ack->bits), to_hex(kAckBits));
+  Bytes out(body.size());
+  EXPECT_EQ(emit_bitmap_ack(*ack, out.data()), body.size());
+  EXPECT_EQ(to_hex(out), to_hex(body));
+  EXPECT_FALSE(parse_bitmap_ack(ConstBytes{body}.first(kBitmapAckSize + 3), kAckBase));
+  body[kBitmapAckSize + 2] = body[kBitmapAckSize + 3] = std::byte{0};
+  EXPECT_FALSE(parse_bitmap_ack(body, kAckBase)) << "who says nothing leaves it out";
+}
+
+TEST(BitmapAck, WhatWaitedLongerThanCanBeSaid) {
+  EXPECT_EQ(waited_units(10_s), 0xFF'FFFFu);
+  EXPECT_EQ(waited_units(255_ns), 0u);
+  EXPECT_EQ(waited_units(0_ns - 1_us), 0u);
+}
+
 // An acknowledgement of `base`..., `bit_count` bits and `bits` behind it.
 std::optional<BitmapAck> ack_with(Psn base, Psn highest, std::uint16_t bit_count, const Bytes& bits,
                                   std::uint8_t syndrome = kSyndromeAck) {

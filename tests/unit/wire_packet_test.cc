@@ -126,9 +126,9 @@ TEST(Packet, EveryOpcodeOfTheTableComesBackAsItsBytes) {
   }
 }
 
-// path, MSN; syndrome, base; credit; echo; Tr; delay; flags
+// path, MSN; syndrome, base; credit; echo; Tr; delay; waited, flags
 const char* const kPiggybackText =
-    "03 000005 1f 0003f0 00000100 00100000 00000000001e8480 00000000000f404c 000001f4 00000001";
+    "03 000005 1f 0003f0 00000100 00100000 00000000001e8480 00000000000f404c 000001f4 00000401";
 
 // A bitmap-mode packet with an acknowledgement between BXTH and what follows.
 Bytes with_piggyback(std::uint8_t opcode) {
@@ -161,6 +161,7 @@ TEST(Packet, EveryBitmapPacketMayCarryAnAcknowledgement) {
     EXPECT_EQ(packet.piggyback.tr, 999'500u);
     EXPECT_EQ(packet.piggyback.made, 500u);
     EXPECT_TRUE(packet.piggyback.echo_valid);
+    EXPECT_EQ(packet.piggyback.waited, 1024_ns);
     EXPECT_EQ(to_hex(packet.payload), to_hex(data));
     EXPECT_EQ(headers_size(packet), headers.size());
     ASSERT_LE(headers.size(), kPacketHeadersMax);

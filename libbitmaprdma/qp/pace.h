@@ -36,9 +36,11 @@ struct Pace {
     }
     return *last;
   }
-  void on_sent(std::uint64_t bytes, Instant now) const {
+  // `packets` of so many bytes, Ethernet headers and all. What is delivered is counted without headers, and the spread
+  // window's rate follows that: with them it would sink from round to round where packets are short.
+  void on_sent(std::uint64_t bytes, std::uint64_t packets, std::uint64_t headers, Instant now) const {
     if (rate != nullptr) rate->on_sent(bytes, now);
-    if (spread != nullptr) spread->spend(bytes);
+    if (spread != nullptr) spread->spend(std::max(bytes - std::min(bytes, packets * headers), packets));
     if (managed != nullptr) managed->spend(bytes);
   }
 };
@@ -49,11 +51,13 @@ bool paced(const Pace& pace, TransmitBatch& batch, Instant now, const Poll& poll
     return poll();
   const std::uint64_t allowed = pace.allowance(now);
   if (allowed == 0) return false;
-  const std::size_t before = batch.wire_bytes();
+  constexpr std::size_t kOwnHeaders = wire::kBthSize + wire::kBxthSize + wire::kRethSize + wire::kIcrcSize;
+  const std::size_t before = batch.wire_bytes(), packets_before = batch.packets();
   batch.limit(allowed);
   const bool added = poll();
   batch.lift_limit();
-  if (const std::size_t bytes = batch.wire_bytes() - before; bytes > 0) pace.on_sent(bytes, now);
+  if (const std::size_t bytes = batch.wire_bytes() - before; bytes > 0)
+    pace.on_sent(bytes, batch.packets() - packets_before, batch.frame_overhead() + kOwnHeaders, now);
   return added;
 }
 

@@ -44,6 +44,7 @@ class TransmitBatch {
   void limit(std::uint64_t wire_bytes) { wire_bytes_max_ = this->wire_bytes() + wire_bytes; }
   void lift_limit() { wire_bytes_max_ = kUnlimited; }
   // On the wire, with Ethernet, IP and UDP headers.
+  [[nodiscard]] std::size_t frame_overhead() const { return frame_overhead(v4_); }  // of a packet: Ethernet, IP, UDP
   [[nodiscard]] std::size_t wire_bytes() const { return bytes_ + segments_ * frame_overhead(); }
 
   // Can a packet of this UDP-payload size (BTH .. ICRC), with so many payload slices, follow what is here? False once a
@@ -76,7 +77,6 @@ class TransmitBatch {
   wire::IcrcPath begin_to(const Destination& destination);
   static constexpr std::size_t kUnlimited = ~std::size_t{0};
   static constexpr std::size_t kEthernetSize = 14;
-  [[nodiscard]] std::size_t frame_overhead() const { return frame_overhead(v4_); }
   static constexpr std::size_t kKeepFrom = 4;  // shorter batches would lose too much by a segment kept back
   void put_payload(std::span<const Slice> payload);
   void close_header_slice();

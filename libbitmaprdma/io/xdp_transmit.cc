@@ -77,6 +77,11 @@ XdpTransmit::Report XdpTransmit::send(const Transmit& transmit, const Way& way) 
     const std::size_t needed = transmit.segments * chunks_a_packet;
     if (frame - kEthernetHeader > way.hop->mtu || needed > transmit_.size()) return {Outcome::kUseUdp};
     reclaim();
+    // While the interface was down its ring has filled: nobody else makes the kernel take that.
+    if (free_.size() < needed && transmit_.taken() != filled_) {
+      if (const Report before = kick(); before.outcome != Outcome::kSent) return before;
+      reclaim();
+    }
     // Places in the ring are as many as chunks, so the chunks are enough to look at.
     if (free_.size() < needed) return {Outcome::kWaits};
     (void)split_batch(transmit, scratch_->pieces, scratch_->packets);

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -105,8 +106,16 @@ TEST_P(Controlled, TheCommandLineSaysWhatTheControllerKnows) {
   const Json links = ask({"show", "links"});
   ASSERT_EQ(links.size(), 4u);
   for (const Json& each : links) EXPECT_EQ(each.at("usable"), each.at("port").get<std::string>().ends_with(".2"));
-  const Json route = {{"prefix", "10.77.2.0/24"}, {"via", {"s2.2"}}};
-  EXPECT_EQ(ask({"show", "switches"}).at(0).at("routes").at(0), route);
+  EXPECT_TRUE(std::ranges::is_sorted(links, {}, [](const Json& each) { return each.at("from").get<std::string>(); }));
+  // In the order of their names, whichever has said hello first.
+  const Json switches = ask({"show", "switches"});
+  ASSERT_EQ(switches.size(), 2u);
+  const Json there = {{"prefix", "10.77.2.0/24"}, {"via", {"s2.2"}}};
+  const Json back = {{"prefix", "10.77.1.0/24"}, {"via", {"s1.2"}}};
+  EXPECT_EQ(switches.at(0).at("switch"), "s1");
+  EXPECT_EQ(switches.at(0).at("routes").at(0), there);
+  EXPECT_EQ(switches.at(1).at("switch"), "s2");
+  EXPECT_EQ(switches.at(1).at("routes").at(0), back);
   EXPECT_EQ(ask({"show", "prefixes"}).size(), 4u);
   EXPECT_TRUE(ask({"show", "hosts"}).empty());
   EXPECT_TRUE(ask({"show", "counters"}).at(0).is_object());

@@ -1,5 +1,7 @@
 #include "report.h"
 
+#include <algorithm>
+#include <initializer_list>
 #include <utility>
 
 #include "control/address_text.h"
@@ -11,6 +13,17 @@ namespace {
 using Json = nlohmann::ordered_json;
 using session::prefix_text;
 
+// Sorted by the members named. The map's own order is that in which switches have said hello, which differs from run
+// to run.
+Json sorted(Json list, std::initializer_list<const char*> by) {
+  std::sort(list.begin(), list.end(), [&](const Json& a, const Json& b) {
+    for (const char* each : by)
+      if (a.at(each) != b.at(each)) return a.at(each) < b.at(each);
+    return false;
+  });
+  return list;
+}
+
 Json switches_json(const ctl::Controller& controller) {
   const ctl::NetworkMap& map = controller.map();
   Json switches = Json::array();
@@ -21,10 +34,11 @@ Json switches_json(const ctl::Controller& controller) {
       for (const ctl::LinkIndex link : links) via.push_back(map.links()[link].port);
       routes.push_back({{"prefix", prefix_text(map.prefixes()[prefix])}, {"via", std::move(via)}});
     }
-    switches.push_back(
-        {{"switch", map.switches()[i]}, {"connected", controller.state(i).connected}, {"routes", std::move(routes)}});
+    switches.push_back({{"switch", map.switches()[i]},
+                        {"connected", controller.state(i).connected},
+                        {"routes", sorted(std::move(routes), {"prefix"})}});
   }
-  return switches;
+  return sorted(std::move(switches), {"switch"});
 }
 
 Json links_json(const ctl::Controller& controller) {
@@ -51,7 +65,7 @@ Json links_json(const ctl::Controller& controller) {
                      {"drops", last.drops},
                      {"age_ms", std::move(age)}});
   }
-  return links;
+  return sorted(std::move(links), {"from", "port"});
 }
 
 Json prefixes_json(const ctl::Controller& controller) {
@@ -64,7 +78,7 @@ Json prefixes_json(const ctl::Controller& controller) {
                         {"behind", std::move(behind)},
                         {"changing", controller.changing(i)}});
   }
-  return prefixes;
+  return sorted(std::move(prefixes), {"prefix"});
 }
 
 Json hosts_json(const ctl::Controller& controller) {

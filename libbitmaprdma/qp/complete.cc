@@ -35,6 +35,7 @@ void Requester::Impl::advance(Instant now) {
   const Psn before = window.base();
   const std::uint32_t dropped = window.advance(psn_of(cumulative));
   if (dropped == 0) return;
+  looked_at += dropped;
   if (answer_ways) [[unlikely]]
     answer_ways->forget(before, dropped);
   base += dropped;

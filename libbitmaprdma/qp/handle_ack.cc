@@ -61,13 +61,16 @@ void Requester::Impl::sample_rtt(Duration measured, Instant now) {
 Sequence Requester::Impl::first_untold(Sequence from, Sequence to) const {
   from = std::max(from, base);
   if (from >= to) return to;
-  return from + window.find_untold(psn_of(from), static_cast<std::uint32_t>(to - from));
+  const std::uint32_t passed = window.find_untold(psn_of(from), static_cast<std::uint32_t>(to - from));
+  looked_at += 1 + passed / 64;
+  return from + passed;
 }
 
 // True: newly acknowledged.
 bool Requester::Impl::acknowledge(Sequence sequence, const Message& message, Instant now) {
   const Psn psn = psn_of(sequence);
   const EntryState before = window.entry(psn).state;
+  ++looked_at;
   if (own_judge && before != EntryState::kAcked) [[unlikely]]
     note_delivered(sequence, now);
   if (!window.acknowledge(psn)) return false;
@@ -124,6 +127,7 @@ void Requester::Impl::acknowledge_run(Sequence from, Sequence boundary, Instant 
   }
   const auto packets = static_cast<std::uint32_t>(boundary - from);
   window.acknowledge_run(psn_of(from), packets);
+  looked_at += packets;
   flight.packets -= packets;
   flight.bytes -= bytes;
   flight.pipe -= bytes;
@@ -153,8 +157,17 @@ void Requester::Impl::acknowledge_each_before(Sequence boundary, Instant now) {
       request_is_received(message);
       continue;
     }
-    const Sequence end = std::min(boundary, message.end());
-    for (Sequence at = std::max({message.first, cumulative, base}); at < end; ++at) acknowledge(at, message, now);
+    acknowledge_untold(message, std::max({message.first, cumulative, base}), std::min(boundary, message.end()), now);
+  }
+}
+
+// What the peer has told of is acknowledged: passed over 64 packets at a time.
+void Requester::Impl::acknowledge_untold(const Message& message, Sequence from, Sequence to, Instant now) {
+  for (Sequence at = from; at < to; at += 64) {
+    std::uint64_t left = ~window.told(psn_of(at));
+    if (to - at < 64) left &= (std::uint64_t{1} << (to - at)) - 1;
+    ++looked_at;
+    for (; left != 0; left &= left - 1) acknowledge(at + static_cast<Sequence>(std::countr_zero(left)), message, now);
   }
 }
 
@@ -302,6 +315,7 @@ void Requester::Impl::acknowledge_bits(const wire::BitmapAck& ack, Sequence from
   bool progress = false;
   Sequence end = from;  // one past the newest that has arrived
   const auto count = static_cast<std::uint32_t>(std::min<Sequence>(ack.bit_count, next_sequence() - from));
+  looked_at += count / 64;
   for (std::uint32_t at = 0; at < count; at += 64) {
     const std::uint64_t bits = bits_at(ack, at, count);
     if (bits == 0) continue;

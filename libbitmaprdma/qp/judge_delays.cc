@@ -13,6 +13,7 @@ using bitmap::EntryState;
 // Does that transmission of the packet still wait for its acknowledgement? A READ's request does until its first answer
 // has come, or an acknowledgement; what is missing of the answers is judged elsewhere.
 bool Requester::Impl::waits_since(Sequence sequence, Instant sent, Instant now) {
+  ++looked_at;
   if (sequence < base || sequence >= next_sequence()) return false;
   const Psn psn = psn_of(sequence);
   const EntryState state = window.entry(psn).state;

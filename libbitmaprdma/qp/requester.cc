@@ -105,6 +105,7 @@ Requester::Snapshot Requester::snapshot() const {
       .base_rtt = me.congestion.base_rtt(),
       .waits_for_receiver = me.rnr_until.has_value(),
       .window = me.window.window(),
+      .looked_at = me.looked_at,
       .bitmap = me.window.use()};
 }
 

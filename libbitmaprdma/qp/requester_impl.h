@@ -128,6 +128,7 @@ struct Requester::Impl {
   CompactOptional<Instant> credit_probe_at;   // nothing in flight and no credit: ask by a packet
   std::uint64_t bridged = 0;                  // beyond the congestion window, while no acknowledgement comes
   Instant bridge_from;                        // no more of that before
+  mutable std::uint64_t looked_at = 0;        // entries and words, for acknowledgements: their cost, for tests
   Instant base_moved;                         // stall of the window, for the judgement of answer gaps
   CompactOptional<std::uint64_t> broken_wqe;  // local fault: fails when all before it are complete
 
@@ -296,6 +297,7 @@ struct Requester::Impl {
   [[nodiscard]] bool acknowledges_in_bulk() const;
   void acknowledge_run(Sequence from, Sequence boundary, Instant now);
   void acknowledge_each_before(Sequence boundary, Instant now);
+  void acknowledge_untold(const Message& message, Sequence from, Sequence to, Instant now);
   void acknowledge_requests_before(Sequence boundary, Instant now);
   [[nodiscard]] Sequence first_untold(Sequence from, Sequence to) const;
   bool take_told(Sequence sequence, Instant now);

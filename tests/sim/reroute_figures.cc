@@ -2,13 +2,17 @@
 // tab-separated values a point; tests/figures/reroute makes tables and pictures of them, and measures the same in the
 // lab.
 //   reroute_figures [--quick]
+//   reroute_figures WAY cut|slow DELAY_MS    one point, and how it went: a line each 20 ms, from 1 s before the event
+//   on
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <vector>
 
 #include "controlled_world.h"
+#include "qp/queue_pair.h"
 #include "stream_pair.h"
 #include "trace/retransmissions.h"
 
@@ -47,13 +51,31 @@ class Stream {
           },
           bin_end - world_.world().now());
       bytes.push_back(pair_->completed() * kRequest);
+      if (shown && bytes.size() % 20 == 0) show();
     }
   }
   [[nodiscard]] std::uint64_t resent() const { return retransmitted(pair_->host().statistics()); }
 
   std::vector<std::uint64_t> bytes;
+  bool shown = false;
 
  private:
+  // Where the sender stands, for whoever wants to know why a point is what it is.
+  void show() {
+    const qp::Requester& sender = pair_->qp()->requester();
+    const auto at = sender.snapshot();
+    const Statistics& counters = pair_->host().statistics();
+    std::printf(
+        "%7zu ms  %6llu KiB done  window %6llu KiB  flight %5u  pipe %6llu KiB  delivered %4llu Mbit/s  "
+        "rtt %6.2f (%6.2f) ms  again %llu  timeouts %llu\n",
+        bytes.size(), static_cast<unsigned long long>((bytes.back() - bytes[bytes.size() - 20]) >> 10),
+        static_cast<unsigned long long>(at.congestion_bytes >> 10), at.flight_packets,
+        static_cast<unsigned long long>(at.pipe_bytes >> 10),
+        static_cast<unsigned long long>(sender.delivered().bps() / 1'000'000), static_cast<double>(at.srtt.ns()) / 1e6,
+        static_cast<double>(at.base_rtt.ns()) / 1e6, static_cast<unsigned long long>(retransmitted(counters)),
+        static_cast<unsigned long long>(counters.get(Counter::kLocalAckTimeout)));
+  }
+
   ControlledWorld& world_;
   std::uint32_t under_way_;
   std::unique_ptr<StreamPair> pair_;
@@ -62,7 +84,7 @@ class Stream {
 double ms(std::optional<Instant> at, Instant since) { return at ? static_cast<double>((*at - since).ns()) / 1e6 : -1; }
 
 // False: traffic did not come back.
-bool run(const Way& way, bool cut, std::uint32_t delay_ms, bool quick) {
+bool run(const Way& way, bool cut, std::uint32_t delay_ms, bool quick, bool shown = false) {
   ControlledWorldConfig config;
   config.delay = 1_ms * std::int64_t{delay_ms};
   config.recovery.mode = way.mode;
@@ -72,7 +94,9 @@ bool run(const Way& way, bool cut, std::uint32_t delay_ms, bool quick) {
   ControlledWorld world{config};
   Stream stream{world, static_cast<std::uint32_t>(std::max<std::uint64_t>(64, holds * 2 / kRequest))};
   const Duration trip = config.delay * 2;
-  stream.run_for(quick ? 500_ms : 4_s);
+  stream.run_for(quick ? 500_ms : 3_s);
+  stream.shown = shown;
+  if (!quick) stream.run_for(1_s);
   const auto settled = static_cast<std::size_t>(std::max(trip * 10, 200_ms).ns() / kBin.ns());
   const std::size_t from = stream.bytes.size();
   const double before = static_cast<double>(stream.bytes[from - 1] - stream.bytes[from - 1 - settled]) /
@@ -109,6 +133,13 @@ int main(int argc, char** argv) {
   const bool quick = argc > 1 && std::strcmp(argv[1], "--quick") == 0;
   std::printf("where\tway\tevent\tdelay_ms\tbefore_mbps\ttold_ms\troutes_ms\tback_ms\tmissed_ms\tlost\tresent\n");
   bool good = true;
+  if (argc == 4) {
+    for (const Way& way : kWays) {
+      if (std::strcmp(way.name, argv[1]) != 0) continue;
+      good &= run(way, std::strcmp(argv[2], "cut") == 0, static_cast<std::uint32_t>(std::atoi(argv[3])), false, true);
+    }
+    return good ? 0 : 1;
+  }
   for (const std::uint32_t delay : quick ? std::vector<std::uint32_t>{1} : std::vector<std::uint32_t>{1, 10, 50}) {
     for (const bool cut : {true, false}) {
       for (const Way& way : kWays) good &= run(way, cut, delay, quick);

@@ -1,8 +1,10 @@
 // Share of a long path's bandwidth that five ways to recover use, over round trip and loss; no PFC anywhere. One line
 // of tab-separated values a point; tests/figures/wan makes tables and pictures of them.
 //   wan_figures [--quick]
-//   wan_figures 100g                                       100 Gbit/s over 100 ms, wan and wan+FFM: an hour
-//   wan_figures WAY RATE_MBPS RTT_US LOSS_PPM [WINDOW]     one point
+//   wan_figures 100g                                       100 Gbit/s over 100 ms, wan and wan+FFM: minutes
+//   wan_figures WAY RATE_MBPS RTT_US LOSS_PPM [WINDOW [TRIPS]]
+//                                                          one point; WINDOW 0: what the path asks for; measured
+//                                                          after so many round trips
 //   wan_figures WAY RATE_MBPS RTT_US LOSS_PPM course       and how it went, ten lines a round trip
 #include <algorithm>
 #include <cstdio>
@@ -32,6 +34,7 @@ constexpr std::uint32_t kPayload = 4096;
 struct Point {
   std::uint32_t rate_mbps = 0, rtt_us = 0, loss_ppm = 0;
   std::uint32_t window = 0;  // 0: what the path asks for
+  std::uint32_t trips = 0;   // before what is measured; 0: as usual
 };
 
 StreamConfig config_of(const Way& way, const Point& point) {
@@ -60,7 +63,8 @@ StreamConfig config_of(const Way& way, const Point& point) {
       static_cast<std::uint32_t>(std::max<std::uint64_t>(16, path_bytes * 5 / config.request_bytes));
   const Duration rtt = 1_us * std::int64_t{point.rtt_us};
   const bool much = config.rate_bps > 10'000'000'000;  // ten times the packets
-  config.warm_up = std::max(rtt * (much ? 24 : 30), 50_ms);
+  const std::int64_t trips = much ? 24 : 30;
+  config.warm_up = std::max(rtt * (point.trips != 0 ? std::int64_t{point.trips} : trips), 50_ms);
   config.measured = std::max(rtt * (much ? 10 : 40), 200_ms);
   return config;
 }
@@ -114,7 +118,7 @@ int main(int argc, char** argv) {
     for (const Way& way : kWays) {
       if (std::strcmp(way.name, argv[1]) != 0) continue;
       const bool course = argc > 5 && std::strcmp(argv[5], "course") == 0;
-      run(way, {number(2), number(3), number(4), argc > 5 ? number(5) : 0}, course);
+      run(way, {number(2), number(3), number(4), argc > 5 ? number(5) : 0, argc > 6 ? number(6) : 0}, course);
     }
     return 0;
   }

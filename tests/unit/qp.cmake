@@ -27,4 +27,8 @@ brdma_unit_test(device_memory_window_test LINK brdma_device brdma_test_support)
 brdma_unit_test(device_windows_test LINK brdma_device brdma_test_support)
 brdma_unit_test(device_unreliable_test LINK brdma_device brdma_test_support)
 brdma_unit_test(requester_wan_test LINK brdma_device brdma_test_support)
+brdma_unit_test(requester_acknowledgement_cost_test LINK brdma_device brdma_test_support)
+if(TARGET requester_acknowledgement_cost_test)  # a million packets
+  target_compile_options(requester_acknowledgement_cost_test PRIVATE -O2)
+endif()
 brdma_unit_test(requester_link_state_test LINK brdma_device brdma_test_support)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace brdma::congestion {
 namespace {
@@ -62,7 +63,9 @@ class DelayWindow::Measured {
   void note_silence(bool limited, Instant now);
   void measure_rate(Instant now, Duration rtt);
   void adapt();
+  [[nodiscard]] Duration drain_period() const;
   [[nodiscard]] bool drain_is_due(Instant now);
+  [[nodiscard]] bool base_is_doubtful(std::uint64_t window_before);
   void judge_base(Instant now);
   void forget_room(Instant now);
   [[nodiscard]] std::uint64_t additive() const {
@@ -79,7 +82,9 @@ class DelayWindow::Measured {
   Duration base_before_{}, base_now_{};  // smallest RTT of the last whole period and of this one; 0: none
   Instant base_period_start_{};
   std::int64_t drain_number_ = -1;  // of the period in which the last drain was
-  Duration doubted_{};  // round trip before the drain, where it was longer than base and target; 0: it was not
+  Duration doubted_{};     // round trip before the drain, where it was longer than base and target; 0: it was not
+  int rounds_beyond_ = 0;  // full ones in a row whose round trips all lay far beyond the target; see base_is_doubtful()
+  std::uint64_t undoubted_ = 0;  // the window before the first of them
   bool spread_ = false;
   // The round in progress: from an acknowledgement to the first one for a packet sent after it.
   bool round_begun_ = false;
@@ -91,7 +96,8 @@ class DelayWindow::Measured {
   std::uint64_t round_withheld_ = 0;  // acknowledged since growth has been withheld, up to now, as a queue forms
   bool round_limited_ = false;
   bool round_interrupted_ = false;
-  bool round_dropped_ = false;  // a switch had no room for some of it
+  bool round_lost_before_ = false;  // the last full round did not deliver what it could
+  bool round_dropped_ = false;      // a switch had no room for some of it
   std::uint64_t floor_ = kConfig.min_bytes;
   Instant round_sent_;                    // when the packet left whose acknowledgement began the round
   Duration round_silence_{};              // longest
@@ -257,7 +263,8 @@ std::optional<Instant> DelayWindow::Measured::next_bridge(std::uint64_t bridged)
 }
 
 void DelayWindow::Measured::note_rtt(Duration rtt, Instant now) {
-  if (now - base_period_start_ > kConfig.base_rtt_period) {
+  const Duration age = now - base_period_start_;
+  if (age > kConfig.base_rtt_period && age > drain_period()) {
     if (base_now_ != kNone) base_before_ = base_now_;
     base_now_ = kNone;
     base_period_start_ = now;
@@ -294,8 +301,10 @@ void DelayWindow::Measured::end_round(Instant now, Duration rtt) {
       const bool queued = phase_ == Phase::kSteady && is_long_path() && round_rtt_ - base_rtt() > queueing();
       if (!round_limited_ && !queued) break;
       measure_rate(now, rtt);
+      const std::uint64_t before = window_;
       adapt();
-      if (phase_ != Phase::kSteady || !drain_is_due(now)) break;
+      if (phase_ != Phase::kSteady) break;
+      if (const bool doubtful = base_is_doubtful(before); !drain_is_due(now) && !doubtful) break;
       phase_ = Phase::kDraining;
       doubted_ = round_rtt_ - base_rtt() > queueing() ? round_rtt_ : kNone;
       limit_ = std::clamp(scale(rate_, ns(base_rtt()), kNsPerSecond) / 2, std::min(floor_, limit_), limit_);
@@ -327,8 +336,14 @@ void DelayWindow::Measured::adapt() {
   const bool delivered = round_bytes_ >= round_flight_ - round_flight_ / 4;  // else the queue drops, or the path is bad
   // Its shortest round trip is from before the queue that it ends with.
   const bool found = phase_ == Phase::kStart && spread_ && round_withheld_ >= round_flight_ / 4;
-  if (delivered && !found && round_rtt_ - base_rtt() < wished / 2) {
+  const bool no_queue = !found && round_rtt_ - base_rtt() < wished / 2;
+  // Timeouts before the path was known, or a few random losses of a window of a few packets: they do not end the start.
+  const bool by_chance = phase_ == Phase::kStart && is_long_path() && !delivered && !round_lost_before_;
+  round_lost_before_ = !delivered;
+  if (delivered && no_queue) {
     next = std::max(next, phase_ == Phase::kStart ? window_ * 2 : window_ + window_ / 4);
+  } else if (by_chance && no_queue) {
+    next = window_;
   } else {
     phase_ = Phase::kSteady;
   }
@@ -338,9 +353,24 @@ void DelayWindow::Measured::adapt() {
   limit_ = std::min(limit_, window_);
 }
 
-bool DelayWindow::Measured::drain_is_due(Instant now) {
+Duration DelayWindow::Measured::drain_period() const {
   Duration period = kConfig.drain_period;
   while (period < base_rtt() * 64) period = period * 2;
+  return period;
+}
+
+// On a path so long that drains are rare: it may have become longer, and the window would shrink until the next one.
+bool DelayWindow::Measured::base_is_doubtful(std::uint64_t window_before) {
+  const bool beyond = round_limited_ && round_rtt_ - base_rtt() > queueing() * kConfig.doubt_targets;
+  if (!beyond || rounds_beyond_ <= 0) undoubted_ = beyond ? window_before : 0;
+  rounds_beyond_ = rounds_beyond_ < 0 || beyond ? rounds_beyond_ + 1 : 0;
+  if (rounds_beyond_ < kConfig.doubt_rounds || drain_period() <= kConfig.base_rtt_period) return false;
+  rounds_beyond_ = -kConfig.doubt_rest;
+  return true;
+}
+
+bool DelayWindow::Measured::drain_is_due(Instant now) {
+  const Duration period = drain_period();
   const std::int64_t number = now.ns() / period.ns();
   const bool due = number != drain_number_ && drain_number_ >= 0;
   drain_number_ = number;
@@ -353,6 +383,10 @@ void DelayWindow::Measured::judge_base(Instant now) {
   const Duration before = doubted_;
   doubted_ = kNone;
   if (before == kNone || round_rtt_ + before / kConfig.same_part < before) return;
+  // What has shrunk it since was no queue. What leaves over a round trip leaves at the rate that was delivered.
+  const std::uint64_t undoubted = std::exchange(undoubted_, 0);
+  window_ = std::max(window_, spread_ ? scale(undoubted, ns(round_rtt_), ns(base_rtt())) : undoubted);
+  rounds_beyond_ = 0;
   base_before_ = kNone;
   base_now_ = round_rtt_;
   base_period_start_ = now;

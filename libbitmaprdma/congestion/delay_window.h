@@ -42,12 +42,16 @@
 // flows shall share that queue, not fill it. What was said doubles each room_doubles (the path may be another by now;
 // and on hosts that are busy for longer than the queue is a window that small carries little), then is forgotten.
 //
-// Base RTT: the smallest of the last one to two base_rtt_periods (a path may become longer). Flows that start together
-// measure each other's queue, so every drain_period a flow in full use sends half of what the path holds for one
-// round; the periods begin when the clock is a multiple of them, so flows of one host drain at the same time.
-// A base that no longer holds, after a change of route, is given up by such a drain: where the round trip has been
-// above base and target and is as long with half the flight (within a thirty-second; of flows of more hosts than that,
-// one's share cannot be told), it is no queue of this host's. What was measured in the drain is the base then.
+// Base RTT: the smallest of the last one to two base_rtt_periods (a path may become longer); on paths of more than 16
+// ms of the last one to two times between drains, which are what measures it: forgotten sooner, a queue that stands at
+// its target would become the base, and the next target come on top of it. Flows that start together measure each
+// other's queue, so every drain_period a flow in full use sends half of what the path holds for one round; the periods
+// begin when the clock is a multiple of them, so flows of one host drain at the same time. A base that no longer holds,
+// after a change of route, is given up by such a drain: where the round trip has been above base and target and is as
+// long with half the flight (within a thirty-second; of flows of more hosts than that, one's share cannot be told), it
+// is no queue of this host's. What was measured in the drain is the base then. Where drains are rarer than
+// base_rtt_periods, doubt_rounds rounds beyond doubt_targets targets bring one forward, and no other within doubt_rest
+// rounds.
 //
 // Integers only; pure: no clock, told `now`.
 #pragma once
@@ -82,6 +86,8 @@ struct DelayWindowConfig {
   std::uint64_t additive_bytes_told = 1024;
   Duration base_rtt_period = 1_s;
   std::int64_t same_part = 32;
+  std::int64_t doubt_targets = 2;
+  int doubt_rounds = 2, doubt_rest = 16;
   Duration drain_period = Duration::from_ns(1 << 28);  // 268 ms; doubled until it is 64 base RTTs
 };
 

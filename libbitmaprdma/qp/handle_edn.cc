@@ -23,17 +23,19 @@ Outcome Requester::handle_edn(const wire::Edn& edn, Instant now) {
   if (last >= end) me.env.count(Counter::kEdnPacketsUnsent, static_cast<std::uint64_t>(last + 1 - end));
   if (start < 0) me.env.count(Counter::kEdnPacketsAcked, static_cast<std::uint64_t>(-start));
   me.patience.activity = now;
-  bool any = false;
+  std::uint32_t again = 0;
   std::uint64_t dropped = 0;
   for (std::int64_t offset = std::max<std::int64_t>(start, 0); offset < end; ++offset) {
     const Sequence sequence = me.base + static_cast<Sequence>(offset);
     if (!me.resend_dropped(sequence, edn, now)) continue;
-    any = true;
+    ++again;
     dropped += me.message_of(sequence).payload_at(sequence, me.id.mtu());
   }
   if (edn.drain > Duration{}) me.slow_down(dropped, edn.drain, now);  // else it was no queue
-  if (any) me.signals_made().edn_heard = now;
-  if (any) me.pause_for(edn, now);
+  if (again == 0) return me.outcome(now);
+  me.signals_made().edn_heard = now;
+  me.note_timed_out(again, now);  // which is what they would have, had nobody said it sooner
+  me.pause_for(edn, now);
   return me.outcome(now);
 }
 

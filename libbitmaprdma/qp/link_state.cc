@@ -27,7 +27,8 @@ recovery::LinkFacts facts_of(const wire::LinkStateFeedback& feedback) {
 
 }  // namespace
 
-// So many packets have waited too long: for T + delta, for the retransmission timer, or longer than a stall.
+// So many packets have waited too long (for T + delta, for the retransmission timer, or longer than a stall), or would
+// have: a switch has said that it dropped them.
 void Requester::Impl::note_timed_out(std::uint32_t packets, Instant now) {
   if (packets == 0) return;
   CongestionState& state = signals_made();

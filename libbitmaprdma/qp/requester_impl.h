@@ -202,6 +202,7 @@ struct Requester::Impl {
   // --- pace.cc ---
   [[nodiscard]] CongestionState& signals_made();
   void choose_control();
+  [[nodiscard]] bool wants_spreading() const;
   void choose_spreading();
   void spread_window(Instant now);
   void feel(Duration round_trip, Duration base, Instant now);  // `base`: the path's own, without queues

@@ -21,6 +21,9 @@ constexpr std::uint64_t kBurstsPerWindow = 16;
 constexpr std::uint64_t kRateMin = 1'000'000, kRateMax = std::uint64_t{1} << 40;  // bit/s
 constexpr std::uint64_t kMore = 16, kMoreMax = 4;                                 // parts of what was delivered
 constexpr Duration kLate = 1_ms;
+// From such a path on a window is spread unasked: what an application posts when a gap has closed, and all behind it
+// completed at once, would leave as one burst, which no queue in front of it holds.
+constexpr Duration kSpreadFrom = 8_ms;
 
 std::uint64_t more_than(std::uint64_t delivered, Duration trip, const congestion::DelayWindow& congestion) {
   const std::uint64_t more = delivered / kMore;
@@ -32,11 +35,18 @@ std::uint64_t more_than(std::uint64_t delivered, Duration trip, const congestion
 
 }  // namespace
 
+// Asked for, or the path is long.
+bool Requester::Impl::wants_spreading() const {
+  const RecoveryConfig& config = *id.recovery;
+  if (config.congestion.control != CongestionControl::kWindow)
+    return config.congestion.control == CongestionControl::kPaced;
+  const bool spreads = signals && signals->spread;
+  return waits_for_delays(config.mode) || congestion.base_rtt() >= (spreads ? kSpreadFrom / 2 : kSpreadFrom);
+}
+
 void Requester::Impl::choose_spreading() {
   const RecoveryConfig& config = *id.recovery;
-  const CongestionControl control = config.congestion.control;
-  const bool wanted =
-      control == CongestionControl::kPaced || (control == CongestionControl::kWindow && waits_for_delays(config.mode));
+  const bool wanted = wants_spreading();
   congestion.set_spread(wanted);
   if (wanted == (signals && signals->spread)) return;
   if (!wanted) {
@@ -50,6 +60,8 @@ void Requester::Impl::choose_spreading() {
 }
 
 void Requester::Impl::spread_window(Instant now) {
+  if (wants_spreading() != (signals && signals->spread)) [[unlikely]]
+    choose_spreading();
   const Duration trip = rtt.smoothed();
   if (!signals || !signals->spread || trip <= Duration{}) return;
   const auto second = static_cast<std::uint64_t>((1_s).ns());

@@ -160,6 +160,22 @@ TEST(Stream, ASlowLongPathIsFilledAndItsQueueIsNotOverflowed) {
   EXPECT_LT(result.retransmitted, 100u);
 }
 
+// An application that keeps twice posted what the path holds: when a gap closes all of it completes, and is posted
+// anew.
+TEST(Stream, OnALongPathTheDefaultWindowDoesNotLeaveAsOneBurst) {
+  StreamConfig config = at(1000);
+  config.delay = 10_ms;
+  config.queue_bytes = 625'000;  // a quarter of what the path holds
+  config.requests_posted = 76;
+  config.warm_up = 1_s;
+  config.measured = 2_s;
+  config.loss_ppm = 100;
+  const StreamResult result = run_stream(config);
+  SCOPED_TRACE(text(config, result));
+  EXPECT_GT(result.share, 0.9 * kPayloadShare);
+  EXPECT_LT(result.queue_dropped, 500u);
+}
+
 // What the start of a window that is spread loses, which doubles, where the queue is a quarter of the path.
 TEST(Stream, TheStartOfAPacedFlowLosesLittle) {
   StreamConfig config = at(10'000);

@@ -393,15 +393,55 @@ class Rounds {
       const std::uint64_t bytes = std::min(window_.bytes(), posted);
       for (std::uint64_t done = 0; done < bytes; done += 4096) {
         now_ = now_ + rtt / static_cast<std::int64_t>(bytes / 4096 + 1);
-        window_.on_acknowledgement(4096, rtt, posted >= bytes + 4096, now_);
+        window_.on_acknowledgement(lose_half_ ? 2048 : 4096, rtt, posted >= bytes + 4096, now_);
       }
+      lose_half_ = false;
     }
   }
+  void lose_half() { lose_half_ = true; }  // of the next round
 
  private:
   DelayWindow& window_;
   Instant now_ = Instant{} + 1_s;
+  bool lose_half_ = false;
 };
+
+// Drains are rare there: what they measured is kept until the next one, 8.6 s later.
+TEST(DelayWindow, OnALongPathAQueueThatStandsDoesNotBecomeTheBase) {
+  DelayWindow window;
+  Rounds rounds{window};
+  rounds.run(7, 100_ms);
+  rounds.run(30, 105_ms);
+  EXPECT_EQ(window.base_rtt(), 100_ms);
+}
+
+// And a route that has become longer is known before. What the window was is given back.
+TEST(DelayWindow, OnALongPathADrainIsBroughtForwardWhereTheBaseIsInDoubt) {
+  DelayWindow window;
+  Rounds rounds{window};
+  rounds.run(7, 100_ms);
+  rounds.run(4, 105_ms);
+  const std::uint64_t before = window.bytes();
+  rounds.run(5, 150_ms);
+  EXPECT_EQ(window.base_rtt(), 150_ms);
+  rounds.run(3, 150_ms);
+  EXPECT_GE(window.bytes(), before);
+}
+
+// Timeouts before anything is known of the path, or a random loss or two of the few packets of its first window.
+TEST(DelayWindow, OneBadRoundWithoutAQueueDoesNotEndTheStart) {
+  DelayWindow window;
+  Rounds rounds{window};
+  rounds.run(2, 50_ms);
+  rounds.lose_half();
+  rounds.run(1, 50_ms);
+  EXPECT_TRUE(window.starting());
+  rounds.lose_half();
+  rounds.run(1, 50_ms);
+  rounds.lose_half();
+  rounds.run(1, 50_ms);
+  EXPECT_FALSE(window.starting()) << "a queue that is too short to be measured drops";
+}
 
 // An application that posts less than the window, and more than the path holds.
 TEST(DelayWindow, AQueueThatStandsWhileTheWindowIsNotFullShrinksItAndNothingElseDoes) {
@@ -409,7 +449,7 @@ TEST(DelayWindow, AQueueThatStandsWhileTheWindowIsNotFullShrinksItAndNothingElse
   Rounds rounds{window};
   rounds.run(9, 20_ms);
   rounds.run(3, 26_ms);  // no longer at its start
-  rounds.run(2, 20_ms, 2u << 20);
+  rounds.run(6, 20_ms, 2u << 20);
   const std::uint64_t before = window.bytes();
   ASSERT_GT(before, 4u << 20);
   rounds.run(8, 20_ms, 2u << 20);

@@ -2,6 +2,7 @@
 // flow control
 #include "device/engine.h"
 #include "support/hand_played.h"
+#include "wire/edn.h"
 #include "wire/link_state.h"
 
 namespace brdma::test {
@@ -91,6 +92,35 @@ TEST(LinkStateOfEachPolicy, IsInquiredAfterTimeouts) {
           << "mode " << static_cast<int>(mode) << ", " << packets << " packets";
     }
   }
+}
+
+// A packet that a switch says it dropped does not wait: it counts when it is sent again, once.
+TEST(LinkStateByDrops, IsInquiredAfterDropsThatASwitchTells) {
+  PairOptions made = options();
+  made.mode[0] = made.mode[1] = RecoveryMode::kBitmap;
+  HandPlayed hand{made};
+  const Instant left = hand.pair.now;
+  hand.send(16);
+  hand.pair.run_for(30_us);  // so what is sent again left later than any of a range that is told of
+  const auto dropped = [&](std::uint32_t first, std::uint32_t last) {
+    std::byte body[wire::kEdnSize];
+    wire::emit_edn({.first = Psn{first},
+                    .last = Psn{last},
+                    .destination_qpn = hand.peer_qpn(),
+                    .timestamp = wire::timestamp_of(left)},
+                   body);
+    hand.control(hand.bth(wire::Control::kEdn, first), body);
+  };
+  dropped(1003, 1005);
+  hand.pair.round();
+  dropped(1003, 1005);
+  hand.pair.round();
+  ASSERT_EQ(hand.count(Counter::kRetransmittedEdn), 3u);
+  EXPECT_EQ(hand.count(Counter::kLinkStateInquiriesSent), 0u);
+  dropped(1006, 1006);
+  hand.pair.round();
+  EXPECT_EQ(hand.count(Counter::kLinkStateInquiriesSent), 1u);
+  EXPECT_EQ(hand.count(Counter::kLocalAckTimeout), 0u);
 }
 
 // Nothing but the application bounds it: what it is lowered from is what was delivered.

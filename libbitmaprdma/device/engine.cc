@@ -83,12 +83,13 @@ void Engine::Impl::collect_notices() {
     }
 }
 
-// Deadlines are asked once a round, not once a packet.
+// Deadlines are asked once a round, not once a packet, and so are packets in flight.
 void Engine::Impl::refresh_timers() {
   settle();
   for (QueuePair* qp : stale_timers) {
     qp->timer_is_stale = false;
     timers.set(qp, qp->next_timeout());
+    qp->count_in_flight();
   }
   stale_timers.clear();
 }

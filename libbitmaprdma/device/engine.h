@@ -177,6 +177,9 @@ class Engine {
 
   // Sent by this queue pair and not acknowledged yet: while there is some, its acknowledgement will come.
   [[nodiscard]] std::uint32_t packets_in_flight(const QueuePair* qp) const;
+  // Likewise by all queue pairs whose requests complete in the same queue, as of the last next_timeout(); of UC and UD
+  // none.
+  [[nodiscard]] std::uint32_t packets_awaited(const QueuePair* qp) const;
 
   // True when poll_transmit has only acknowledgements to send whose delay has not run out: the driver may put them off
   // until the application's next call, so that they travel behind its data in one batch.

@@ -61,6 +61,7 @@ struct Engine::Impl {
   void note_changes(QueuePair* qp);        // deadline and events only
   void refresh_timers();
   void hand_over();
+  void take_turn(QueuePair* qp, qp::TransmitBatch& batch);
   void end_turn(QueuePair* qp, std::uint32_t bytes, bool large, bool more);
   // --- managed.cc ---
   bool manage(const IpAddress& peer);

@@ -113,6 +113,7 @@ Status Engine::destroy_qp(QueuePair* qp) {
   me.settle();
   const qp::Identity identity = qp->identity();
   me.ready.remove(qp);
+  qp->count_in_flight(0);
   if (me.given_out == qp) me.given_out = nullptr;
   me.timers.set(qp, std::nullopt);
   std::erase(me.stale_timers, qp);

@@ -1,5 +1,7 @@
-// The way out: queue pairs in turn, one a batch (a GSO message has one destination, and a receiving socket is chosen by
-// its first segment). Those in the midst of a large command come after the others (registry/command_queues.h).
+// The way out: queue pairs in turn. Packets of several share a batch, which is one call of the kernel, where they go to
+// the same socket of the same peer by the same path, and fit (QueuePair::joins): over many queue pairs of few packets
+// each, calls of the kernel are what costs. Those in the midst of a large command come after the others
+// (registry/command_queues.h).
 //
 // Deficit round robin: a turn is as many bytes as a batch of large messages has, however many batches make them, so
 // that queue pairs of small messages get as many bytes as those of large ones. Who sends more (by less than a batch)
@@ -32,33 +34,40 @@ bool Engine::poll_transmit(TransmitBuffer& buffer, Transmit& out, Instant now) {
   if (me.given_out != nullptr) [[unlikely]]
     me.hand_over();
   me.settle();
-  while (QueuePair* const qp = me.ready.front()) {
+  while (QueuePair* qp = me.ready.front()) {
     qp::TransmitBatch batch(buffer, me.config);
-    const bool large = qp->ready_queue == registry::ReadyQueue::kLarge;
-    me.ready.remove(qp);
-    if (qp->turn_left <= 0) {
-      const std::int32_t turn = turn_words(me.config) * static_cast<std::int32_t>(qp->turn_percent()) / 100;
-      qp->turn_left = static_cast<std::int16_t>(qp->turn_left + turn);
-      if (qp->turn_left <= 0) [[unlikely]] {  // its turns are shorter than others', and its last batch was longer
-        me.ready.push_back(qp, large);
-        continue;
-      }
-    }
-    const bool added = qp->poll_transmit(batch, now);
-    // One that sent comes again while it has more; one that did not waits for the next event.
-    if (added) me.ready.turn_taken(large);
-    const bool more = added && qp->has_output(now);
-    me.note_changes(qp);
-    const bool any = batch.finish(out);
-    me.end_turn(qp, any ? out.bytes : 0, large, more);
-    if (!any) continue;
-    if (qp->unreliable() != nullptr) [[unlikely]]
-      me.given_out = qp;
-    me.environment.count(Counter::kSentPackets, out.segments);
-    me.environment.count(Counter::kSentBytes, out.bytes);
-    return true;
+    do me.take_turn(qp, batch);
+    while ((qp = me.ready.front()) != nullptr && me.given_out == nullptr && qp->joins(batch));
+    if (batch.finish(out)) return true;
   }
   return false;
+}
+
+// `qp`, first of those that are ready, adds to the batch what it may.
+void Engine::Impl::take_turn(QueuePair* qp, qp::TransmitBatch& batch) {
+  const bool large = qp->ready_queue == registry::ReadyQueue::kLarge;
+  ready.remove(qp);
+  if (qp->turn_left <= 0) {
+    const std::int32_t turn = turn_words(config) * static_cast<std::int32_t>(qp->turn_percent()) / 100;
+    qp->turn_left = static_cast<std::int16_t>(qp->turn_left + turn);
+    if (qp->turn_left <= 0) [[unlikely]]  // its turns are shorter than others', and its last batch was longer
+      return ready.push_back(qp, large);
+  }
+  const std::size_t packets_before = batch.packets(), bytes_before = batch.bytes();
+  const bool joins = packets_before > 0;
+  const bool added = qp->poll_transmit(batch, now);
+  const std::size_t packets = batch.packets() - packets_before, bytes = batch.bytes() - bytes_before;
+  // One that sent comes again while it has more; one that did not waits for the next event, unless there was no room.
+  if (added) ready.turn_taken(large);
+  const bool more = (added || joins) && qp->has_output(now);
+  qp->begins_batch = more;
+  note_changes(qp);
+  end_turn(qp, static_cast<std::uint32_t>(bytes), large, more);
+  if (packets == 0) return;
+  if (qp->unreliable() != nullptr) [[unlikely]]
+    given_out = qp;
+  environment.count(Counter::kSentPackets, packets);
+  environment.count(Counter::kSentBytes, bytes);
 }
 
 // `qp` sent so many bytes, and has more to send or not.
@@ -81,14 +90,18 @@ std::uint32_t Engine::packets_in_flight(const QueuePair* qp) const {
   return qp->unreliable() != nullptr ? 0 : qp->requester().packets_in_flight();
 }
 
+std::uint32_t Engine::packets_awaited(const QueuePair* qp) const {
+  return qp->unreliable() != nullptr ? 0 : qp->identity().send_cq->in_flight;
+}
+
 bool Engine::only_deferrable_output() const {
   Impl& me = *impl_;
   me.settle();
-  bool any = false, urgent = false;  // without output there is nothing to put off
-  me.ready.for_each([&](const QueuePair* qp) {
-    if (urgent || !qp->has_output(me.now)) return;
-    urgent = !qp->only_deferrable(me.now);
+  bool any = false;  // without output there is nothing to put off
+  const bool urgent = me.ready.any_of([&](const QueuePair* qp) {
+    if (!qp->has_output(me.now)) return false;
     any = true;
+    return !qp->only_deferrable(me.now);
   });
   return any && !urgent;
 }

@@ -22,12 +22,12 @@ Attendance::~Attendance() {
 // looked at (all sequentially consistent): one of the two sees the other.
 void Attendance::request_charge() {
   armed_.store(true, std::memory_order_relaxed);
-  empty_polls_.store(0);
+  polls_.store(0);
   if (thread_.load() == Thread::kParked) wake_requested_ = true;
 }
 
 void Attendance::take_charge() {
-  empty_polls_.store(0);
+  polls_.store(0);
   set_thread(Thread::kSpinning);
 }
 

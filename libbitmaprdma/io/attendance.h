@@ -35,10 +35,16 @@ class Attendance {
     core_.store(sched_getcpu(), std::memory_order_relaxed);
   }
   void polled_in_vain() {
-    bump(empty_polls_);
+    bump(polls_);
     ++vain_in_a_row_;
   }
-  void polled_well() { vain_in_a_row_ = 0; }
+  // `sleeps`: on completion channels between its polls, as far as is known. What it finds when it wakes says nothing of
+  // a loop. Else it does: a program that always finds something, because the thread has received it, would never be
+  // seen to poll, and the two would take turns at the lock for ever.
+  void polled_well(bool sleeps) {
+    if (!sleeps) bump(polls_);
+    vain_in_a_row_ = 0;
+  }
   // The application has polled in vain for some 100 us: whoever it waits for may be waiting for its core.
   [[nodiscard]] bool should_yield() const {
     return vain_in_a_row_ >= kVainBeforeYield && vain_in_a_row_ % kVainPerYield == 0;
@@ -59,9 +65,9 @@ class Attendance {
 
   // --- the thread's side ---
   [[nodiscard]] std::uint64_t calls() const { return calls_.load(std::memory_order_relaxed); }
-  // The application stands in a loop of polls, so it needs no help: it has polled in vain again and again since the
-  // thread took charge or was asked to. A program that sleeps on a completion channel polls in vain once or twice.
-  [[nodiscard]] bool application_spins() const { return empty_polls_.load() >= kVainPolls; }
+  // The application stands in a loop of polls, so it needs no help: it has polled again and again since the thread took
+  // charge or was asked to. A program that sleeps on a completion channel polls in vain once or twice.
+  [[nodiscard]] bool application_spins() const { return polls_.load() >= kLoopPolls; }
   [[nodiscard]] bool armed() const { return armed_.load(std::memory_order_relaxed); }
   void set_thread(Thread state) { thread_.store(state); }
   void take_charge();  // lock held
@@ -78,14 +84,14 @@ class Attendance {
   [[nodiscard]] int timer_fd() const { return timer_fd_; }
 
  private:
-  static constexpr std::uint64_t kVainPolls = 8;
+  static constexpr std::uint64_t kLoopPolls = 8;
   static constexpr std::uint64_t kVainBeforeYield = 256, kVainPerYield = 16;
   // One writer at a time (the lock's holder): no locked instruction needed.
   static void bump(std::atomic<std::uint64_t>& counter) {
     counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
   alignas(64) std::atomic<std::uint64_t> calls_{0};
-  std::atomic<std::uint64_t> empty_polls_{0};
+  std::atomic<std::uint64_t> polls_{0};
   std::atomic<int> core_{-1};
   alignas(64) std::atomic<Thread> thread_{Thread::kAbsent};
   std::atomic<bool> armed_{false};        // a completion queue was, since the last notification

@@ -55,7 +55,7 @@ std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out, std::
   attendance_.called();
   std::size_t count = engine_.poll_cq(cq, out, times);
   if (count > 0) {
-    attendance_.polled_well();
+    attendance_.polled_well(sleeps_on_events_);
     if (linger_.stay()) [[unlikely]]
       stay_for_reply();
   }
@@ -85,7 +85,7 @@ std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out, std::
   if (count == 0) {
     attendance_.polled_in_vain();
   } else {
-    attendance_.polled_well();
+    attendance_.polled_well(sleeps_on_events_);
   }
   end_call();
   return count;
@@ -121,7 +121,7 @@ Status Shard::post_send(QueuePair* qp, std::span<const SendRequest> requests, st
     deferral_.posted(now);
     linger_.posted(qp->identity().type == QpType::kUc && requests[posted - 1].opcode == WorkOpcode::kRdmaWrite);
     output_possible_ = true;
-    if (!may_gather(qp, requests.first(posted))) drain(now);
+    if (!may_gather(qp, requests.first(posted), now)) drain(now);
     end_call();
   }
   return status;
@@ -140,9 +140,14 @@ Status Shard::post_send_all(QueuePair* qp, std::span<const SendRequest> requests
 // until they fill some batches, or until it polls and finds nothing. Only while enough is on its way for that poll to
 // come to something, and only while it polls in a loop: should it stop, the parked thread sees it as it would see an
 // acknowledgement that nobody fetches.
-bool Shard::may_gather(const QueuePair* qp, std::span<const SendRequest> requests) {
+//
+// What is on its way by other queue pairs of the same completion queue will do, but not for long: a server that answers
+// one client after the other would keep the first waiting for all the time that it takes over the others.
+bool Shard::may_gather(const QueuePair* qp, std::span<const SendRequest> requests, Instant now) {
   if (attendance_.thread() != Attendance::Thread::kParked || sleeps_on_events_ || pending_) return false;
-  if (engine_.packets_in_flight(qp) < kGatherInFlightMin) return false;
+  if (engine_.packets_awaited(qp) < kGatherInFlightMin) return false;
+  if (gathered_.posts == 0) gathered_.since = now;
+  if (engine_.packets_in_flight(qp) < kGatherInFlightMin && now - gathered_.since > kGatherOthersMax) return false;
   for (const SendRequest& request : requests) {
     ++gathered_.posts;
     for (const Sge& sge : request.sges) gathered_.bytes += sge.length;

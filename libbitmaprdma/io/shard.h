@@ -28,9 +28,10 @@ namespace brdma::io {
 
 inline constexpr unsigned kTransmitBurstMax = 512;
 // Posts that may wait for more: at most so many, and less than so many bytes (some batches), while at least so many
-// packets are on their way.
+// packets are on their way; where these are of other queue pairs, no further ones when one has waited for so long.
 inline constexpr unsigned kGatherPostsMax = 32;
 inline constexpr std::uint64_t kGatherBytesMax = 256 * 1024;
+inline constexpr Duration kGatherOthersMax = 20_us;
 inline constexpr std::uint32_t kGatherInFlightMin = 2;
 inline constexpr int kPendingWaitMs = 10;  // for the system to take a pending batch whose memory may go away
 
@@ -40,6 +41,7 @@ struct Gauges;
 struct Gathered {
   unsigned posts = 0;
   std::uint64_t bytes = 0;
+  Instant since;
 };
 
 class Shard {
@@ -92,7 +94,7 @@ class Shard {
   bool handle_due_timeouts(Instant now);
   void stay_for_reply();
   [[nodiscard]] bool may_hold_back();
-  [[nodiscard]] bool may_gather(const QueuePair* qp, std::span<const SendRequest> requests);
+  [[nodiscard]] bool may_gather(const QueuePair* qp, std::span<const SendRequest> requests, Instant now);
   enum class Hold : std::uint8_t { kAllowed, kNo };
   bool drain(Instant now, Hold hold = Hold::kAllowed);
   [[nodiscard]] bool send_batch(const Transmit& transmit);

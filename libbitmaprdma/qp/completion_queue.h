@@ -34,6 +34,8 @@ class CompletionQueue {
   [[nodiscard]] std::size_t size() const { return ring_.size(); }
   [[nodiscard]] void* user() const { return user_; }
   std::uint32_t queue_pairs = 0;  // that use it: destroy answers EBUSY while > 0
+  std::uint32_t in_flight =
+      0;  // packets of those whose requests complete here, as of the engine's last look at deadlines
 
  private:
   enum class Armed : std::uint8_t { kNo, kSolicited, kAny };

@@ -268,17 +268,21 @@ bool QueuePair::poll_transmit(qp::TransmitBatch& batch, Instant now) {
 }
 
 void QueuePair::begin_batch(qp::TransmitBatch& batch, Instant now) {
-  qp::TransmitBatch::Destination to{.source = identity_.attributes.local_address,
-                                    .destination = identity_.attributes.peer_address,
-                                    .path = 0,
-                                    .traffic_class = traffic_class(),
-                                    .hop_limit = identity_.attributes.hop_limit};
-  if (identity_.sending_paths == 1) [[likely]] {
-    to.path = negotiation_path();
+  qp::TransmitBatch::Destination to = destination();
+  if (identity_.sending_paths == 1) [[likely]]
     return batch.begin(to, sent_flow_);
-  }
   to.path = take_turn(now);
   batch.begin(to, requester_.flow(to.path));
+}
+
+qp::TransmitBatch::Destination QueuePair::destination() const {
+  const QpAttributes& to = identity_.attributes;
+  return {.source = to.local_address,
+          .destination = to.peer_address,
+          .path = negotiation_path(),
+          .traffic_class = traffic_class(),
+          .hop_limit = to.hop_limit,
+          .slot = to.destination_qpn & ((1u << environment_.config.slot_bits) - 1)};
 }
 
 // On several paths requests and answers are sprayed batch by batch. Feedback and NAKs are not: they go by one path, so

@@ -10,6 +10,7 @@
 #include "base/compact_optional.h"
 #include "base/datagram.h"
 #include "bitmaprdma/types.h"
+#include "qp/completion_queue.h"
 #include "qp/environment.h"
 #include "qp/identity.h"
 #include "qp/requester.h"
@@ -57,6 +58,12 @@ class QueuePair {
     const congestion::ManagedDestination* const managed = requester_.managed();
     return managed == nullptr ? 100 : managed->weight_percent;
   }
+  // Counts its packets in flight where its requests complete; at its end, none.
+  void count_in_flight() { count_in_flight(unreliable_ ? 0 : requester_.packets_in_flight()); }
+  void count_in_flight(std::uint32_t packets) {
+    identity_.send_cq->in_flight += packets - counted_in_flight;
+    counted_in_flight = packets;
+  }
   void receive_posted() { responder_.receive_posted(); }  // to the shared receive queue
   // Peer and ICRC checked by the engine. `datagram`: what it came in.
   void handle_packet(const wire::Packet& packet, const Datagram& datagram, Instant now);
@@ -64,6 +71,12 @@ class QueuePair {
   void handle_timeout(Instant now);
   [[nodiscard]] std::optional<Instant> next_timeout() const;
   bool poll_transmit(qp::TransmitBatch& batch, Instant now);
+  // May its packets follow those of other queue pairs in a batch? None there is longer than the first: so who has
+  // output left over begins the next batch, that nothing of it waits for ever behind others' shorter packets.
+  [[nodiscard]] bool joins(const qp::TransmitBatch& batch) const {
+    return !unreliable_ && identity_.sending_paths == 1 && !begins_batch && !control_first_ && !requests_first_ &&
+           batch.takes_more(destination());
+  }
   void handed_over(Instant now);  // UC, UD: the last batch has been sent
   void take_leave();              // Engine::take_leave
   // Other recovery settings from now on; `recovery` outlives the queue pair, or the next call of this.
@@ -85,7 +98,9 @@ class QueuePair {
   registry::ReadyQueue ready_queue = registry::ReadyQueue::kNone;
   bool timer_is_stale : 1 = false;  // listed among those whose deadline is to be asked again
   bool is_touched : 1 = false;      // listed among those that something happened to
+  bool begins_batch : 1 = false;    // its next packets do not follow others' (device/transmit.cc)
   std::int16_t turn_left = 0;  // words of 4 bytes that its turn still has; below 0: of the next (device/transmit.cc)
+  std::uint32_t counted_in_flight = 0;  // in its completion queue's count
   std::uint32_t timer_slot = static_cast<std::uint32_t>(-1);
   wire::IcrcFlow received_flow;  // of the packets that came last
 
@@ -119,6 +134,7 @@ class QueuePair {
   [[nodiscard]] bool acknowledgement_waits(Instant now) const;
   bool poll_data(qp::TransmitBatch& batch, Instant now);
   void begin_batch(qp::TransmitBatch& batch, Instant now);
+  [[nodiscard]] qp::TransmitBatch::Destination destination() const;  // with one path
   [[nodiscard]] std::uint8_t take_turn(Instant now);
   bool poll_answers(qp::TransmitBatch& batch, bool naks, Instant now);
   void handle_reliable(const wire::Packet& packet, Instant now);

@@ -1,4 +1,5 @@
-// qp/transmit_batch.h - packets of one queue pair on their way into one Transmit (a GSO message).
+// qp/transmit_batch.h - packets on their way into one Transmit (a GSO message): of one queue pair, or of several whose
+// packets reach the same socket of the peer by the same path.
 // All segments but the last have the same size. The ICRC and pad of a packet lie next to the headers of the following
 // one in the header buffer, so a packet costs two slices: one for trailer-and-headers, one (or more) for its payload.
 // Small payloads are copied in between: then it costs none.
@@ -28,6 +29,8 @@ class TransmitBatch {
   struct Destination {
     IpAddress source, destination;
     std::uint8_t path = 0, traffic_class = 0, hop_limit = 64;
+    std::uint32_t slot = 0;  // of the peer's socket: a merged message is steered whole by its first packet
+    bool operator==(const Destination&) const = default;
   };
   void begin(const Destination& destination) { begin(destination, own_flow_); }
   // `flow`: kept by the caller; made anew where it is another's. Of the second kind: for batches from and to these
@@ -36,6 +39,12 @@ class TransmitBatch {
   void begin(const Destination& destination, wire::IcrcFlow& flow);
   [[nodiscard]] bool begun() const { return begun_; }
   [[nodiscard]] std::size_t packets() const { return segments_; }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }  // of UDP payload
+  // May packets of another queue pair to `to` follow? What does not fit is found by fits().
+  [[nodiscard]] bool takes_more(const Destination& to) const {
+    return segments_ > 0 && !closed_ && segments_ < segments_max_ &&
+           bytes_ + segment_bytes_ <= config_.batch_bytes_max && destination_ == to;
+  }
   [[nodiscard]] std::uint8_t path() const { return destination_.path; }
   // While set, fits() keeps the last segment back for a control packet that is to follow the data.
   void keep_last_segment(bool keep) { kept_segments_ = keep && segments_max_ >= kKeepFrom ? 1 : 0; }

@@ -52,11 +52,15 @@ class CommandQueues {
     if (large_.first == nullptr || taken_ < regular_turns_) return regular_.first;
     return large_.first;
   }
-  // All that are listed, regular ones first.
-  template <class Function>
-  void for_each(Function&& function) const {
-    for (const Member* member = regular_.first; member != nullptr; member = member->ready_next) function(member);
-    for (const Member* member = large_.first; member != nullptr; member = member->ready_next) function(member);
+  // Of all that are listed, regular ones first, until one holds.
+  template <class Predicate>
+  [[nodiscard]] bool any_of(Predicate&& holds) const {
+    for (const Member* first : {regular_.first, large_.first}) {
+      for (const Member* member = first; member != nullptr; member = member->ready_next) {
+        if (holds(member)) return true;
+      }
+    }
+    return false;
   }
   // Who had a turn and sent: counts against its class. `large` as it was when the turn began.
   void turn_taken(bool large) {

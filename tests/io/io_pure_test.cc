@@ -199,9 +199,21 @@ TEST(Attendance, WhoPollsInVainForLongGivesItsCoreAwayNowAndThen) {
   EXPECT_EQ(yields_of(attendance, 255), 0);
   EXPECT_EQ(yields_of(attendance, 16), 1);
   EXPECT_EQ(yields_of(attendance, 160), 10);
-  attendance.polled_well();
+  attendance.polled_well(false);
   EXPECT_FALSE(attendance.should_yield());
   EXPECT_EQ(yields_of(attendance, 255), 0);
+}
+
+// It would find nothing if the thread did not receive for it: the thread must see that it need not.
+TEST(Attendance, WhoPollsAndAlwaysFindsSomethingStandsInALoop) {
+  constexpr int kPolls = 8;
+  Attendance attendance;
+  for (int i = 0; i < kPolls; ++i) attendance.polled_well(true);
+  EXPECT_FALSE(attendance.application_spins()) << "it sleeps in between";
+  for (int i = 0; i < kPolls; ++i) attendance.polled_well(false);
+  EXPECT_TRUE(attendance.application_spins());
+  attendance.take_charge();
+  EXPECT_FALSE(attendance.application_spins());
 }
 
 }  // namespace

@@ -1,11 +1,15 @@
-// Deficit round robin over the queue pairs of an engine: equal bytes, whatever the sizes of their messages.
-#include <gtest/gtest.h>
+// Deficit round robin over the queue pairs of an engine: equal bytes, whatever the sizes of their messages; and what
+// several of them send in one batch.
+#include <gmock/gmock.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <vector>
 
 #include "device/engine.h"
+#include "qp/queue_pair.h"
+#include "wire/icrc.h"
 #include "wire/packet.h"
 
 namespace brdma::test {
@@ -31,7 +35,12 @@ class Fairness : public testing::Test {
   }
   [[nodiscard]] std::uint64_t address() const { return reinterpret_cast<std::uint64_t>(memory_.data()); }
 
-  QueuePair* add(std::uint32_t message_bytes, std::uint32_t messages) {
+  struct Peer {
+    std::uint8_t host = 2, traffic_class = 0;
+    std::uint32_t slot = 0;
+  };
+  QueuePair* add(std::uint32_t message_bytes, std::uint32_t messages) { return add(message_bytes, messages, Peer{}); }
+  QueuePair* add(std::uint32_t message_bytes, std::uint32_t messages, const Peer& peer) {
     QpCreate create;
     create.pd = pd_;
     create.send_cq = create.receive_cq = cq_;
@@ -39,9 +48,10 @@ class Fairness : public testing::Test {
     QueuePair* const qp = engine_->create_qp(create).value();
     QpAttributes to;
     to.path_mtu = PathMtu::k4096;
-    to.destination_qpn = engine_->qp_num(qp);  // what the peer's number is does not matter: packets tell who sent
+    to.destination_qpn = engine_->qp_num(qp) ^ peer.slot;  // any number, so that packets tell who sent
+    to.traffic_class = peer.traffic_class;
     to.local_address = IpAddress::v4(10, 0, 0, 1);
-    to.peer_address = IpAddress::v4(10, 0, 0, 2);
+    to.peer_address = IpAddress::v4(10, 0, 0, peer.host);
     for (const auto& [state, mask] :
          {std::pair{QpState::kInit, kQpAttrState | kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccess},
           std::pair{QpState::kRtr, kQpAttrState | kQpAttrAv | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn |
@@ -59,15 +69,39 @@ class Fairness : public testing::Test {
     for (std::uint32_t i = 0; i < messages; ++i) EXPECT_TRUE(engine_->post_send(qp, request, now_).ok());
     return qp;
   }
+  // The packets of the next batch; none: there is none.
+  std::vector<std::vector<std::byte>> batch() {
+    std::vector<std::vector<std::byte>> packets;
+    Transmit out;
+    if (!engine_->poll_transmit(*buffer_, out, now_)) return packets;
+    std::vector<std::byte> all;
+    for (const Slice& slice : out.slices) {
+      const auto* const data = static_cast<const std::byte*>(slice.data);
+      all.insert(all.end(), data, data + slice.size);
+    }
+    for (auto at = all.begin(); at != all.end();) {
+      const auto end = at + std::min<std::ptrdiff_t>(out.segment_bytes, all.end() - at);
+      packets.emplace_back(at, end);
+      at = end;
+    }
+    EXPECT_EQ(packets.size(), out.segments);
+    return packets;
+  }
+  static std::uint32_t destination(const std::vector<std::byte>& packet) { return load_be24(&packet[5]); }
+  // Packets of each batch until there is nothing left.
+  std::vector<std::size_t> batches() {
+    std::vector<std::size_t> sizes;
+    for (auto packets = batch(); !packets.empty(); packets = batch()) sizes.push_back(packets.size());
+    return sizes;
+  }
   // Bytes by destination queue pair, of so many batches.
   std::map<std::uint32_t, std::uint64_t> send(std::size_t batches) {
     std::map<std::uint32_t, std::uint64_t> bytes;
-    Transmit out;
-    for (; batches > 0 && engine_->poll_transmit(*buffer_, out, now_); --batches) {
-      const auto* const first = static_cast<const std::byte*>(out.slices[0].data);
-      bytes[load_be32(first + 4) & 0xFF'FFFF] += out.bytes;
+    for (std::size_t i = 0; i < batches; ++i) {
+      const auto packets = batch();
+      EXPECT_FALSE(packets.empty()) << "somebody has run out of work";
+      for (const auto& packet : packets) bytes[destination(packet)] += packet.size();
     }
-    EXPECT_EQ(batches, 0u) << "somebody has run out of work";
     return bytes;
   }
 
@@ -121,6 +155,65 @@ TEST_F(Fairness, WhoRunsOutKeepsNothing) {
     if (qpn == engine_->qp_num(rare)) continue;
     EXPECT_GT(sent, 900'000u);
   }
+}
+
+using ::testing::ElementsAre;
+
+// One call of the kernel for all of them, and each packet as if it had travelled alone.
+TEST_F(Fairness, FewPacketsOfManyShareABatch) {
+  constexpr std::uint32_t kPairs = 10, kEach = 3;
+  std::vector<QueuePair*> pairs;
+  for (std::uint32_t i = 0; i < kPairs; ++i) pairs.push_back(add(64, kEach));
+  const auto packets = batch();
+  ASSERT_EQ(packets.size(), kPairs * kEach);
+  std::map<std::uint32_t, std::uint32_t> seen;
+  std::uint16_t identification = 0;
+  for (const auto& packet : packets) {
+    ++seen[destination(packet)];
+    const wire::IcrcPath path{IpAddress::v4(10, 0, 0, 1), IpAddress::v4(10, 0, 0, 2), config_.source_ports[0],
+                              kRoceUdpPort, identification++};
+    EXPECT_EQ(load_le32(&packet[packet.size() - 4]), wire::packet_icrc(path, packet));
+  }
+  for (QueuePair* const qp : pairs) {
+    EXPECT_EQ(seen[engine_->qp_num(qp)], kEach);
+    EXPECT_EQ(qp->statistics().get(QpCounter::kSentPackets), kEach);
+  }
+  EXPECT_TRUE(batch().empty());
+}
+
+TEST_F(Fairness, ABatchIsForOneSocketOfOnePeer) {
+  for (int round = 0; round < 2; ++round) {
+    add(64, 1);
+    add(64, 1, {.host = 3});
+    add(64, 1, {.slot = 1});
+    add(64, 1, {.traffic_class = 8});
+  }
+  EXPECT_THAT(batches(), ElementsAre(1, 1, 1, 1, 1, 1, 1, 1));
+  for (int i = 0; i < 2; ++i) add(64, 1);
+  for (int i = 0; i < 2; ++i) add(64, 1, {.slot = 1});
+  EXPECT_THAT(batches(), ElementsAre(2, 2));
+}
+
+// A longer packet begins a batch, a shorter one ends it; nobody is forgotten.
+TEST_F(Fairness, PacketsOfABatchAreOfOneSize) {
+  add(64, 2);
+  add(1024, 2);
+  add(64, 2);
+  add(64, 1);
+  EXPECT_THAT(batches(), ElementsAre(2, 3, 2));
+}
+
+// What the driver asks before it lets posts wait for each other: counted for all that complete in one queue.
+TEST_F(Fairness, PacketsAwaitedAreThoseOfTheCompletionQueue) {
+  QueuePair* const one = add(64, 3);
+  QueuePair* const other = add(64, 4);
+  EXPECT_EQ(engine_->packets_awaited(one), 0u);
+  EXPECT_EQ(batches().size(), 1u);
+  (void)engine_->next_timeout();
+  EXPECT_EQ(engine_->packets_awaited(one), 7u);
+  EXPECT_EQ(engine_->packets_awaited(other), 7u);
+  EXPECT_TRUE(engine_->destroy_qp(other).ok());
+  EXPECT_EQ(engine_->packets_awaited(one), 3u);
 }
 
 }  // namespace

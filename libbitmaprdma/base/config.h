@@ -161,14 +161,21 @@ struct TransferConfig {
   std::uint32_t escape_bytes_max = 1u << 20;  // packets that came before the start of their operation: kept so many
   Duration escape_time = 10_ms;               // ... for so long, or a few round trips if that is longer
   std::uint32_t regular_turns = 4;            // batches of regular commands in a row while large ones wait
+  // Between processes of one host data is fetched from memory instead of sent, of messages from a size on
+  // (docs/local.md).
+  bool local = true;
+  std::uint32_t local_threshold_bytes = 8192;
 };
+
+class LocalMemory;  // base/local_memory.h
 
 struct EngineConfig {
   RecoveryConfig recovery;
   TransferConfig transfer;
-  std::uint64_t seed = 1;       // keys, first PSNs
-  std::uint32_t slot = 2;       // low bits of each QPN of this engine: which socket the peer's packets reach
-  std::uint32_t slot_bits = 8;  // QPN = index << slot_bits | slot
+  LocalMemory* local_memory = nullptr;  // outlives the engine; null: all data is sent
+  std::uint64_t seed = 1;               // keys, first PSNs
+  std::uint32_t slot = 2;               // low bits of each QPN of this engine: which socket the peer's packets reach
+  std::uint32_t slot_bits = 8;          // QPN = index << slot_bits | slot
   std::vector<std::uint16_t> source_ports{0xC000};  // one per path; the ICRC covers it
   std::uint32_t segments_max = 1;                   // segments of one Transmit; 1 = no GSO
   std::uint32_t batch_bytes_max = 65507;            // bytes of one Transmit

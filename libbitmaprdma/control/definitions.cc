@@ -76,6 +76,11 @@ constexpr NumberSetting escape_time() {
           }};
 }
 
+constexpr ChoiceSetting local() {
+  return {kSwitch, [](const Settings& s) { return static_cast<std::size_t>(s.transfer.local); },
+          [](Settings& s, std::size_t place) { s.transfer.local = place != 0; }};
+}
+
 template <std::uint32_t AlarmThresholds::*Member>
 constexpr NumberSetting threshold(std::uint64_t max) {
   return {0, max, false, [](const Settings& s) -> std::uint64_t { return s.alarms.*Member; },
@@ -358,6 +363,10 @@ const std::array kDefinitions{
     Definition{"transfer.regular_turns", "BRDMA_REGULAR_TURNS",
                "batches of small commands in a row while large transfers wait",
                transfer<&T::regular_turns>(1, 1u << 20), kNow},
+    Definition{"transfer.local", "BRDMA_LOCAL",
+               "data between processes of one user on this host is fetched from memory instead of sent", local(), kNow},
+    Definition{"transfer.local_threshold_bytes", "BRDMA_LOCAL_THRESHOLD", "that of messages from this size on",
+               transfer<&T::local_threshold_bytes>(1, 1u << 30), kNow},
     Definition{"alarm.retransmission_percent", "BRDMA_ALARM_RETRANSMISSION_PERCENT",
                "packets sent again in a second, of the data packets sent; 0: no alarm",
                threshold<&AlarmThresholds::retransmission_percent>(1000), kNow},

@@ -36,6 +36,13 @@ std::string_view mode_in_use(const QueuePairReport& report) {
   return report.bitmap_agreed ? "bitmap" : "standard";
 }
 
+// How data of some size moves: fetched from memory, or sent, and why.
+std::string data_way(const QueuePairReport& report) {
+  if (report.local_agreed) return "fetched";
+  if (report.local_memory == LocalState::kFetches) return "sent: the peer does not fetch";
+  return "sent: " + std::string(name(report.local_memory));
+}
+
 std::string_view control_name(CongestionControl control) {
   constexpr std::array<std::string_view, 6> kNames{"window", "timely", "dcqcn", "none", "paced", "both"};
   return kNames[static_cast<std::size_t>(control)];
@@ -131,6 +138,7 @@ Json queue_pair_json(const QueuePairReport& report) {
           {"peer", address_text(report.peer)},
           {"path_mtu", report.path_mtu},
           {"peer_window", report.peer_window},
+          {"data", data_way(report)},
           {"send_bitmap", bitmap_json(report.send_bitmap)},
           {"receive_bitmap", bitmap_json(report.receive_bitmap)},
           {"send_base", report.send_base.value()},

@@ -162,6 +162,8 @@ std::optional<QueuePairReport> Engine::report(std::uint32_t qpn) const {
   report.pd = identity.pd->number;
   report.bitmap_agreed = identity.bitmap_agreed;
   report.peer_window = identity.peer_window;
+  report.local_memory = identity.local_state;
+  report.local_agreed = identity.local != nullptr && identity.local->agreed();
   if (qp->unreliable() != nullptr) {
     report_unreliable(*qp->unreliable(), report);
   } else {

@@ -9,6 +9,7 @@
 
 #include "base/config.h"
 #include "base/ip_address.h"
+#include "base/local_memory.h"
 #include "base/psn.h"
 #include "base/units.h"
 #include "bitmaprdma/types.h"
@@ -44,6 +45,8 @@ struct QueuePairReport {
   std::uint32_t path_mtu = 0, pd = 0;
   bool bitmap_agreed = false;
   std::uint32_t peer_window = 0;
+  LocalState local_memory = LocalState::kOff;  // is data of the peer fetched from its memory, or why not
+  bool local_agreed = false;                   // and of ours, by the peer: then messages of some size are not sent
   // As sender.
   Psn send_base, send_next;
   std::uint32_t unacked = 0, pending = 0, flight_packets = 0;

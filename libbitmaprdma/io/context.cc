@@ -16,6 +16,7 @@
 #include "control/config.h"
 #include "io/clock.h"
 #include "io/open_context.h"
+#include "io/process_memory.h"
 
 namespace brdma {
 namespace {
@@ -37,6 +38,7 @@ EngineConfig engine_config(const io::ContextImpl::Options& options, const io::Le
   EngineConfig config;
   config.recovery = options.recovery;
   config.transfer = options.transfer;
+  if (options.reads_processes) config.local_memory = &io::process_memory();
   // Somebody watches over what is held back, and whether that pays (io/ack_deferral.h).
   if (config.recovery.ack_delay > Duration{}) config.recovery.ack_hold_max = kAckHoldMax;
   config.seed = options.seed;
@@ -218,6 +220,7 @@ Result<std::unique_ptr<Context>, ContextError> Context::open(const DeviceInfo& d
   Impl::Options options;
   options.recovery = settings.recovery;
   options.transfer = settings.transfer;
+  options.reads_processes = true;
   options.control_thread = true;
   options.datapath = settings.datapath;
   options.seed = settings.seed ? *settings.seed : random_seed();

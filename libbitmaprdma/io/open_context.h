@@ -31,7 +31,8 @@ struct Context::Impl {
     io::ReceiveSocketOptions receive;
     bool progress_thread = true;  // false: only calls make progress
     io::ProgressThread::Options thread;
-    bool control_thread = false;  // brdmad is at the other end of the lease, and may ask
+    bool control_thread = false;   // brdmad is at the other end of the lease, and may ask
+    bool reads_processes = false;  // those of peers on this host, where transfer.local says so
     control::DatapathConfig datapath{.receive = control::Datapath::kUdp,
                                      .transmit = control::Datapath::kUdp};  // else ask_xdp is asked for AF_XDP
     Result<io::XdpSockets, ContextError> (*ask_xdp)(const io::Lease&, const io::XdpWant&) = io::request_xdp;  // brdmad

@@ -53,6 +53,7 @@ void put_common(wire::Packet& packet, RcOp op, const Identity& id, const Message
   packet.bxth.msn = message.msn;
   packet.bxth.rsn = message.rsn;
   packet.bxth.packet_index = index;
+  if (message.described != 0) packet.bxth.operation = wire::Bxth::kDescribed;
   packet.bxth.timestamp = wire::timestamp_of(now);
 }
 
@@ -62,12 +63,13 @@ void Requester::Impl::build_data(wire::Packet& packet, const Message& message, S
                                  Instant now) const {
   const SendWqe& wqe = queue[message.wqe];
   const auto index = static_cast<std::uint32_t>(sequence - message.first);
-  const Place place{index == 0, sequence + 1 == message.end()};
+  const Place place{index == 0 && message.offset == 0, sequence + 1 == message.end() && message.last_of_wqe};
   put_common(packet, op_of(wqe.opcode, place), id, message, index, again, now);
   packet.bth.psn = psn_of(sequence);
   if (message.segment_packets != 0) label(packet.bxth, message, index);
   if (message.kind == MessageKind::kWrite) {
-    packet.reth = wire::Reth{wqe.remote_address + std::uint64_t{index} * id.mtu(), wqe.rkey, wqe.length};
+    packet.reth =
+        wire::Reth{wqe.remote_address + message.offset + std::uint64_t{index} * id.mtu(), wqe.rkey, wqe.length};
   }
   if (!place.last) return;
   packet.immediate_be = wqe.immediate_be;
@@ -86,8 +88,9 @@ void Requester::Impl::build_request(wire::Packet& packet, const Message& message
   if (message.kind == MessageKind::kRead) {
     const std::uint32_t skipped = index * id.mtu();
     const bool to_end = sequence + count == message.end();
+    const std::uint32_t length = message.described != 0 ? message.described : message.length;
     packet.reth = wire::Reth{wqe.remote_address + message.offset + skipped, wqe.rkey,
-                             to_end ? message.length - skipped : count * id.mtu()};
+                             to_end ? length - skipped : count * id.mtu()};
     return;
   }
   if (message.kind == MessageKind::kConfirmed) {

@@ -15,6 +15,7 @@
 #include "qp/disorder.h"
 #include "qp/duplicate_log.h"
 #include "qp/identity.h"
+#include "qp/local_path.h"
 #include "recovery/link_inquiry.h"
 #include "trace/counters.h"
 #include "trace/events.h"
@@ -63,6 +64,9 @@ struct Environment {
   // accepted, so that accepted plus all drops equals received.
   mutable std::uint64_t dropped = 0;
   Duration waited{};  // how long the packet at hand lay in this host before the engine saw it; 0: not known
+
+  mutable BeaconPool beacons{};  // of queue pairs with peers on the same host
+  mutable Random beacon_nonces{config.seed, "beacons"};
 
   // Of links (qp/link_state.cc): peers with too many congested ones before them, what the controller should know.
   mutable Random nonces{config.seed, "link-state nonces"};

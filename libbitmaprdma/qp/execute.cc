@@ -37,9 +37,11 @@ Verdict Responder::Impl::execute(const wire::Packet& packet, bool placed, Outcom
   return wire::is_atomic(packet.op) ? execute_atomic(packet) : execute_confirmed(packet);
 }
 
-// IBTA 9.7.4.1.6: First and Middle carry exactly the path MTU; Last and Only at most that.
+// IBTA 9.7.4.1.6: First and Middle carry exactly the path MTU; Last and Only at most that. Described data has its own
+// limit (wire/description.h).
 bool Responder::Impl::payload_fits_opcode(const wire::Packet& packet) const {
-  return wire::is_last_or_only(packet.op) ? packet.payload.size() <= mtu : packet.payload.size() == mtu;
+  if (wire::is_last_or_only(packet.op) ? packet.payload.size() <= mtu : packet.payload.size() == mtu) return true;
+  return packet.bxth.described();
 }
 
 Verdict Responder::Impl::execute_send(const wire::Packet& packet, bool placed, Outcome& outcome, Instant now) {
@@ -53,12 +55,19 @@ Verdict Responder::Impl::execute_send(const wire::Packet& packet, bool placed, O
   if (placed && (packet.bxth.rsn != rsn || packet.bxth.packet_index != message.packets)) {
     return Verdict::kInvalidRequest;
   }
-  const std::uint64_t bytes = message.bytes + packet.payload.size();
+  const std::uint64_t bytes = message.bytes + data_bytes(packet);
   if (bytes > receives[0].bytes) {
     complete_receive(packet, CompletionStatus::kLocalLengthError, 0, outcome, now);
     return Verdict::kInvalidRequest;
   }
-  if (!placed && receives.scatter(env.memory, identity.pd, 0, message.bytes, packet.payload) != memory::Fault::kNone) {
+  memory::Fault fault = memory::Fault::kNone;
+  if (packet.bxth.described()) [[unlikely]] {
+    const Verdict verdict = fetch_send(packet, fault);
+    if (verdict != Verdict::kDone && fault == memory::Fault::kNone) return verdict;
+  } else if (!placed) {
+    fault = receives.scatter(env.memory, identity.pd, 0, message.bytes, packet.payload);
+  }
+  if (fault != memory::Fault::kNone) {
     complete_receive(packet, CompletionStatus::kLocalProtectionError, 0, outcome, now);
     return Verdict::kOperationError;
   }
@@ -107,9 +116,14 @@ Verdict Responder::Impl::execute_write(const wire::Packet& packet, bool placed, 
                                packet.reth.rkey != message.reth.rkey || packet.reth.length != message.reth.length)) {
     return Verdict::kInvalidRequest;
   }
-  const std::uint64_t bytes = message.bytes + packet.payload.size();
+  const std::uint64_t bytes = message.bytes + data_bytes(packet);
   if (last ? bytes != message.reth.length : bytes >= message.reth.length) return Verdict::kInvalidRequest;
-  if (!placed && !place_write(packet, to)) return Verdict::kAccessError;
+  if (packet.bxth.described()) [[unlikely]] {
+    const Verdict verdict = fetch_write(packet, to);
+    if (verdict != Verdict::kDone) return verdict;
+  } else if (!placed && !place_write(packet, to)) {
+    return Verdict::kAccessError;
+  }
   if (!last) {
     message.kind = Message::Kind::kWrite;
     message.bytes = bytes;
@@ -158,7 +172,7 @@ Verdict Responder::Impl::check_read(const wire::Packet& packet) const {
 // A READ's responses take PSNs under which other requests have come: the peer contradicts itself.
 bool Responder::Impl::overlaps_early(const wire::Packet& packet) const {
   if (find_early(packet.bth.psn) != nullptr) return false;  // it came early itself: looked at then
-  const std::uint32_t packets = response_packets(packet.reth.length, mtu);
+  const std::uint32_t packets = psns_of(packet);
   const auto known = static_cast<std::uint32_t>(std::max(distance(window.highest(), packet.bth.psn) + 1, 0));
   for (std::uint32_t i = 1; i < std::min(packets, known); ++i) {
     if (window.has(packet.bth.psn + i)) return true;
@@ -176,6 +190,7 @@ Verdict Responder::Impl::execute_read(const wire::Packet& packet) {
   Response answer;
   answer.kind = Response::Kind::kRead;
   answer.bitmap = packet.bitmap;
+  answer.described = packet.bxth.described();
   answer.psn = packet.bth.psn;
   answer.msn = msn;
   answer.rkey = packet.reth.rkey;

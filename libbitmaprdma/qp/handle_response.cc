@@ -56,9 +56,14 @@ Outcome Requester::handle_response(const wire::Packet& packet, std::uint16_t sou
 Outcome Requester::Impl::handle_read_response(const wire::Packet& packet, Sequence sequence, Message& message,
                                               Instant now) {
   const std::uint32_t expected = message.payload_at(sequence, id.mtu());
-  if (packet.payload.size() != expected) {
+  if (packet.payload.size() != expected || packet.bxth.described() != (message.described != 0)) {
     env.drop(DropReason::kBadLength);
     return {};
+  }
+  if (message.described != 0) [[unlikely]] {
+    if (!fetch_answer(packet, message)) return outcome(now);
+    answers.bytes -= expected;
+    return take_answer(packet, sequence, message, now);
   }
   const auto index = static_cast<std::uint32_t>(sequence - message.first);
   if (!scatter(env.memory, id.pd, queue, message.wqe, message.offset + index * id.mtu(), packet.payload)) {

@@ -71,6 +71,7 @@ class EarlyPackets {
       return {0, size};
     return uncovered_slow(psn, place, size);
   }
+  [[nodiscard]] bool any_placed() const { return place_count_ > 0; }
   // Places that uncovered() has looked at so far: a few a packet, however many there are.
   [[nodiscard]] std::uint64_t places_searched() const { return searched_; }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/config.h"
+#include "base/local_memory.h"
 #include "base/units.h"
 #include "bitmaprdma/types.h"
 #include "memory/memory_table.h"
@@ -14,6 +15,8 @@ class SharedReceiveQueue;
 }
 
 namespace brdma::qp {
+
+class LocalPath;  // qp/local_path.h
 
 // enum ibv_event_type, as far as queue pairs raise them.
 inline constexpr int kEventQpFatal = 1, kEventQpRequestError = 2, kEventQpAccessError = 3, kEventCommEstablished = 4,
@@ -55,10 +58,12 @@ struct Identity {
   bool peer_reads_waited = false;      // likewise: how long what it acknowledges has waited
   bool peer_knows_copies = false;      // likewise: copies of READ requests
   bool peer_knows_link_state = false;  // likewise: link-state inquiries
+  LocalState local_state = LocalState::kOff;  // is its data fetched from its memory, or why not
   std::uint32_t peer_window = 0;
   std::uint32_t sending_paths = 1;    // that we may spray over: our source ports, as many as the peer tells apart
   std::uint32_t receiving_paths = 1;  // that the peer sends on and we tell apart; 1: its path ids say nothing
   PeerCredit peer_credit;             // from the last CAPS or BitmapAck
+  LocalPath* local = nullptr;         // the peer has an address of this host; owned by the queue pair
 
   // Of memory, on behalf of the peer.
   [[nodiscard]] memory::Accessor accessor() const { return memory::Accessor{pd, qpn}; }

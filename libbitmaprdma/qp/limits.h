@@ -12,6 +12,11 @@ inline constexpr std::uint32_t kRdAtomicMax = 128;           // READs and atomic
 inline constexpr std::uint32_t kMessageBytesMax = 1u << 30;  // at MTU 256 still a quarter of the PSN space
 // Where a rate takes the window's place: TIMELY's segment, of which each makes a sample (its section 5).
 inline constexpr std::uint64_t kBytesPerSample = 64 * 1024;
+// Of data that is fetched from memory: what one packet describes at most, and how many such a queue pair has under way,
+// so that a receiver is never busy for long before it acknowledges, nor waits for the next ones.
+inline constexpr std::uint32_t kFetchBytesMax = 64 * 1024;
+inline constexpr std::uint32_t kFetchesInFlight = 16;
+inline constexpr std::uint32_t kFetchPieceBytesMin = 512;        // on average: smaller pieces are sent
 inline constexpr std::uint32_t kReadChunkBytesMax = 128 * 1024;  // of one READ request on the wire
 
 }  // namespace brdma::qp

@@ -77,6 +77,7 @@ qp::MemoryUse QueuePair::memory() const {
   if (unreliable_) return use += unreliable_->memory();
   use += requester_.memory();
   use += responder_.memory();
+  if (local_) use.transport += sizeof(qp::LocalPath);
   return use;
 }
 

@@ -1,6 +1,7 @@
 // qp/message_table.h - the messages that a requester has begun and not done, in PSN order.
 // A message is what the wire knows as one: a WRITE, SEND, atomic or FLUSH is one; a READ is cut into chunks, each a
-// READ request and so a message of its own. PSNs are extended to 64-bit sequence numbers here (the QP's first PSN is
+// READ request and so a message of its own. Of a WRITE or SEND whose data is described (docs/local.md) each packet is a
+// message here. PSNs are extended to 64-bit sequence numbers here (the QP's first PSN is
 // 0), so that order is an order.
 #pragma once
 
@@ -19,10 +20,11 @@ enum class MessageKind : std::uint8_t { kSend, kWrite, kRead, kAtomic, kConfirme
 
 struct Message {
   Sequence first = 0;
-  std::uint64_t wqe = 0;      // its work request's number
-  std::uint32_t packets = 0;  // PSNs it occupies; a READ's: one per response
-  std::uint32_t offset = 0;   // of a READ chunk in its work request
-  std::uint32_t length = 0;   // payload bytes
+  std::uint64_t wqe = 0;        // its work request's number
+  std::uint32_t packets = 0;    // PSNs it occupies; a READ's: one per response
+  std::uint32_t offset = 0;     // of a READ chunk, or of described data, in its work request
+  std::uint32_t length = 0;     // payload bytes
+  std::uint32_t described = 0;  // bytes of data that one packet (a READ's: the answer) describes; 0: it has the data
   std::uint32_t msn = 0, rsn = 0;
   MessageKind kind = MessageKind::kSend;
   std::uint8_t segment_packets = 0;  // of a large command: packets of each of its segments; 0: it is none

@@ -199,6 +199,7 @@ void QueuePair::enter_error(Instant now) {
   if (identity_.state == QpState::kErr) return;
   set_state(QpState::kErr, now);
   negotiation_ = Negotiation{};
+  if (local_) local_->darken();
   fail_sends(now);
   fail_receives(now);
   if (identity_.srq != nullptr) raise(qp::kEventLastWqeReached);
@@ -212,6 +213,7 @@ void QueuePair::enter_send_error(Instant now) {
 
 void QueuePair::enter_reset() {
   negotiation_ = Negotiation{};
+  end_local();
   if (unreliable_) {
     unreliable_->reset();
   } else {

@@ -19,7 +19,11 @@ constexpr std::uint32_t kPeerWindowMax = 1u << 20;
 void QueuePair::begin_negotiation() {
   negotiation_ = Negotiation{};
   negotiation_.ask_due = negotiates(identity_.recovery->mode);
+  if (negotiation_.ask_due) begin_local();
 }
+
+// Something is left to agree on beside bitmap mode, and the peer answers.
+void QueuePair::ask_again() { negotiation_.ask_due = negotiation_.asked < kAskMax; }
 
 // The peer sends bitmap packets, so it has our CAPS; where none of its own arrived, asking begins anew.
 void QueuePair::note_bitmap_peer() {
@@ -39,9 +43,11 @@ void QueuePair::handle_caps(const wire::Caps& caps, Instant now) {
                     caps.path_mtu_code == static_cast<std::uint8_t>(identity_.attributes.path_mtu);
   if (!fits) return;
   if (identity_.bitmap_agreed) {  // who asks again did not hear the answer
-    if (!caps.reply) responder_.change_path();
+    if (!caps.reply && !local_) responder_.change_path();
+    hear_local(caps);
     return;
   }
+  hear_local(caps);
   identity_.bitmap_agreed = true;
   identity_.peer_reads_piggybacks = (caps.capabilities & wire::kCapabilityPiggyback) != 0;
   identity_.peer_reads_operations = (caps.capabilities & wire::kCapabilityOperations) != 0;
@@ -75,8 +81,9 @@ std::uint8_t QueuePair::negotiation_path() const {
 
 bool QueuePair::poll_caps(qp::TransmitBatch& batch, Instant now) {
   if (!negotiation_.ask_due && !negotiation_.answer_due) return false;
-  constexpr std::size_t kPacketBytes = wire::kBthSize + wire::kCapsSize + wire::kIcrcSize;
-  if (!batch.fits(kPacketBytes, 0, true)) return false;
+  const std::size_t local = local_ ? wire::kCapsLocalSize : 0;
+  const std::size_t packet_bytes = wire::kBthSize + wire::kCapsSize + local + wire::kIcrcSize;
+  if (!batch.fits(packet_bytes, 0, true)) return false;
   const qp::PeerCredit credit = responder_.own_credit();
   wire::Caps caps;
   caps.reply = negotiation_.answer_due;
@@ -91,7 +98,8 @@ bool QueuePair::poll_caps(qp::TransmitBatch& batch, Instant now) {
   caps.window_packets = qp::stated_window(*identity_.recovery);
   caps.credit_packets = credit.packets;
   caps.credit_bytes = credit.bytes;
-  std::array<std::byte, wire::kCapsSize> body;
+  tell_local(caps);
+  std::array<std::byte, wire::kCapsSize + wire::kCapsLocalSize> body;
   const std::size_t size = wire::emit_caps(caps, body.data());
 
   wire::Bth bth;

@@ -1,8 +1,8 @@
 // qp/place_early.cc - what can be done with a packet before its turn.
 // A bitmap-mode First or Middle says itself where its data goes and is placed at once. All others are held: a message's
 // last packet because programs poll on the last byte, READs, atomics and the like because they see or change memory,
-// standard packets because they don't say what they are part of. A fault makes the packet unreceived, never an answer:
-// it is judged when it comes again in order.
+// standard packets because they don't say what they are part of; described ones with the description. A fault makes the
+// packet unreceived, never an answer: it is judged when it comes again in order.
 #include <algorithm>
 #include <cstring>
 
@@ -17,7 +17,7 @@ std::optional<DropReason> Responder::Impl::keep_early(const wire::Packet& packet
 }
 
 std::optional<DropReason> Responder::Impl::place_or_hold(const wire::Packet& packet) {
-  if (packet.bitmap && !wire::is_last_or_only(packet.op)) {
+  if (packet.bitmap && !wire::is_last_or_only(packet.op) && !packet.bxth.described()) {
     return wire::is_write(packet.op) ? place_write_early(packet) : place_send_early(packet);
   }
   if (const auto reason = check_held(packet)) return reason;
@@ -82,7 +82,7 @@ void Responder::Impl::copy_uncovered(Psn psn, std::byte* to, ConstBytes payload)
 
 std::optional<DropReason> Responder::Impl::check_held(const wire::Packet& packet) {
   if (packet.op == wire::RcOp::kReadRequest) {
-    const std::uint32_t packets = response_packets(packet.reth.length, mtu);
+    const std::uint32_t packets = psns_of(packet);
     if (static_cast<std::uint64_t>(distance(packet.bth.psn, base())) + packets > window.open()) {
       return DropReason::kOutOfWindow;
     }
@@ -101,14 +101,17 @@ std::optional<DropReason> Responder::Impl::check_held(const wire::Packet& packet
     // Not marked as received unless its receive is there: the sender must hear an RNR NAK for what it can send again.
     const auto index = receive_index(packet);
     if (!index) return DropReason::kEarlyNoReceive;
-    const std::uint64_t end = std::uint64_t{packet.bxth.packet_index} * mtu + packet.payload.size();
+    // Where in the message described data goes shows when it is in order.
+    const std::uint64_t end = packet.bxth.described()
+                                  ? data_bytes(packet)
+                                  : std::uint64_t{packet.bxth.packet_index} * mtu + packet.payload.size();
     if (wire::is_send(packet.op) && end > receives[*index].bytes) return DropReason::kEarlyInvalid;
   }
   if (wire::is_write(packet.op)) {
     if ((identity.attributes.access & kAccessRemoteWrite) == 0) return DropReason::kEarlyInvalid;
     std::byte* to = nullptr;
     const auto fault = env.memory.resolve(identity.accessor(), packet.reth.rkey, packet.reth.address,
-                                          packet.payload.size(), kAccessRemoteWrite, &to);
+                                          data_bytes(packet), kAccessRemoteWrite, &to);
     if (fault != memory::Fault::kNone) return DropReason::kEarlyInvalid;
   }
   return std::nullopt;

@@ -75,8 +75,7 @@ void Responder::Impl::note_early(Psn previous_highest, const wire::Packet& packe
 
 // `packet` arrived inside a gap. True: that gap is closed.
 bool Responder::Impl::note_filled(const wire::Packet& packet, Instant now) {
-  const std::uint32_t count =
-      packet.op == wire::RcOp::kReadRequest ? response_packets(packet.reth.length, mtu) : std::uint32_t{1};
+  const std::uint32_t count = psns_of(packet);
   bool closed = false;
   for (std::uint32_t i = 0; i < count && !disorder->gaps.empty(); ++i) {
     const Psn psn = packet.bth.psn + i;

@@ -152,10 +152,18 @@ class QueuePair {
   void note_bitmap_peer();
   void handle_caps(const wire::Caps& caps, Instant now);
   bool poll_caps(qp::TransmitBatch& batch, Instant now);
+  void ask_again();
+
+  // --- negotiate_local.cc ---
+  void begin_local();
+  void end_local();
+  void tell_local(wire::Caps& caps) const;
+  void hear_local(const wire::Caps& caps);
 
   const qp::Environment& environment_;
   mutable QpStatistics statistics_;
   qp::Identity identity_;
+  std::unique_ptr<qp::LocalPath> local_;
   qp::Requester requester_;
   qp::Responder responder_;
   std::unique_ptr<qp::Unreliable> unreliable_;

@@ -93,6 +93,32 @@ void ReceiveQueue::make_room() {
   head_ = 0;
 }
 
+memory::Fault ReceiveQueue::resolve(const memory::MemoryTable& memory, const ProtectionDomain* pd, std::size_t i,
+                                    std::uint64_t offset, std::uint64_t bytes, std::span<Slice> slices,
+                                    std::size_t& count) const {
+  BRDMA_CHECK(i < count_);
+  if (source_ != nullptr) pd = source_->pd();
+  count = 0;
+  const Entry& entry = entries_[slot(i)];
+  const Sge* sge = &sges_[slot(i) * stride_];
+  for (std::uint32_t left = entry.sge_count; left > 0 && bytes > 0; --left, ++sge) {
+    if (offset >= sge->length) {
+      offset -= sge->length;
+      continue;
+    }
+    const std::uint64_t here = std::min<std::uint64_t>(bytes, sge->length - offset);
+    std::byte* to = nullptr;
+    const auto fault =
+        memory.resolve(memory::Accessor{pd}, sge->lkey, sge->address + offset, here, kAccessLocalWrite, &to);
+    if (fault != memory::Fault::kNone) return fault;
+    slices[count++] = {to, here};
+    bytes -= here;
+    offset = 0;
+  }
+  BRDMA_CHECK(bytes == 0);
+  return memory::Fault::kNone;
+}
+
 memory::Fault ReceiveQueue::scatter(const memory::MemoryTable& memory, const ProtectionDomain* pd, std::size_t i,
                                     std::uint64_t offset, ConstBytes payload) const {
   BRDMA_CHECK(i < count_);

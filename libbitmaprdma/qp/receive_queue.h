@@ -9,8 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "base/bytes.h"
+#include "base/datagram.h"
 #include "base/result.h"
 #include "bitmaprdma/types.h"
 #include "memory/memory_table.h"
@@ -52,6 +54,11 @@ class ReceiveQueue {
   // `pd` is the queue pair's; receives of a shared queue belong to that queue's.
   [[nodiscard]] memory::Fault scatter(const memory::MemoryTable& memory, const ProtectionDomain* pd, std::size_t i,
                                       std::uint64_t offset, ConstBytes payload) const;
+
+  // Likewise `bytes` bytes as memory to be written, without writing any. `slices` has room for kSgesMax.
+  [[nodiscard]] memory::Fault resolve(const memory::MemoryTable& memory, const ProtectionDomain* pd, std::size_t i,
+                                      std::uint64_t offset, std::uint64_t bytes, std::span<Slice> slices,
+                                      std::size_t& count) const;
 
  private:
   [[nodiscard]] std::size_t slot(std::size_t i) const { return (head_ + i) & (capacity_ - 1); }

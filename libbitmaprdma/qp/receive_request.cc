@@ -12,6 +12,10 @@ Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now)
     drop(DropReason::kAfterError, packet, now);
     return outcome;
   }
+  if (packet.bxth.described() && !admits_described(packet)) [[unlikely]] {
+    drop(DropReason::kBadDescription, packet, now);
+    return outcome;
+  }
   if (packet.bitmap) {
     bitmap_seen = true;
     ack.echo_valid = true;
@@ -53,6 +57,8 @@ Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now)
   } else if (verdict == Verdict::kNotReady) {
     not_ready(packet);
     drop(DropReason::kReceiverNotReady, packet, now);
+  } else if (verdict == Verdict::kNotFetched) {
+    drop(DropReason::kFetchFailed, packet, now);
   } else {
     fail(verdict, packet, outcome);
   }
@@ -81,8 +87,7 @@ void Responder::Impl::fill_gap(const wire::Packet& packet, Outcome& outcome, Ins
 
 // The packet at the base has been executed.
 void Responder::Impl::advanced(const wire::Packet& packet) {
-  const std::uint32_t count =
-      packet.op == wire::RcOp::kReadRequest ? response_packets(packet.reth.length, mtu) : std::uint32_t{1};
+  const std::uint32_t count = psns_of(packet);
   sequence_nak_sent = false;
   rnr_wait = false;
   if (!escape->empty()) escape.if_made()->forget(base());
@@ -108,6 +113,7 @@ void Responder::Impl::drain(Outcome& outcome, Instant now) {
       if (identity.srq != nullptr) identity.srq->note_waiting();
       break;
     }
+    if (verdict == Verdict::kNotFetched) break;  // tried again when it comes again
     if (verdict != Verdict::kDone) {
       fail(verdict, packet, outcome);
       break;
@@ -127,8 +133,7 @@ bool Responder::Impl::state_is_full() const {
 
 // Of its run of PSNs, where a bit stands for several (granularity).
 bool Responder::Impl::has_record(const wire::Packet& packet) const {
-  const std::uint32_t count =
-      packet.op == wire::RcOp::kReadRequest ? response_packets(packet.reth.length, mtu) : std::uint32_t{1};
+  const std::uint32_t count = psns_of(packet);
   const bool room = window.can_receive(packet.bth.psn, count);
   if (!room) env.count(Counter::kRunsRefused);
   return room;
@@ -172,8 +177,7 @@ void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant now) {
     return drop(*reason, packet, now);
   }
   const Psn previous_highest = window.highest();
-  const std::uint32_t count =
-      packet.op == wire::RcOp::kReadRequest ? response_packets(packet.reth.length, mtu) : std::uint32_t{1};
+  const std::uint32_t count = psns_of(packet);
   if (count == 1) {
     window.receive(psn);
   } else {
@@ -208,7 +212,7 @@ void Responder::Impl::handle_duplicate(const wire::Packet& packet, Instant now) 
 
 void Responder::Impl::replay_read(const wire::Packet& packet, Instant now) {
   const Psn psn = packet.bth.psn;
-  const std::uint32_t count = response_packets(packet.reth.length, mtu);
+  const std::uint32_t count = psns_of(packet);
   if (speaks_bitmap()) acknowledge_soon(now);
   if (check_read(packet) != Verdict::kDone) return drop(DropReason::kEarlyInvalid, packet, now);
   if (static_cast<std::uint32_t>(distance(base(), psn)) < count) return drop(DropReason::kOutOfWindow, packet, now);
@@ -220,6 +224,7 @@ void Responder::Impl::replay_read(const wire::Packet& packet, Instant now) {
   answer.kind = Response::Kind::kRead;
   answer.bitmap = packet.bitmap;
   answer.replay = true;
+  answer.described = packet.bxth.described();
   answer.psn = psn;
   answer.msn = msn;
   answer.rkey = packet.reth.rkey;

@@ -108,7 +108,7 @@ class Requester {
     Duration srtt, base_rtt;               // smoothed; the smallest of late
     bool waits_for_receiver = false;       // RNR
     std::uint32_t window = 0;              // longest that the send window may get
-    std::uint64_t looked_at = 0;           // what acknowledgements have cost: entries, words of 64 bits
+    std::uint32_t looked_at = 0;           // what acknowledgements have cost: entries, words of 64 bits; wraps
     bitmap::WindowUse bitmap;
   };
   [[nodiscard]] std::uint32_t packets_in_flight() const;  // sent, not acknowledged; a READ request counts as one

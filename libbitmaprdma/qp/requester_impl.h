@@ -26,6 +26,7 @@
 #include "recovery/retransmit_request.h"
 #include "recovery/rtt_estimator.h"
 #include "registry/operation_table.h"
+#include "wire/description.h"
 
 namespace brdma::qp {
 
@@ -105,7 +106,8 @@ struct Requester::Impl {
   Instant cumulative_moved;   // or begun to be waited for: stall of the send window
   Sequence answers_seen = 0;  // one past the newest response that came
   std::uint32_t next_msn = 0, next_rsn = 0;
-  std::uint32_t read_cut = 0;  // bytes of the READ at queue.next() that are in chunks already
+  std::uint32_t read_cut = 0;           // bytes of the work request at queue.next() that are in chunks already
+  mutable std::uint32_t looked_at = 0;  // entries and words, for acknowledgements: their cost, for tests; wraps
   unsigned rnr_count = 0;
   Flight flight;
   Answers answers;
@@ -128,7 +130,6 @@ struct Requester::Impl {
   CompactOptional<Instant> credit_probe_at;   // nothing in flight and no credit: ask by a packet
   std::uint64_t bridged = 0;                  // beyond the congestion window, while no acknowledgement comes
   Instant bridge_from;                        // no more of that before
-  mutable std::uint64_t looked_at = 0;        // entries and words, for acknowledgements: their cost, for tests
   Instant base_moved;                         // stall of the window, for the judgement of answer gaps
   CompactOptional<std::uint64_t> broken_wqe;  // local fault: fails when all before it are complete
 
@@ -176,7 +177,30 @@ struct Requester::Impl {
   bool transmit_request(Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
   [[nodiscard]] bool wants_ack(const Message& message, bool last);
   [[nodiscard]] std::uint32_t ack_request_interval() const;
+  [[nodiscard]] std::uint32_t ack_request_interval(const Message& message) const;
   void left(Instant now);  // something new was sent
+
+  // --- describe.cc ---
+  [[nodiscard]] bool describes(const SendWqe& wqe) const;
+  // How much of the WRITE or SEND at queue.next() the next packet describes; 0: its data is sent.
+  [[nodiscard]] std::uint32_t next_described() const {
+    if (id.local == nullptr) [[likely]]
+      return 0;
+    return describable();
+  }
+  [[nodiscard]] std::uint32_t describable() const;
+  void begin_described(Message& message, const SendWqe& wqe, std::uint32_t bytes);
+  [[nodiscard]] bool next_read_is_described() const;
+  // Memory for a description, which the batch copies.
+  class DescriptionBuffer {
+   public:
+    std::span<const Slice> describe(std::uint64_t key, std::span<const Slice> data);
+
+   private:
+    std::array<std::byte, wire::kDescriptionSizeMax> bytes_;
+    Slice slice_;
+  };
+  bool fetch_answer(const wire::Packet& packet, const Message& message);
 
   // --- transmit_small.cc ---
   struct Allowance {

@@ -104,22 +104,25 @@ bool Requester::Impl::resend_data(Sequence sequence, const Message& message, Pay
     congestion_limited = true;
     return false;
   }
-  cursor.seek(queue, message.wqe, static_cast<std::uint32_t>(sequence - message.first) * mtu);
-  if (!cursor.take(payload)) {
+  cursor.seek(queue, message.wqe, message.offset + static_cast<std::uint32_t>(sequence - message.first) * mtu);
+  if (!cursor.take(message.described != 0 ? message.described : payload)) {
     break_locally(message.wqe, CompletionStatus::kLocalProtectionError);
     return false;
   }
+  DescriptionBuffer description;
+  std::span<const Slice> slices = cursor.slices();
+  if (message.described != 0) slices = description.describe(id.local->own_key(), slices);
   wire::Packet packet;
   build_data(packet, message, sequence, true, now);
   const std::size_t bytes = TransmitBatch::packet_bytes(packet, payload);
-  if (!batch.fits(bytes, cursor.slices().size(), packet.bitmap)) return false;
+  if (!batch.fits(bytes, slices.size(), packet.bitmap)) return false;
   // A standard peer acknowledges nothing unasked: whoever waits behind this one waits for that.
   packet.bth.ack_request = window.pending() == 1 || ends_trial(sequence) || resend_window_full(1) ||
                            wants_ack(message, sequence + 1 == message.end());
   if (!congestion_admits(payload)) --patience.exempt;
   if (paths) [[unlikely]]
     label(packet, batch, 1, true, now);
-  batch.add(packet, cursor.slices(), payload);
+  batch.add(packet, slices, payload);
   left_again(sequence, batch.path(), now);
   flight.pipe += payload;
   trace_sent(packet, bytes, true, now);

@@ -20,7 +20,7 @@ void Responder::Impl::make_answer_log() {
 }
 
 void Responder::Impl::log_answer(const Response& answer, bool is_read) {
-  if (!answer.bitmap || !recovery().edn) return;
+  if (!answer.bitmap || !recovery().edn || answer.described) return;  // of the last nothing is known: the peer asks
   make_answer_log();
   answer_log->answered({.first = answer.psn,
                         .packets = response_packets(answer.bytes_left, mtu),

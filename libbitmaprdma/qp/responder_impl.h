@@ -28,6 +28,7 @@
 #include "registry/escape_channel.h"
 #include "registry/receive_registry.h"
 #include "wire/control.h"
+#include "wire/description.h"
 #include "wire/edn.h"
 
 namespace brdma::qp {
@@ -41,7 +42,8 @@ enum class Verdict : std::uint8_t {
   kNotReady,        // no receive posted, or no room for another answer: RNR NAK, the base stays
   kInvalidRequest,  // NAK 0x61, queue pair to error
   kAccessError,     // NAK 0x62
-  kOperationError,  // NAK 0x63: our own receive buffer is at fault
+  kOperationError,  // NAK 0x63: our own receive buffer is at fault, or memory that was to be fetched
+  kNotFetched,      // its data is not to be had (any more): as if it had not come
 };
 
 [[nodiscard]] recovery::ToleranceConfig tolerance_config(const RecoveryConfig& config);
@@ -118,6 +120,23 @@ struct Responder::Impl {
   [[nodiscard]] Verdict check_atomic(const wire::Packet& packet, std::byte** word) const;
   void complete_receive(const wire::Packet& packet, CompletionStatus status, std::uint32_t bytes, Outcome& outcome,
                         Instant now);
+
+  // fetch.cc: data of described packets
+  [[nodiscard]] bool admits_described(const wire::Packet& packet) const;
+  [[nodiscard]] Verdict verdict_of(FetchResult result) const;
+  Verdict fetch_write(const wire::Packet& packet, std::byte* to);
+  Verdict fetch_uncovered(const wire::Packet& packet, const wire::Description& all, std::byte* to);
+  Verdict fetch_send(const wire::Packet& packet, memory::Fault& own_fault);
+  [[nodiscard]] static std::size_t data_bytes(const wire::Packet& packet) {
+    if (packet.bxth.described()) [[unlikely]]
+      return wire::described_bytes(packet.payload);
+    return packet.payload.size();
+  }
+  // PSNs that a request takes: a READ's answers have one each.
+  [[nodiscard]] std::uint32_t psns_of(const wire::Packet& packet) const {
+    return packet.op == wire::RcOp::kReadRequest && !packet.bxth.described() ? response_packets(packet.reth.length, mtu)
+                                                                             : std::uint32_t{1};
+  }
 
   // place_early.cc: the reason why not, nullopt when the packet is now kept (and may be marked as received).
   std::optional<DropReason> keep_early(const wire::Packet& packet, Instant now);
@@ -227,6 +246,7 @@ struct Responder::Impl {
     kStale,  // the answer is not wanted any more
   };
   bool poll_responses(TransmitBatch& batch, bool naks, Instant now);
+  Sending send_described(Response& answer, TransmitBatch& batch, Instant now);  // fetch.cc
   Sending send_read_packet(Response& answer, TransmitBatch& batch, Instant now);
   Sending send_atomic_answer(const Response& answer, TransmitBatch& batch, Instant now);
   Sending send_nak(const Response& answer, TransmitBatch& batch, Instant now);

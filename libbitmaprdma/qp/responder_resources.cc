@@ -13,7 +13,8 @@ bool ResponderResources::will_answer(Psn psn, std::uint32_t packets, std::uint32
     const Response& answer = queue_[i];
     if (answer.kind == Response::Kind::kNak) continue;
     const std::int32_t offset = distance(psn, answer.psn);
-    const std::uint32_t left = answer.kind == Response::Kind::kRead ? response_packets(answer.bytes_left, mtu) : 1;
+    const std::uint32_t left =
+        answer.kind == Response::Kind::kRead && !answer.described ? response_packets(answer.bytes_left, mtu) : 1;
     if (offset >= 0 && static_cast<std::uint32_t>(offset) + packets <= left) return true;
   }
   return false;

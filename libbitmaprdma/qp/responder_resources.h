@@ -19,7 +19,8 @@ struct Response {
   bool bitmap = false;  // the request was a bitmap packet: so is the answer
   bool replay = false;  // answer to a duplicate
   bool started = false;
-  bool unasked = false;  // a replay because a switch dropped it: where it cannot be read any more, nobody is told
+  bool described = false;  // one packet says where the data is
+  bool unasked = false;    // a replay because a switch dropped it: where it cannot be read any more, nobody is told
   std::uint8_t syndrome = 0;
   Psn psn;  // of the next packet to send
   std::uint32_t msn = 0;

@@ -69,6 +69,8 @@ void Responder::Impl::count_answer(const wire::Packet& packet, const Response& a
 }
 
 Responder::Impl::Sending Responder::Impl::send_read_packet(Response& answer, TransmitBatch& batch, Instant now) {
+  if (answer.described) [[unlikely]]
+    return send_described(answer, batch, now);
   const std::uint32_t size = std::min(answer.bytes_left, mtu);
   const bool last = answer.bytes_left <= mtu;
   if (answer_paths && batch.packets() >= answer_paths->batch_max(batch.path())) [[unlikely]]

@@ -105,15 +105,19 @@ bool Requester::Impl::poll_path_probe(TransmitBatch& batch, Instant now) {
     build_request(packet, message, executed ? *sequence : message.first, executed ? 1 : message.packets, true, now);
   } else {
     payload = message.payload_at(*sequence, id.mtu());
-    cursor.seek(queue, message.wqe, static_cast<std::uint32_t>(*sequence - message.first) * id.mtu());
-    if (!cursor.take(payload)) return false;  // found out by whoever sends it in earnest
+    cursor.seek(queue, message.wqe, message.offset + static_cast<std::uint32_t>(*sequence - message.first) * id.mtu());
+    // Found out by whoever sends it in earnest.
+    if (!cursor.take(message.described != 0 ? message.described : payload)) return false;
     build_data(packet, message, *sequence, true, now);
   }
+  DescriptionBuffer description;
+  std::span<const Slice> slices = cursor.slices();
+  if (message.described != 0 && !message.answered()) slices = description.describe(id.local->own_key(), slices);
   const std::size_t bytes = TransmitBatch::packet_bytes(packet, payload);
-  if (!batch.fits(bytes, cursor.slices().size(), packet.bitmap)) return false;
+  if (!batch.fits(bytes, slices.size(), packet.bitmap)) return false;
   packet.bxth.path = batch.path();
   packet.bth.ack_request = true;
-  batch.add(packet, cursor.slices(), payload);
+  batch.add(packet, slices, payload);
   env.count(Counter::kPathProbed);
   trace_sent(packet, bytes, true, now);
   return true;

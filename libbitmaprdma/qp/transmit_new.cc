@@ -1,6 +1,7 @@
 // New packets: a message begins when fence, READ limits, window and credit allow its first packet, then goes on packet
 // by packet. The order of work requests is the order on the wire.
 #include <algorithm>
+#include <utility>
 
 #include "qp/requester_impl.h"
 
@@ -88,11 +89,13 @@ bool Requester::Impl::ready_to_send_new(Instant now) {
     return true;
   switch (kind_of(wqe.opcode)) {
     case MessageKind::kRead:
-      return admits(packets_of(next_chunk_bytes(), mtu), 0, true);
+      return admits(next_read_is_described() ? 1 : packets_of(next_chunk_bytes(), mtu), 0, true);
     case MessageKind::kAtomic:
     case MessageKind::kConfirmed:
       return admits(1, 0, true);
     default:
+      if (next_described() != 0) [[unlikely]]
+        return flight.packets < kFetchesInFlight && admits(1, wire::kDescriptionSizeMax, false);
       if (operations->full() && segment_packets(wqe) != 0) return false;
       return admits(1, std::min(wqe.length, mtu), false);
   }
@@ -123,6 +126,8 @@ bool Requester::Impl::may_begin(const SendWqe& wqe, Instant now) {
   if (AnswerPace* const pace = answer_pace(); pace != nullptr && pace->rate.allowance(now) == 0) [[unlikely]]
     return false;
   if (answers.messages == 0) return true;
+  if (next_read_is_described()) [[unlikely]]
+    return answers.messages < kFetchesInFlight;
   const std::uint32_t chunk = next_chunk_bytes();
   const PeerCredit limit = answer_limit();
   if (answers.bytes + chunk > limit.bytes) answers.limited = true;
@@ -134,6 +139,8 @@ bool Requester::Impl::may_begin(const SendWqe& wqe, Instant now) {
 std::uint32_t Requester::Impl::next_chunk_bytes() const {
   const std::uint32_t mtu = id.mtu();
   const std::uint32_t left = queue[queue.next()].length - read_cut;
+  if (next_read_is_described()) [[unlikely]]
+    return std::min(left, kFetchBytesMax);
   const PeerCredit limit = answer_limit();
   const std::uint32_t parallel = std::clamp<std::uint32_t>(id.attributes.max_rd_atomic, 1, kReadsInParallel);
   std::uint32_t window_packets = id.recovery->window_packets;
@@ -160,22 +167,30 @@ void Requester::Impl::begin_message() {
   if (message.kind == MessageKind::kRead) {
     message.offset = read_cut;
     message.length = next_chunk_bytes();
-    read_cut += message.length;
+    if (next_read_is_described()) [[unlikely]]
+      message.described = std::exchange(message.length, wire::description_size(1));
+    read_cut += message.described != 0 ? message.described : message.length;
     message.last_of_wqe = read_cut == wqe.length;
     if (message.last_of_wqe) read_cut = 0;
     if (!writable(env.memory, id.pd, queue, number)) break_locally(number, CompletionStatus::kLocalProtectionError);
   }
   if (message.kind == MessageKind::kConfirmed) message.length = 0;  // of its answer
+  if (!message.answered()) {
+    if (const std::uint32_t bytes = next_described(); bytes != 0) [[unlikely]]
+      begin_described(message, wqe, bytes);
+  }
   message.packets = message.kind == MessageKind::kAtomic ? 1 : packets_of(message.length, id.mtu());
-  next_msn = (next_msn + 1) & Psn::kMask;
-  const bool consumes_receive = message.kind == MessageKind::kSend || wqe.opcode == WorkOpcode::kRdmaWriteWithImm;
-  if (consumes_receive) next_rsn = (next_rsn + 1) & Psn::kMask;
+  if (message.last_of_wqe || message.kind == MessageKind::kRead) {  // else on the wire a part of one message
+    next_msn = (next_msn + 1) & Psn::kMask;
+    const bool consumes_receive = message.kind == MessageKind::kSend || wqe.opcode == WorkOpcode::kRdmaWriteWithImm;
+    if (consumes_receive) next_rsn = (next_rsn + 1) & Psn::kMask;
+  }
   if (message.answered()) {
     ++answers.messages;
     answers.packets += message.packets;
     answers.bytes += message.length;
   }
-  message.segment_packets = message.answered() ? std::uint8_t{0} : segment_packets(wqe);
+  message.segment_packets = message.answered() || message.described != 0 ? std::uint8_t{0} : segment_packets(wqe);
   message.first_operation = operations->next_number();
   messages.push_back(message);
   if (message.last_of_wqe) queue.begin_next();
@@ -207,20 +222,26 @@ bool Requester::Impl::transmit_data(const Message& message, PayloadCursor& curso
   const std::uint32_t mtu = id.mtu();
   const Sequence sequence = next_sequence();
   const std::uint32_t payload = message.payload_at(sequence, mtu);
-  cursor.seek(queue, message.wqe, static_cast<std::uint32_t>(sequence - message.first) * mtu);
-  if (!cursor.take(payload)) {
+  cursor.seek(queue, message.wqe, message.offset + static_cast<std::uint32_t>(sequence - message.first) * mtu);
+  if (!cursor.take(message.described != 0 ? message.described : payload)) {
     break_locally(message.wqe, CompletionStatus::kLocalProtectionError);
     return false;
   }
+  DescriptionBuffer description;
+  std::span<const Slice> slices = cursor.slices();
+  if (message.described != 0) [[unlikely]]
+    slices = description.describe(id.local->own_key(), slices);
   wire::Packet packet;
   build_data(packet, message, sequence, false, now);
   const std::size_t bytes = TransmitBatch::packet_bytes(packet, payload);
-  if (!batch.fits(bytes, cursor.slices().size(), packet.bitmap)) return false;
+  if (!batch.fits(bytes, slices.size(), packet.bitmap)) return false;
   packet.bth.ack_request = wants_ack(message, sequence + 1 == message.end());
   if (window.in_window() == 0) left(now);
   if (paths) [[unlikely]]
     label(packet, batch, 1, false, now);
-  batch.add(packet, cursor.slices(), payload);
+  batch.add(packet, slices, payload);
+  if (message.described != 0) [[unlikely]]
+    env.count(Counter::kDescribed);
   if (message.segment_packets != 0) begin_segment(message, sequence);
   window.sent(batch.path(), now);
   log_sent(sequence, now);
@@ -273,9 +294,13 @@ bool Requester::Impl::wants_ack(const Message& message, bool last) {
   const std::uint32_t limit = id.bitmap_agreed ? id.peer_credit.packets : unstated_window();
   const bool pressing = nothing_behind() || (waited_for && !id.bitmap_agreed);
   const bool wanted = (last && pressing) || ends_trial(next_sequence()) ||
-                      packets_since_ack_request >= ack_request_interval() || flight.packets + 1 >= limit;
+                      packets_since_ack_request >= ack_request_interval(message) || flight.packets + 1 >= limit;
   if (wanted) packets_since_ack_request = 0;
   return wanted;
+}
+
+std::uint32_t Requester::Impl::ack_request_interval(const Message& message) const {
+  return message.described != 0 ? kFetchesInFlight / kAckRequestsPerWindow : ack_request_interval();
 }
 
 std::uint32_t Requester::Impl::ack_request_interval() const {

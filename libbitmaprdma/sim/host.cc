@@ -27,14 +27,23 @@ Host::Host(const HostConfig& config, PacketPool& pool, TraceRecorder& recorder, 
   if (config_.stalls.every > Duration{}) draw_stall();
   const std::uint16_t number = recorder.add_host(config.name);
   if (config.traced) sink_ = std::make_unique<Sink>(recorder, number);
-  engine_ = std::make_unique<Engine>(config_.engine, statistics_, sink_.get());
+  make_engine(config_.engine);
 }
 
 Host::~Host() = default;
 
+void Host::make_engine(EngineConfig config) {
+  if (config_.machine != nullptr) {
+    process_ = std::make_unique<LocalProcess>(*config_.machine);
+    config.local_memory = process_.get();
+  }
+  engine_ = std::make_unique<Engine>(config, statistics_, sink_.get());
+}
+
 void Host::crash() {
   dead_ = true;
   engine_.reset();
+  process_.reset();
   for (; !socket_.empty(); socket_.pop_front()) pool_.give_back(socket_.front());
   socket_used_ = 0;
   paused_until_.reset();
@@ -45,7 +54,7 @@ void Host::restart() {
   BRDMA_CHECK(dead_ && engine_ == nullptr);
   EngineConfig config = config_.engine;
   config.seed += ++restarts_;
-  engine_ = std::make_unique<Engine>(config, statistics_, sink_.get());
+  make_engine(config);
   dead_ = false;
   touched_ = true;
 }

@@ -14,6 +14,7 @@
 #include "base/ring.h"
 #include "base/units.h"
 #include "device/engine.h"
+#include "sim/local_processes.h"
 #include "sim/packet_pool.h"
 #include "sim/trace_recorder.h"
 
@@ -45,6 +46,8 @@ struct HostConfig {
   bool defers_acknowledgements = false;  // puts off what may wait for the application's next call
   bool traced = false;
   Stalls stalls{};
+  // With others that have the same: processes of one machine, which may read each other's memory.
+  LocalProcesses* machine = nullptr;
   // Sending costs time: one batch leaves, and the next when so much of it is done with, as where a core copies it into
   // the socket. None: all at once.
   std::optional<Bandwidth> output_rate{};
@@ -86,6 +89,7 @@ class Host {
 
  private:
   class Sink;
+  void make_engine(EngineConfig config);
   // True: it has no core at `now`.
   bool is_away(Instant now);
   void draw_stall();
@@ -99,6 +103,7 @@ class Host {
   const std::vector<Observer*>& observers_;
   Statistics statistics_;
   std::unique_ptr<Sink> sink_;
+  std::unique_ptr<LocalProcess> process_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<TransmitBuffer> buffer_;
   Ring<PacketIndex> socket_;

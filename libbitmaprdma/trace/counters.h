@@ -117,6 +117,11 @@ namespace brdma {
   X(kEscapeExpired, escape_expired)      /* of those, dropped because it did not come in time: sent again */        \
   X(kWriteEvents, write_events)          /* arrival events of WRITEs, told to who asked for them */                 \
   X(kWriteEventsLost, write_events_lost) /* not told: too many that nobody asked for */                             \
+  X(kLocalQps, local_qps)   /* queue pairs that fetch data from their peers' memory, and they from ours */          \
+  X(kFetches, fetched_pkts) /* packets whose data was fetched from the peer's memory */                             \
+  X(kFetchedBytes, fetched_bytes)                                                                                   \
+  X(kFetchFaults, fetch_faults) /* of memory that the peer cannot read itself: answered with an error */            \
+  X(kDescribed, described_pkts) /* packets sent that say where their data is */                                     \
   X(kMarkedPackets, np_ecn_marked_roce_packets) /* received with the congestion mark of ECN */                      \
   X(kCnpSent, np_cnp_sent)                      /* congestion notification packets */                               \
   X(kCnpHandled, rp_cnp_handled)                /* received, and the rate was reduced */                            \

@@ -34,6 +34,8 @@ namespace brdma {
   X(kNoReceive, drop_no_receive)                /* UD, UC: no receive posted */                         \
   X(kBrokenMessage, drop_broken_message)        /* UC: part of a message that lacks a packet */         \
   X(kBadControl, drop_bad_control)              /* control packet with impossible contents */           \
+  X(kBadDescription, drop_bad_description)      /* of data in memory: impossible, or not agreed on */   \
+  X(kFetchFailed, drop_fetch_failed)            /* its data is in memory that is not there any more */  \
   X(kFault, drop_fault)                         /* our memory could not be read or written */
 
 enum class DropReason : std::uint8_t {

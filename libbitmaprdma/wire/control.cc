@@ -9,7 +9,8 @@ namespace brdma::wire {
 namespace {
 
 constexpr std::uint32_t kMask24 = 0xFF'FFFF;
-constexpr std::uint8_t kFlagReply = 1;  // CAPS
+constexpr std::uint8_t kFlagReply = 1;                              // CAPS
+constexpr std::uint8_t kFlagLocalFetches = 1, kFlagLocalHeard = 2;  // CAPS, of the local part
 constexpr std::uint8_t kFlagResponses = 1, kFlagEchoValid = 2, kFlagOperations = 4,
                        kFlagWaited = 8;        // BitmapAck; FFM has the first
 constexpr std::uint32_t kPsnsMax = 0x80'0000;  // half the circle: beyond, before and after are one
@@ -73,6 +74,15 @@ std::optional<Caps> parse_caps(ConstBytes body) {
   caps.credit_packets = load_be32(p + 16);
   caps.credit_bytes = load_be32(p + 20);
   caps.sending_paths = load_u8(p + 24);
+  if ((caps.capabilities & kCapabilityLocal) != 0) {
+    if (body.size() < kCapsSize + kCapsLocalSize) return std::nullopt;
+    caps.local_fetches = (load_u8(p + 32) & kFlagLocalFetches) != 0;
+    caps.local_heard = (load_u8(p + 32) & kFlagLocalHeard) != 0;
+    caps.local = {.pid = load_be32(p + 36),
+                  .pid_namespace = load_be64(p + 40),
+                  .beacon = load_be64(p + 48),
+                  .nonce = {load_be64(p + 56), load_be64(p + 64)}};
+  }
   if (caps.version_min == 0 || caps.version_min > caps.version_max) return std::nullopt;
   if (caps.path_mtu_code < 1 || caps.path_mtu_code > 5 || caps.paths == 0) return std::nullopt;
   if (caps.window_packets == 0 || caps.window_packets > kPsnsMax) return std::nullopt;
@@ -173,7 +183,15 @@ std::size_t emit_caps(const Caps& caps, std::byte* out) {
   store_be32(out + 16, caps.credit_packets);
   store_be32(out + 20, caps.credit_bytes);
   store_be64(out + 24, std::uint64_t{caps.sending_paths} << 56);
-  return kCapsSize;
+  if ((caps.capabilities & kCapabilityLocal) == 0) return kCapsSize;
+  const unsigned flags = (caps.local_fetches ? kFlagLocalFetches : 0u) | (caps.local_heard ? kFlagLocalHeard : 0u);
+  store_be32(out + 32, flags << 24);
+  store_be32(out + 36, caps.local.pid);
+  store_be64(out + 40, caps.local.pid_namespace);
+  store_be64(out + 48, caps.local.beacon);
+  store_be64(out + 56, caps.local.nonce[0]);
+  store_be64(out + 64, caps.local.nonce[1]);
+  return kCapsSize + kCapsLocalSize;
 }
 
 std::size_t emit_bitmap_ack(const BitmapAck& ack, std::byte* out) {

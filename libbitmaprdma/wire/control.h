@@ -8,29 +8,35 @@
 #include <span>
 
 #include "base/bytes.h"
+#include "base/local_memory.h"
 #include "base/psn.h"
 #include "wire/headers.h"
 
 namespace brdma::wire {
 
-// CAPS (0xE0): sent on reaching RTR, answered once. Body 32 bytes.
+// CAPS (0xE0): sent on reaching RTR, answered once. Body 32 bytes, with kCapabilityLocal 40 more.
 struct Caps {
   bool reply = false;
   std::uint32_t source_qpn = 0;
   std::uint32_t capabilities = 0;  // bit 0: bitmap mode, 1: reads piggybacked acknowledgements, 2: operations,
                                    // 3: ranges in BitmapAcks, 4: copies of READ requests, 5: inquiries,
-                                   // 6: how long packets waited in BitmapAcks
+                                   // 6: how long packets waited in BitmapAcks,
+                                   // 7: data may be fetched from memory; `local` follows
   std::uint8_t version_min = 1, version_max = 1;
   std::uint8_t path_mtu_code = 3;    // enum ibv_mtu; differing sides stay in standard mode
   std::uint8_t paths = 1;            // that it tells apart when it receives
   std::uint32_t window_packets = 0;  // the receive window
   std::uint32_t credit_packets = 0, credit_bytes = 0;
   std::uint8_t sending_paths = 0;  // that it sends on; 0: not said
+  // With kCapabilityLocal, to and from addresses of the same host: who the sender is, and what stands between the two.
+  LocalClaim local;
+  bool local_fetches = false;  // the sender can read the receiver's memory
+  bool local_heard = false;    // the sender knows that the receiver can read its memory
 };
 inline constexpr std::uint32_t kCapabilityBitmap = 1, kCapabilityPiggyback = 2, kCapabilityOperations = 4,
                                kCapabilityRanges = 8, kCapabilityReadCopies = 16, kCapabilityLinkState = 32,
-                               kCapabilityWaited = 64;
-inline constexpr std::size_t kCapsSize = 32;
+                               kCapabilityWaited = 64, kCapabilityLocal = 128;
+inline constexpr std::size_t kCapsSize = 32, kCapsLocalSize = 40;
 
 // PSNs that have arrived beyond the bits of a BitmapAck.
 struct AckRange {
@@ -140,7 +146,8 @@ inline constexpr std::uint16_t kFfmGapsMax = 64;
 [[nodiscard]] std::optional<Caps> parse_caps(ConstBytes body);
 [[nodiscard]] std::optional<BitmapAck> parse_bitmap_ack(ConstBytes body, Psn bth_psn);
 [[nodiscard]] std::optional<Ffm> parse_ffm(ConstBytes body, Psn bth_psn);
-// Answer the body's size. `bits` / `gaps` are copied behind the fixed part and must hold what the counts say.
+// Answer the body's size (of CAPS at most kCapsSize + kCapsLocalSize). `bits` / `gaps` are copied behind the fixed part
+// and must hold what the counts say.
 std::size_t emit_caps(const Caps& caps, std::byte* out);
 std::size_t emit_bitmap_ack(const BitmapAck& ack, std::byte* out);
 std::size_t emit_ffm(const Ffm& ffm, std::byte* out);

@@ -105,11 +105,16 @@ struct Bxth {
   std::uint32_t packet_index = 0;  // 24 bits: packet's place in its message; payload offset = index * path MTU
   std::uint64_t timestamp = 0;     // sender's clock, ns, its low 48 bits
   BeforeOnPath before{};
-  // Of a segment of a large transfer (spec 4); `operation_packets` 0: not part of one, and the others mean nothing.
+  // Of a segment of a large transfer (spec 4); `operation_packets` 0: not part of one, and the flags mean nothing.
   std::uint8_t operation = 0;          // its number
   std::uint8_t operation_packets = 0;  // how many it has
   bool operation_start = false;        // this packet is its first
   bool operation_more = false;         // status flag: others of the same transfer follow
+
+  // Where there is no operation its number says what the payload is: 0 the data, kDescribed where they lie
+  // (wire/description.h). On a READ request: the answer may be that.
+  static constexpr std::uint8_t kDescribed = 1;
+  [[nodiscard]] bool described() const { return operation == kDescribed && operation_packets == 0; }
 };
 
 // Timestamps that come back to their sender have 48 bits (78 hours).

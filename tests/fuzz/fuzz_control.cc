@@ -36,7 +36,9 @@ void check_caps(ConstBytes body) {
   BRDMA_CHECK(caps->path_mtu_code >= 1 && caps->path_mtu_code <= 5 && caps->paths >= 1);
   BRDMA_CHECK(caps->window_packets >= 1 && caps->window_packets <= 0x80'0000);
   const auto emit = [](const wire::Caps& value) {
-    return emitted(wire::kCapsSize, [&](std::byte* out) { return wire::emit_caps(value, out); });
+    const bool local = (value.capabilities & wire::kCapabilityLocal) != 0;
+    return emitted(wire::kCapsSize + (local ? wire::kCapsLocalSize : 0),
+                   [&](std::byte* out) { return wire::emit_caps(value, out); });
   };
   const auto once = emit(*caps);
   BRDMA_CHECK(std::equal(once.begin() + 4, once.begin() + 24, body.begin() + 4));

@@ -6,7 +6,7 @@ A mutation that does not find its text any more is to be brought up to date, not
 MUTATIONS = [
     # --- order, exactly once ---
     ("a message's last packet is placed as soon as it comes", "qp/place_early.cc", {
-        "if (packet.bitmap && !wire::is_last_or_only(packet.op)) {": "if (packet.bitmap) {",
+        "if (packet.bitmap && !wire::is_last_or_only(packet.op) && !packet.bxth.described()) {": "if (packet.bitmap && !packet.bxth.described()) {",
         "if (offset + size >= packet.reth.length)": "if (offset + size > packet.reth.length)",
     }),
     ("a packet that is here is taken for a new one", "bitmap/receive_window.h", {
@@ -16,8 +16,8 @@ MUTATIONS = [
         "window.advance(psn_of(cumulative))": "window.advance()",
     }),
     ("a retransmission reads the packet's neighbour", "qp/resend.cc", {
-        "cursor.seek(queue, message.wqe, static_cast<std::uint32_t>(sequence - message.first) * mtu);":
-            "cursor.seek(queue, message.wqe, static_cast<std::uint32_t>(sequence - message.first + (message.packets > sequence - message.first + 1)) * mtu);",
+        "cursor.seek(queue, message.wqe, message.offset + static_cast<std::uint32_t>(sequence - message.first) * mtu);":
+            "cursor.seek(queue, message.wqe, message.offset + static_cast<std::uint32_t>(sequence - message.first + (message.packets > sequence - message.first + 1)) * mtu);",
     }),
     ("a repeated atomic finds another's result", "qp/responder_resources.cc", {
         "if ((*atomics_)[i].psn == psn) return": "if ((*atomics_)[i].psn == psn || true) return",

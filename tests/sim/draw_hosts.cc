@@ -105,4 +105,13 @@ void draw_hosts(WorldSettings& world, Random& random) {
   }
 }
 
+// One world of three: what a host sends to another is fetched, from a size on that many messages have.
+void draw_machine(WorldSettings& world, Random& random) {
+  world.one_machine = one_in(random, 3);
+  for (sim::HostConfig& host : world.hosts) {
+    host.engine.transfer.local = !one_in(random, 8);
+    host.engine.transfer.local_threshold_bytes = draw(random, 1, 8'000);
+  }
+}
+
 }  // namespace brdma::test

@@ -22,6 +22,7 @@ class RandomWorld {
       : options_(options), settings_(draw_world(seed)), world_(seed) {
     for (sim::HostConfig host : settings_.hosts) {
       host.traced = options.traced;
+      if (settings_.one_machine) host.machine = &machine_;
       hosts_.push_back(&world_.add_host(host));
     }
     network_ = std::make_unique<FaultyNetwork>(world_, settings_, hosts_);
@@ -240,6 +241,7 @@ class RandomWorld {
     }
     for (const sim::Host* host : hosts_) {
       result.lost += host->socket_drops();
+      result.fetched += host->statistics().get(Counter::kFetches);
       std::size_t cause = 0;
       for (const Counter c : kRetransmissions) {
         const std::uint64_t count = host->statistics().get(c);
@@ -280,6 +282,7 @@ class RandomWorld {
 
   WorldOptions options_;
   WorldSettings settings_;
+  sim::LocalProcesses machine_;
   sim::World world_;
   std::vector<sim::Host*> hosts_;
   std::unique_ptr<FaultyNetwork> network_;

@@ -61,7 +61,7 @@ Options parse(char** argv) {
 using brdma::test::WorldMode;
 
 struct Totals {
-  std::uint64_t worlds = 0, packets = 0, lost = 0, retransmitted = 0, bytes = 0, group_messages = 0;
+  std::uint64_t worlds = 0, packets = 0, lost = 0, retransmitted = 0, bytes = 0, group_messages = 0, fetched = 0;
   std::uint64_t by_cause[brdma::kRetransmissions.size()] = {};
 
   void add(const brdma::test::WorldResult& result) {
@@ -71,6 +71,7 @@ struct Totals {
     retransmitted += result.retransmitted;
     bytes += result.bytes;
     group_messages += result.group_messages;
+    fetched += result.fetched;
     for (std::size_t i = 0; i < std::size(by_cause); ++i) by_cause[i] += result.by_cause[i];
   }
   void print(WorldMode mode) const {
@@ -87,7 +88,8 @@ struct Totals {
                   brdma::kCounterNames[static_cast<std::size_t>(brdma::kRetransmissions[i])].data(),
                   static_cast<unsigned long long>(by_cause[i]));
     }
-    std::printf("; %llu messages of other kinds\n", static_cast<unsigned long long>(group_messages));
+    std::printf("; %llu messages of other kinds; %llu packets of data fetched\n",
+                static_cast<unsigned long long>(group_messages), static_cast<unsigned long long>(fetched));
   }
 };
 

@@ -38,7 +38,8 @@ std::string text_of(const sim::HostConfig& host) {
          ", control " + name_of(r.congestion.control) + " from " + std::to_string(r.congestion.rate_first_mbps) +
          " of " + std::to_string(r.congestion.rate_min_mbps) + ".." + std::to_string(r.congestion.rate_max_mbps) +
          " Mbit/s, ECN " + std::to_string(static_cast<int>(r.congestion.ecn)) + ", EDN " + (r.edn ? "heeded" : "off") +
-         ", pause " + us(r.edn_pause_max) + "\n";
+         ", pause " + us(r.edn_pause_max) + ", fetched from " +
+         std::to_string(engine.transfer.local ? engine.transfer.local_threshold_bytes : 0) + "\n";
 }
 
 std::string text_of(const fabric::ImpairmentConfig& f) {
@@ -123,6 +124,7 @@ WorldSettings draw_world(std::uint64_t seed) {
     draw(world, random);
   };
   draw_from("hosts", draw_hosts);
+  draw_from("machine", draw_machine);
   draw_from("connections", draw_connections);
   draw_from("network", draw_network);
   draw_from("switches", draw_switches);
@@ -184,7 +186,7 @@ const LinkSettings& WorldSettings::link_of(const ConnectionSettings& connection)
 }
 
 std::string WorldSettings::text() const {
-  std::string text;
+  std::string text = one_machine ? "hosts that fetch from each other\n" : "";
   for (const sim::HostConfig& host : hosts) text += text_of(host);
   for (const LinkSettings& link : links) text += text_of(*this, link);
   text += text_of(switches);

@@ -95,6 +95,7 @@ struct EventSettings {
 
 struct WorldSettings {
   std::vector<sim::HostConfig> hosts;
+  bool one_machine = false;  // the hosts are processes of one, and may read each other's memory
   std::vector<ConnectionSettings> connections;
   std::vector<ConnectionSettings> after_restart;  // begun when the crashed host is back
   std::vector<GroupSettings> groups;
@@ -120,6 +121,7 @@ struct WorldSettings {
 
 // In this order: each reads what those before it have decided.
 void draw_hosts(WorldSettings& world, Random& random);        // draw_hosts.cc
+void draw_machine(WorldSettings& world, Random& random);      // likewise: are they one machine
 void draw_connections(WorldSettings& world, Random& random);  // draw_connections.cc: who with whom, what they ask
 void draw_network(WorldSettings& world, Random& random);      // draw_network.cc
 void draw_switches(WorldSettings& world, Random& random);     // draw_switches.cc: what they do, who heeds it

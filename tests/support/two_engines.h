@@ -55,6 +55,7 @@ struct PairOptions {
   TransferConfig transfer[2];
   std::uint32_t receive_packets = 256;
   std::uint32_t receive_bytes = 1u << 20;
+  LocalMemory* local_memory[2] = {nullptr, nullptr};
   bool connect = true;
   bool settle = true;  // let CAPS go both ways before the test begins
 };
@@ -337,6 +338,7 @@ class TwoEngines {
     me.config.recovery = options.recovery;
     me.config.recovery.mode = options.mode[i];
     me.config.transfer = options.transfer[i];
+    me.config.local_memory = options.local_memory[i];
     me.config.seed = static_cast<std::uint64_t>(i) + 1;
     me.config.segments_max = options.segments_max;
     me.config.receive_packets = options.receive_packets;

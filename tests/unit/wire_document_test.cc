@@ -7,6 +7,7 @@
 
 #include "support/bytes.h"
 #include "wire/control.h"
+#include "wire/description.h"
 #include "wire/edn.h"
 #include "wire/icrc.h"
 #include "wire/link_state.h"
@@ -58,6 +59,27 @@ TEST(WireDocument, WriteMiddle) {
   EXPECT_EQ(packet.reth.length, 2500u);
   EXPECT_EQ(packet.payload.size(), 1024u);
   EXPECT_EQ(packet_icrc(kDocumentPath, bytes), stored_icrc(bytes));
+}
+
+TEST(WireDocument, DescribedWrite) {
+  const Bytes bxth = documented("10 001102 00 000000 01 000000 00 000000") + hex("00000000000f4240");
+  const Bytes reth = documented("00007f0000011000 000055aa 00020000");
+  const Bytes payload = documented("0102030405060708") + documented("00007f1234570000 00010000");
+  const Bytes bytes = hex("c8 00 ffff 00 002203 00 000001") + bxth + reth + payload + hex("00000000");
+  const auto parsed = parse_packet(bytes);
+  ASSERT_TRUE(parsed.ok());
+  const Packet& packet = parsed.value();
+  EXPECT_EQ(packet.op, RcOp::kWriteLast);
+  EXPECT_TRUE(packet.bxth.described());
+  EXPECT_EQ(packet.reth.length, 0x20000u);
+  const auto description = parse_description(packet.payload);
+  ASSERT_TRUE(description);
+  EXPECT_EQ(description->key, 0x0102'0304'0506'0708u);
+  EXPECT_EQ(description->bytes, 65'536u);
+  EXPECT_EQ(description->pieces()[0].address, 0x7f12'3457'0000u);
+  std::byte again[kPacketHeadersMax];
+  ASSERT_EQ(emit_headers(packet, again), bytes.size() - payload.size() - 4);
+  EXPECT_TRUE(std::equal(bytes.begin(), bytes.end() - static_cast<std::ptrdiff_t>(payload.size()) - 4, again));
 }
 
 TEST(WireDocument, WriteWithAPiggybackedAcknowledgement) {

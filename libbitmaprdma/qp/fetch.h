@@ -1,0 +1,19 @@
+// qp/fetch.h - data of described packets: from the memory of the peer's process to ours.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "qp/environment.h"
+#include "qp/identity.h"
+#include "wire/description.h"
+
+namespace brdma::qp {
+
+// nullopt: no description, or none that the peer of this queue pair has made: nothing was agreed on.
+[[nodiscard]] std::optional<wire::Description> admitted(const Identity& identity, ConstBytes payload);
+// Precondition: admitted(), and `to` has as many bytes. Counts what was fetched.
+[[nodiscard]] FetchResult fetch(const Environment& environment, const Identity& identity, const wire::Description& from,
+                                std::span<const Slice> to);
+
+}  // namespace brdma::qp

@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+"""Two processes of one host: data is fetched from memory, or sent where it may not be. Last line: `N passed, M failed`.
+
+Each runs on the loopback of a network namespace of its own. `--compare` tests nothing: it prints how fast data of some sizes moves, fetched and
+sent in turn, as medians in MB/s and their ratio.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+SKIPPED = 77
+SIZE = 65536
+
+
+class Failure(Exception):
+    pass
+
+
+def expect(condition, text):
+    if not condition:
+        raise Failure(text)
+
+
+class Cases:
+    def __init__(self, build):
+        self.bin = os.path.join(build, "bin")
+        self.brdma = os.path.join(self.bin, "brdma")
+        self.environment = {**os.environ, "BRDMA_LO": "1", "BRDMA_IDLE_SECONDS": "1"}
+        self.running = []
+
+    # --- helpers ---
+    def start(self, program, prefix=(), **settings):
+        process = subprocess.Popen([*prefix, self.brdma, "run", "--", *program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**self.environment, **settings}, start_new_session=True)
+        self.running.append(process)
+        return process
+
+    def wait_listening(self, port, seconds=20):
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            lines = [line.split() for name in ("tcp", "tcp6") for line in open(f"/proc/net/{name}")]
+            if any(len(line) > 3 and line[1].endswith(f":{port:04X}") and line[3] == "0A" for line in lines):
+                return
+            time.sleep(0.02)
+        raise Failure(f"nobody listens on {port}")
+
+    def rows(self, *words):
+        done = subprocess.run([self.brdma, "-j", *words], capture_output=True, text=True, env=self.environment, timeout=30)
+        expect(done.returncode == 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def ways(self, connected=2, seconds=20):
+        """How data of the queue pairs moves, once so many of them have agreed on bitmap mode and half a second for more has passed."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            pairs = [row for row in self.rows("resource", "show", "qp") if row.get("mode") == "bitmap" and row["state"] in ("RTR", "RTS")]
+            ways = [row["data"] for row in pairs]
+            if len(pairs) >= connected and (all(way == "fetched" for way in ways) or time.monotonic() > until - seconds + 3):
+                return ways
+            time.sleep(0.1)
+        raise Failure("no queue pairs")
+
+    def counters(self):
+        sums = {}
+        for row in self.rows("statistic", "show"):
+            for key, value in row.items():
+                if isinstance(value, int):
+                    sums[key] = sums.get(key, 0) + value
+        return sums
+
+    def pair(self, program, prefixes=((), ()), settings=({}, {})):
+        """Starts the two, with a connection that lasts; the caller looks at it, then both are ended."""
+        server = self.start(program, prefixes[0], **settings[0])
+        self.wait_listening(18515)
+        client = self.start([*program, "127.0.0.1"], prefixes[1], **settings[1])
+        return server, client
+
+    def finish(self, *processes, seconds=60):
+        for process in processes:
+            output, _ = process.communicate(timeout=seconds)
+            expect(process.returncode == 0, f"exit code {process.returncode}:\n{output}")
+
+    def end_all(self):
+        for process in self.running:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+        self.running = []
+
+    @staticmethod
+    def bandwidth(kind, seconds=3):
+        return [f"ib_{kind}_bw", "-d", "brdma_lo", "-s", str(SIZE), "-F", "-D", str(seconds)]
+
+    # --- cases ---
+    def fetched(self):
+        """WRITEs, SENDs and READs between two programs of one user."""
+        for kind in ("write", "send", "read"):
+            before = self.counters().get("fetched_bytes", 0) if kind != "write" else 0
+            server, client = self.pair(self.bandwidth(kind))
+            ways = self.ways()
+            expect(ways == ["fetched", "fetched"], f"{kind}: {ways}")
+            moved = self.counters()["fetched_bytes"]
+            expect(moved > before, f"{kind}: nothing is fetched")
+            self.finish(server, client)
+
+    def integrity(self):
+        """Every byte of every kind of message, mixed."""
+        integrity = [os.path.join(self.bin, "verbs_integrity"), "-d", "brdma_lo", "-p", "18515", "-n", "40"]
+        server = self.start(integrity)
+        self.wait_listening(18515)
+        client = self.start([*integrity, "127.0.0.1"])
+        self.finish(server, client)
+
+    def switched_off(self):
+        before = self.counters().get("fetched_pkts", 0)
+        for side in range(2):
+            settings = [{}, {}]
+            settings[side] = {"BRDMA_LOCAL": "0"}
+            server, client = self.pair(self.bandwidth("write", 4), settings=settings)
+            ways = self.ways()
+            expect(sorted(ways) == ["sent: not told", "sent: off"], f"{ways}")
+            expect(self.counters().get("fetched_pkts", 0) == before, "something is fetched")
+            self.finish(server, client)
+
+    def another_user(self):
+        """Served by one brdmad: data is sent, and both say why."""
+        if os.geteuid() != 0 or os.environ.get("BRDMA_MAPPED_ROOT"):
+            return SKIPPED
+        brdmad = os.path.join(self.bin, "brdmad")
+        subprocess.run([brdmad, "--stop"], capture_output=True, check=False)  # of the case before
+        ready, told = os.pipe()
+        self.running.append(subprocess.Popen([brdmad, "--system", "--foreground", "--idle-seconds", "0", "--ready-fd", str(told)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self.environment, pass_fds=(told,), start_new_session=True))
+        os.close(told)
+        expect(os.read(ready, 1) != b"", "brdmad does not start")
+        nobody = ("setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", "env", "-u", "XDG_RUNTIME_DIR")
+        server, client = self.pair(self.bandwidth("write", 4), prefixes=((), nobody))
+        ways = self.ways()
+        expect(ways == ["sent: other user"] * 2, f"{ways}")
+        self.finish(server, client)
+        return None
+
+    def a_killed_peer(self):
+        """Of either side: the other one ends with the retry error or goes on waiting, and the next two programs fetch."""
+        for victim in range(2):
+            processes = self.pair(["ib_write_bw", "-d", "brdma_lo", "-s", str(SIZE), "-F", "-D", "60"])
+            expect(self.ways() == ["fetched", "fetched"], "not fetched")
+            os.killpg(processes[victim].pid, signal.SIGKILL)
+            processes[victim].communicate()
+            if victim == 0:
+                output, _ = processes[1].communicate(timeout=60)
+                expect(processes[1].returncode != 0, f"the client ended well although its peer died:\n{output}")
+            self.end_all()
+        server, client = self.pair(self.bandwidth("write", 2))
+        expect(self.ways() == ["fetched", "fetched"], "not fetched afterwards")
+        self.finish(server, client)
+
+
+    def compare(self, rounds=3):
+        print(f"{'':>14} {'fetched':>9} {'sent':>9} ratio   (MB/s, medians of {rounds})")
+        for kind in ("write", "send", "read"):
+            for size in (4096, 8192, 16384, 65536, 1 << 20):
+                measured = {"1": [], "0": []}
+                for _ in range(rounds):
+                    for local in measured:
+                        program = [f"ib_{kind}_bw", "-d", "brdma_lo", "-s", str(size), "-F", "-D", "2", "-f", "0"]
+                        settings = {"BRDMA_LOCAL": local, "BRDMA_LOCAL_THRESHOLD": "1"}
+                        server, client = self.pair(program, settings=(settings, settings))
+                        output, _ = client.communicate(timeout=60)
+                        server.communicate(timeout=60)
+                        rows = [line.split() for line in output.splitlines() if line.split()[:1] == [str(size)]]
+                        expect(rows, f"no result:\n{output}")
+                        measured[local].append(float(rows[0][3]) * 1.048576)
+                medians = [sorted(values)[len(values) // 2] for values in measured.values()]
+                print(f"{kind:>5} {size:>8} {medians[0]:>9.0f} {medians[1]:>9.0f} {medians[0] / medians[1]:>5.2f}", flush=True)
+
+
+NAMES = ["fetched", "integrity", "switched_off", "another_user", "a_killed_peer"]
+
+
+def inside(options):
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    if options.compare:
+        Cases(options.build).compare()
+        return 0
+    passed = failed = skipped = 0
+    for name in NAMES:
+        if options.only not in ("", name):
+            continue
+        cases = Cases(options.build)
+        try:
+            if getattr(cases, name)() == SKIPPED:
+                skipped += 1
+                print(f"SKIP {name}: needs root")
+            else:
+                passed += 1
+                print(f"PASS {name}")
+        except (Failure, subprocess.TimeoutExpired) as failure:
+            failed += 1
+            print(f"FAIL {name}: {failure}")
+        finally:
+            cases.end_all()
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else SKIPPED if skipped and not passed else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--only", default="", choices=["", *NAMES])
+    parser.add_argument("--compare", action="store_true", help="measure instead")
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    options.build = os.path.abspath(options.build)
+    if options.inside:
+        sys.exit(inside(options))
+    root = os.geteuid() == 0
+    namespaces = ["--net", "--mount"] if root else ["--user", "--map-root-user", "--net", "--mount"]
+    environment = os.environ if root else {**os.environ, "BRDMA_MAPPED_ROOT": "1"}
+    sys.exit(subprocess.run(["unshare", *namespaces, "--kill-child", sys.executable, __file__, "--inside", "--build", options.build, "--only", options.only, *(["--compare"] if options.compare else [])], env=environment).returncode)
+
+
+if __name__ == "__main__":
+    main()

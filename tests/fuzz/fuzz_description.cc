@@ -1,0 +1,28 @@
+// Input: what a described packet has in place of its data. What is accepted obeys the limits that docs/wire.md states
+// and encodes to the same bytes.
+#include <cstdint>
+#include <cstring>
+
+#include "base/check.h"
+#include "wire/description.h"
+
+using namespace brdma;  // a test's entry point, no header
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const ConstBytes input{reinterpret_cast<const std::byte*>(data), size};
+  const auto description = wire::parse_description(input);
+  if (!description) return 0;
+  const auto pieces = description->pieces();
+  BRDMA_CHECK(!pieces.empty() && pieces.size() <= wire::Description::kPiecesMax);
+  std::uint64_t bytes = 0;
+  for (const LocalPiece& piece : pieces) {
+    BRDMA_CHECK(piece.length > 0 && piece.address + piece.length > piece.address);
+    bytes += piece.length;
+  }
+  BRDMA_CHECK(bytes == description->bytes && bytes <= wire::Description::kBytesMax);
+  BRDMA_CHECK(wire::described_bytes(input) == bytes);
+  std::byte again[wire::kDescriptionSizeMax];
+  BRDMA_CHECK(wire::emit_description(description->key, pieces, again) == size);
+  BRDMA_CHECK(std::memcmp(again, data, size) == 0);
+  return 0;
+}

@@ -164,7 +164,7 @@ struct TransferConfig {
   // Between processes of one host data is fetched from memory instead of sent, of messages from a size on
   // (docs/local.md).
   bool local = true;
-  std::uint32_t local_threshold_bytes = 8192;
+  std::uint32_t local_threshold_bytes = 16384;
 };
 
 class LocalMemory;  // base/local_memory.h

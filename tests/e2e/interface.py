@@ -70,6 +70,9 @@ def down_for_good(lab):
     output = ends_with_an_error(client)
     assert "Failed status 12" in output or "transport retry counter exceeded" in output, output
     link(lab, "set eth0 up")
+    # Whoever sends to a neighbour of an interface that is down makes the kernel ask for it, 3 s long; who connects within
+    # these after it is up again hears that the host cannot be reached.
+    subprocess.run(lab.on("h2", "ip", "neighbour", "flush", "dev", "eth0"), check=True)
     for program in lab.programs:
         program.kill()
     lab.wait_for("end", "h1", "resource", "show", "ctx", until=lambda rows: rows == [])

@@ -24,6 +24,7 @@ namespace {
 
 constexpr std::size_t kUdpBytes = 8;
 constexpr std::uint16_t kRocePort = 4791;
+constexpr std::uint8_t kCapsOpcode = 0xE0;
 
 // All that comes in through lo.
 class Listener {
@@ -63,6 +64,7 @@ class Listener {
     const std::uint8_t* const bth = udp + kUdpBytes;
     if ((udp[2] << 8 | udp[3]) != kRocePort) return 0;
     const std::uint32_t destination = std::uint32_t{bth[5]} << 16 | std::uint32_t{bth[6]} << 8 | bth[7];
+    if (bth[0] == kCapsOpcode) return 0;  // queue pairs of one host go on agreeing while data is sent
     return destination == qpn ? packet.size() - ip - kUdpBytes : 0;
   }
   int fd_;

@@ -8,12 +8,20 @@ from chart import Axis, figure, table
 EVENTS = {"cut": "the link is cut", "slow": "the link can do a twentieth"}
 
 
+WATCHED_MS = 3000
+
+
+def shown(value):
+    return f"{value:.0f}" if value <= WATCHED_MS else "not within 3 s"
+
+
 def spread(rows, name):
-    values = sorted(float(row[name]) for row in rows)
-    if values[0] < 0:
-        return "not within 3 s"
+    """-1: it did not happen while anybody looked."""
+    times = name.endswith("_ms")
+    values = sorted(WATCHED_MS + 1 if times and value < 0 else value for value in (float(row[name]) for row in rows))
+    show = shown if times else "{:.0f}".format
     middle = statistics.median(values)
-    return f"{middle:.0f}" if len(values) == 1 else f"{middle:.0f} ({values[0]:.0f} .. {values[-1]:.0f})"
+    return show(middle) if values[0] == values[-1] else f"{show(middle)} ({show(values[0])} .. {show(values[-1])})"
 
 
 def main(points, directory):

@@ -12,6 +12,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import cases  # noqa: E402
 from controlled import WRITE, SERVER, Network  # noqa: E402
 
+# A fifth of the simulator's rate: what two cores carry beside the switch, two programs and who looks at them. Slow is a twentieth.
+RATE_MBPS, SLOW_MBPS = 200, 10
 SECONDS, SETTLED, AFTER = 10, 3.0, 4.0
 RESENT = re.compile("^retransmitted_(by_|expected)")
 TOPOLOGY = """[[switch]]
@@ -25,12 +27,12 @@ switch = "s2"
 [[link]]
 between = ["s1", "s2"]
 delay = "{short}us"
-rate = "1gbit"
+rate = "{rate}mbit"
 queue = "{queue}kb"
 [[link]]
 between = ["s1", "s2"]
 delay = "{long}us"
-rate = "1gbit"
+rate = "{rate}mbit"
 queue = "{queue}kb"
 cost = 10
 """
@@ -49,7 +51,7 @@ class Sites(Network):
         self.running.append(self.controller)
         self.wait_for("the controller", self.controller_answers)
         with open(f"{self.directory}/sites.toml", "w") as file:
-            file.write(TOPOLOGY.format(short=self.delay_ms * 1000, long=self.delay_ms * 1500, queue=max(256, self.delay_ms * 62)))
+            file.write(TOPOLOGY.format(rate=RATE_MBPS, short=self.delay_ms * 1000, long=self.delay_ms * 1500, queue=max(256, self.delay_ms * RATE_MBPS // 16)))
         self.lab("up", "--topology", f"{self.directory}/sites.toml", "--controller", self.listen, "--controller-key", self.keys)
         self.both_switches()
         return self
@@ -100,7 +102,7 @@ def run(sites, event):
     if event == "cut":
         sites.lab("link", "s1-s2", "down")
     else:
-        sites.lab("link", "s1-s2", "set", "--rate", "50mbit")
+        sites.lab("link", "s1-s2", "set", "--rate", f"{SLOW_MBPS}mbit")
     while time.time() < event_at + AFTER:
         links = look(event_at)
     orders = sites.orders(event_at)

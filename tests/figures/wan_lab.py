@@ -1,5 +1,5 @@
 """TCP (iperf3) and unmodified ib_write_bw by turns over one long path of the lab, which loses packets of both alike.
-   wan_lab.py BUILD DIRECTORY [--seconds N] [--repetitions N] [--ways A,B] [--trips MS,MS] [--losses %,%]"""
+   wan_lab.py BUILD DIRECTORY [--seconds N] [--repetitions N] [--mtu N] [--ways A,B] [--trips MS,MS] [--losses %,%]"""
 import argparse
 import csv
 import json
@@ -16,9 +16,10 @@ RATE_MBPS = 200
 WAYS = {"TCP CUBIC": "cubic", "TCP BBR": "bbr", "go-back-N": "gobackn", "selective": "selective", "default": "bitmap", "wan": "wan", "wan+FFM": "wan_ffm"}
 SERVER = "10.77.1.1"
 PATIENCE = 60
-# Packets of all ways have about the same size: 1024 bytes of payload here, 1448 of TCP. Each window holds the path four times.
+# Path MTU 1024 is what an interface of 1500 bytes carries, 4096 one of 9000: TCP's packets hold 1448 and 8948 bytes. Each window holds the path
+# four times.
 NETWORK = """[network]
-mtu = 1024
+mtu = {mtu}
 impair = "all"
 [[switch]]
 name = "s1"
@@ -39,11 +40,11 @@ BUFFERS = "for f in tcp_rmem tcp_wmem; do echo 4096 131072 33554432 > /proc/sys/
 
 
 class Path:
-    def __init__(self, build, trip_ms, directory):
+    def __init__(self, build, mtu, trip_ms, directory):
         self.brdma, self.name = os.path.abspath(f"{build}/bin/brdma"), f"wanlab{os.getpid()}"
         holds = RATE_MBPS * 1000 // 8 * trip_ms
         with open(f"{directory}/path.toml", "w") as file:
-            file.write(NETWORK.format(rate=RATE_MBPS, delay_us=round(trip_ms * 500), queue_kb=round(max(holds / 4, 256 * 1024) / 1024)))
+            file.write(NETWORK.format(mtu=mtu, rate=RATE_MBPS, delay_us=round(trip_ms * 500), queue_kb=round(max(holds / 4, 256 * 1024) / 1024)))
         self.lab("up", "--topology", f"{directory}/path.toml")
         try:
             for host in ("h1", "h2"):
@@ -125,7 +126,7 @@ def available(ways):
     return [way for way in ways if way not in missing]
 
 
-def draw(rows, directory, seconds):
+def draw(rows, directory, name, mtu, seconds):
     ways = list(dict.fromkeys(row["way"] for row in rows))
     trips, losses = (sorted({float(row[key]) for row in rows}) for key in ("rtt_ms", "loss_percent"))
 
@@ -134,11 +135,11 @@ def draw(rows, directory, seconds):
         return statistics.median(found) if found else None
 
     if len(trips) > 1:
-        figure(f"{directory}/wan-lab-share.svg", f"Long paths over real sockets, {RATE_MBPS} Mbit/s", Axis("round trip, ms", trips, log=True),
+        figure(f"{directory}/{name}-share.svg", f"Long paths over real sockets, {RATE_MBPS} Mbit/s, path MTU {mtu}", Axis("round trip, ms", trips, log=True),
                Axis("of the path's bandwidth", [0, 0.25, 0.5, 0.75, 1]),
                [(f"{loss:g} % loss", [(way, [(trip, share(way, trip, loss)) for trip in trips if share(way, trip, loss) is not None]) for way in ways]) for loss in losses])
-    with open(f"{directory}/wan-lab-tables.md", "w") as file:
-        file.write(f"### Share of {RATE_MBPS} Mbit/s, payload, over {seconds} s of each run; medians\n")
+    with open(f"{directory}/{name}-tables.md", "w") as file:
+        file.write(f"### Share of {RATE_MBPS} Mbit/s at path MTU {mtu}, payload, over {seconds} s of each run; medians\n")
         file.write(table(["", *ways], [[f"{trip:g} ms, {loss:g} %", *(f"{share(way, trip, loss):.3f}" if share(way, trip, loss) is not None else "" for way in ways)]
                                        for trip in trips for loss in losses]))
 
@@ -149,14 +150,16 @@ def main():
     parser.add_argument("directory")
     parser.add_argument("--seconds", type=int, default=10)
     parser.add_argument("--repetitions", type=int, default=1)
+    parser.add_argument("--mtu", type=int, default=1024)
     parser.add_argument("--ways", default=",".join(WAYS))
     parser.add_argument("--trips", default="1,10,50,100", help="round trips, ms")
     parser.add_argument("--losses", default="0,0.01,0.1,1", help="per cent, of each way")
     options = parser.parse_args()
+    name = "wan-lab" if options.mtu == 1024 else f"wan-lab-{options.mtu}"
     rows, ways = [], available(options.ways.split(","))
     with tempfile.TemporaryDirectory(prefix="brdma-wan-lab-") as directory:
         for trip in map(int, options.trips.split(",")):
-            path = Path(options.build, trip, directory)
+            path = Path(options.build, options.mtu, trip, directory)
             try:
                 for loss in options.losses.split(","):
                     path.lab("link", "s1-s2", "set", "--loss", f"{loss}%" if float(loss) else "0")
@@ -168,11 +171,11 @@ def main():
                             print("\t".join(map(str, rows[-1].values())), flush=True)
             finally:
                 path.down()
-    with open(f"{options.directory}/wan-lab.tsv", "w") as file:
+    with open(f"{options.directory}/{name}.tsv", "w") as file:
         writer = csv.DictWriter(file, rows[0], delimiter="\t", lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    draw(rows, options.directory, options.seconds)
+    draw(rows, options.directory, name, options.mtu, options.seconds)
 
 
 if __name__ == "__main__":

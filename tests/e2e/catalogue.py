@@ -8,6 +8,9 @@ LOCAL = "runs on one host"
 # Without root a socket holds some 200 KB: a sender of an unreliable service that is faster than its receiver loses messages there.
 OVERRUNS = "waits for every message of an unreliable service; without root the receiver's socket is too small for a sender at full speed"
 
+# perftest 4.5, run_iter_bw() in perftest_resources.c; mended in its release 24.01.0 ("fix completion count").
+COUNTS_TOO_MUCH = "`-n` must be a multiple of `-Q` (100): it counts 100 for each completion, so with several queue pairs the sum is reached early, and it never polls for those that still have to send (mended in 24.01.0)"
+
 # libfabric's ofi_rxd acknowledges and resends only in the program's calls, and fi_pingpong waits in read(2) for its peer between two
 # sizes: a last acknowledgement that was lost is then never said again, and the peer ends after 60 s or later.
 MANUAL_PROGRESS = "answers only while it is called, and waits for its peer by TCP meanwhile: where the last acknowledgement of a size is lost its peer may resend in vain, on any device"
@@ -123,6 +126,7 @@ def perftest():
         pair(name, "ib_send_bw -R -T 32", ready="cm"),
         pair(name, "ib_send_bw -R -c UD", ready="cm", clean_only=OVERRUNS, root_only=True),
         pair(name, "ib_send_bw -R -e", ready="cm"),
+        pair(name, "ib_write_bw -q 64 -n 3125 -s 8", own_fault=COUNTS_TOO_MUCH),
         pair(name, "ib_write_bw -c DC", refused="QP"),
         pair(name, "ib_write_bw --rate_limit=1 --rate_limit_type=HW", refused="rate limit"),
     ]

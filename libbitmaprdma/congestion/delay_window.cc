@@ -1,8 +1,8 @@
 #include "congestion/delay_window.h"
 
 #include <algorithm>
-#include <array>
-#include <utility>
+
+#include "congestion/delay_window_measured.h"
 
 namespace brdma::congestion {
 namespace {
@@ -29,90 +29,6 @@ bool is_stall(Duration silence, Duration rtt) { return silence * 4 > rtt * 5; }
 Duration smaller(Duration a, Duration b) { return a == kNone || (b != kNone && b < a) ? b : a; }
 
 }  // namespace
-
-class DelayWindow::Measured {
- public:
-  [[nodiscard]] std::uint64_t limit() const { return limit_; }
-  [[nodiscard]] std::uint64_t best_rate() const;
-  [[nodiscard]] bool starting() const { return phase_ == Phase::kStart; }
-  // As those of the window.
-  void on_acknowledgement(std::uint64_t acked_bytes, const RoundTrip& trip, bool limited, Instant now);
-  void shift_base(Duration by);
-  void on_timeout();
-  void on_drops(const DelayWindow::Drops& drops, Instant now);
-  void on_interruption() { round_interrupted_ = true; }
-  void set_spread(bool spread) { spread_ = spread; }
-  [[nodiscard]] std::uint64_t throughput() const { return throughput_; }
-  [[nodiscard]] Duration base_rtt() const;
-  [[nodiscard]] Duration time_for(std::uint64_t bytes) const;
-  [[nodiscard]] Duration queueing() const;
-  [[nodiscard]] Duration queue() const { return queue_; }
-  [[nodiscard]] std::uint64_t bridge_bytes(Instant now) const;
-  [[nodiscard]] std::optional<Instant> next_bridge(std::uint64_t bridged) const;
-
- private:
-  enum class Phase : std::uint8_t {
-    kStart,     // doubles until a queue forms
-    kSteady,    // follows the rule above
-    kDraining,  // one round at half the path's content
-    kRefilling  // back to the window; these rounds say nothing of the path
-  };
-  void note_rtt(Duration rtt, Instant now);
-  void begin_round(Instant now, Duration rtt);
-  void end_round(Instant now, Duration rtt);
-  void note_silence(bool limited, Instant now);
-  void measure_rate(Instant now, Duration rtt);
-  void adapt();
-  [[nodiscard]] Duration drain_period() const;
-  [[nodiscard]] bool drain_is_due(Instant now);
-  [[nodiscard]] bool base_is_doubtful(std::uint64_t window_before);
-  void judge_base(Instant now);
-  void forget_room(Instant now);
-  [[nodiscard]] std::uint64_t additive() const {
-    return room_ == kNone ? kConfig.additive_bytes : kConfig.additive_bytes_told;
-  }
-  [[nodiscard]] Duration target() const;  // queueing, where nobody loses his core
-  [[nodiscard]] bool is_long_path() const { return base_rtt() > kConfig.target_queueing * kConfig.bursts_from; }
-  [[nodiscard]] Duration start_queueing() const;
-
-  std::uint64_t window_ = kConfig.initial_bytes;  // what the rule in the header says
-  std::uint64_t limit_ =
-      kConfig.initial_bytes;  // what is allowed now: at most window_, follows it upwards as acknowledgements come
-  Phase phase_ = Phase::kStart;
-  Duration base_before_{}, base_now_{};  // smallest RTT of the last whole period and of this one; 0: none
-  Instant base_period_start_{};
-  std::int64_t drain_number_ = -1;  // of the period in which the last drain was
-  Duration doubted_{};     // round trip before the drain, where it was longer than base and target; 0: it was not
-  int rounds_beyond_ = 0;  // full ones in a row whose round trips all lay far beyond the target; see base_is_doubtful()
-  std::uint64_t undoubted_ = 0;  // the window before the first of them
-  bool spread_ = false;
-  // The round in progress: from an acknowledgement to the first one for a packet sent after it.
-  bool round_begun_ = false;
-  Instant round_start_{};
-  Duration round_rtt_{};     // smallest on the way
-  Duration round_waited_{};  // in the hosts: least
-  std::uint64_t round_bytes_ = 0;
-  std::uint64_t round_flight_ = 0;    // allowed when the round began: what it can deliver if nothing is lost
-  std::uint64_t round_withheld_ = 0;  // acknowledged since growth has been withheld, up to now, as a queue forms
-  bool round_limited_ = false;
-  bool round_interrupted_ = false;
-  bool round_lost_before_ = false;  // the last full round did not deliver what it could
-  bool round_dropped_ = false;      // a switch had no room for some of it
-  std::uint64_t floor_ = kConfig.min_bytes;
-  Instant round_sent_;                    // when the packet left whose acknowledgement began the round
-  Duration round_silence_{};              // longest
-  std::uint64_t rate_ = 0;                // delivered, bytes a second
-  std::array<std::uint64_t, 8> rates_{};  // of the last rounds
-  std::size_t rates_next_ = 0;
-  std::uint64_t throughput_ = 0;  // of any round
-  Duration rtt_{};                // of the last acknowledgement
-  Duration queue_{};              // on the way, smoothed by eighths
-  Instant acknowledged_;          // last time
-  Duration silence_{};            // the longest of late, halved every kSilenceHalfLife
-  Instant silence_at_;
-  Duration room_{};  // what a queue that was full took to drain, doubled every room_doubles since; 0: nobody said so
-  Instant room_at_;
-};
 
 DelayWindow::DelayWindow() : limit_(kConfig.initial_bytes) {}
 DelayWindow::~DelayWindow() = default;
@@ -174,12 +90,10 @@ std::optional<Instant> DelayWindow::next_bridge(std::uint64_t bridged) const {
 }
 std::size_t DelayWindow::allocated_bytes() const { return measured_ ? sizeof(Measured) : 0; }
 
-Duration DelayWindow::Measured::base_rtt() const { return smaller(base_before_, base_now_); }
-
 void DelayWindow::Measured::on_acknowledgement(std::uint64_t acked_bytes, const RoundTrip& trip, bool limited,
                                                Instant now) {
   const Duration rtt = std::max(trip.whole, kTick), on_the_way = trip.on_the_way();
-  note_rtt(on_the_way, now);
+  base_.note(on_the_way, now);
   note_silence(limited, now);
   forget_room(now);
   rtt_ = rtt;
@@ -192,6 +106,7 @@ void DelayWindow::Measured::on_acknowledgement(std::uint64_t acked_bytes, const 
   // A queue forms long before the round ends that will say so: growing meanwhile would make it overflow.
   const bool queue_forms = phase_ == Phase::kStart && on_the_way - base_rtt() >= start_queueing();
   round_withheld_ = queue_forms ? round_withheld_ + acked_bytes : 0;
+  if (phase_ == Phase::kDraining) limit_ = std::max(drained_, limit_ - std::min(limit_, acked_bytes / 2));
   if (phase_ != Phase::kDraining && !queue_forms) limit_ = std::min(window_, limit_ + std::min(acked_bytes, window_));
   if (now - rtt >= round_start_ && now > round_start_) end_round(now, rtt);
 }
@@ -209,6 +124,16 @@ void DelayWindow::Measured::note_silence(bool limited, Instant now) {
   silence_ = silence;
   silence_at_ = now;
 }
+
+std::uint64_t DelayWindow::Measured::additive() const {
+  return room_ == kNone ? kConfig.additive_bytes : kConfig.additive_bytes_told;
+}
+
+std::uint64_t DelayWindow::Measured::content(std::uint64_t rate, Duration on_the_way) const {
+  return scale(rate, ns(on_the_way + round_waited_), kNsPerSecond) + additive();
+}
+
+bool DelayWindow::Measured::is_long_path() const { return base_rtt() > kConfig.target_queueing * kConfig.bursts_from; }
 
 Duration DelayWindow::Measured::target() const {
   return std::max(kConfig.target_queueing, base_rtt() / kConfig.base_per_target);
@@ -262,16 +187,6 @@ std::optional<Instant> DelayWindow::Measured::next_bridge(std::uint64_t bridged)
   return acknowledged_ + rtt_ / 2 + at + kTick;
 }
 
-void DelayWindow::Measured::note_rtt(Duration rtt, Instant now) {
-  const Duration age = now - base_period_start_;
-  if (age > kConfig.base_rtt_period && age > drain_period()) {
-    if (base_now_ != kNone) base_before_ = base_now_;
-    base_now_ = kNone;
-    base_period_start_ = now;
-  }
-  base_now_ = smaller(base_now_, rtt);
-}
-
 void DelayWindow::Measured::begin_round(Instant now, Duration rtt) {
   round_begun_ = true;
   round_start_ = now;
@@ -289,10 +204,10 @@ void DelayWindow::Measured::end_round(Instant now, Duration rtt) {
   switch (phase_) {
     case Phase::kDraining:
       phase_ = Phase::kRefilling;
+      if (spread_) limit_ = window_;
       break;
     case Phase::kRefilling:
-      if (round_flight_ >= window_) phase_ = Phase::kSteady;
-      judge_base(now);
+      end_drain(now);
       break;
     case Phase::kStart:
     case Phase::kSteady: {
@@ -301,17 +216,65 @@ void DelayWindow::Measured::end_round(Instant now, Duration rtt) {
       const bool queued = phase_ == Phase::kSteady && is_long_path() && round_rtt_ - base_rtt() > queueing();
       if (!round_limited_ && !queued) break;
       measure_rate(now, rtt);
-      const std::uint64_t before = window_;
+      const std::uint64_t before = window_, allowed = limit_;
       adapt();
       if (phase_ != Phase::kSteady) break;
-      if (const bool doubtful = base_is_doubtful(before); !drain_is_due(now) && !doubtful) break;
-      phase_ = Phase::kDraining;
-      doubted_ = round_rtt_ - base_rtt() > queueing() ? round_rtt_ : kNone;
-      limit_ = std::clamp(scale(rate_, ns(base_rtt()), kNsPerSecond) / 2, std::min(floor_, limit_), limit_);
+      if (!base_.wants_drain({round_rtt_, queueing(), before, round_limited_, spread_}, now)) break;
+      adapted_ = window_;
+      // Less of what is spread leaves in the drain anyway; whether it was too much is known then.
+      if (spread_ && before > window_) {
+        window_ = before;
+        limit_ = allowed;
+      }
+      drain();
       break;
     }
   }
   begin_round(now, rtt);
+}
+
+// Down to half of what the path holds: what is spread sends half of what it did for a round, what is not waits.
+void DelayWindow::Measured::drain() {
+  phase_ = Phase::kDraining;
+  refills_ = 0;
+  base_.begin_drain(round_rtt_, queueing());
+  drained_ = std::clamp(scale(rate_, ns(base_rtt()), kNsPerSecond) / 2, std::min(floor_, limit_), limit_);
+  if (spread_) drained_ = std::max(drained_, limit_ / 2);
+  if (!spread_) limit_ = drained_;
+}
+
+// Of a round that follows a drain.
+void DelayWindow::Measured::end_drain(Instant now) {
+  const bool refilled = is_refilled();
+  if (refills_++ == 0 && judge_drain(now)) return;
+  if (refilled) phase_ = Phase::kSteady;
+}
+
+// True: it is not over yet, whatever has come back.
+bool DelayWindow::Measured::judge_drain(Instant now) {
+  switch (base_.judge(round_rtt_, queueing(), now)) {
+    case BaseRoundTrip::Verdict::kKept:
+      window_ = std::min(window_, adapted_);
+      limit_ = std::min(limit_, window_);
+      return false;
+    case BaseRoundTrip::Verdict::kLonger: {
+      // What is spread leaves no faster than was delivered.
+      const std::uint64_t holds = spread_ ? content(best_rate(), base_rtt() + queueing()) : base_.undoubted();
+      window_ = std::clamp(holds, window_, kConfig.max_bytes);
+      if (spread_) limit_ = window_;
+      return spread_;
+    }
+    case BaseRoundTrip::Verdict::kOnceMore:
+      drain();
+  }
+  return true;
+}
+
+// What is spread is under way a round after it may be, and heard of another one later: before, a round would be taken
+// for a path that carries less.
+bool DelayWindow::Measured::is_refilled() const {
+  if (spread_ && refills_ >= kConfig.refills_max) return true;
+  return round_flight_ >= window_ && (!spread_ || round_bytes_ >= window_ - window_ / 8);
 }
 
 // Of the round that ends. Acknowledgements that come all at once, after somebody had no core, tell of the time in which
@@ -329,7 +292,7 @@ void DelayWindow::Measured::adapt() {
   if (round_bytes_ == 0) return;
   if (phase_ == Phase::kStart) window_ = limit_;  // what a queue kept from growing was never tried
   const Duration wished = phase_ == Phase::kStart ? target() : queueing();
-  const std::uint64_t wanted = scale(rate_, ns(base_rtt() + round_waited_ + wished), kNsPerSecond) + additive();
+  const std::uint64_t wanted = content(rate_, base_rtt() + wished);
   std::uint64_t next = std::clamp(wanted, window_ - window_ / 4, window_ * 2);
 
   if (round_bytes_ + std::max(round_flight_ / 8, kConfig.chance_bytes) < round_flight_) silence_ = silence_ / 2;
@@ -341,7 +304,7 @@ void DelayWindow::Measured::adapt() {
   const bool by_chance = phase_ == Phase::kStart && is_long_path() && !delivered && !round_lost_before_;
   round_lost_before_ = !delivered;
   if (delivered && no_queue) {
-    next = std::max(next, phase_ == Phase::kStart ? window_ * 2 : window_ + window_ / 4);
+    next = std::max(next, phase_ == Phase::kStart ? window_ * 2 : grown());
   } else if (by_chance && no_queue) {
     next = window_;
   } else {
@@ -353,49 +316,20 @@ void DelayWindow::Measured::adapt() {
   limit_ = std::min(limit_, window_);
 }
 
-Duration DelayWindow::Measured::drain_period() const {
-  Duration period = kConfig.drain_period;
-  while (period < base_rtt() * 64) period = period * 2;
-  return period;
-}
-
-// On a path so long that drains are rare: it may have become longer, and the window would shrink until the next one.
-bool DelayWindow::Measured::base_is_doubtful(std::uint64_t window_before) {
-  const bool beyond = round_limited_ && round_rtt_ - base_rtt() > queueing() * kConfig.doubt_targets;
-  if (!beyond || rounds_beyond_ <= 0) undoubted_ = beyond ? window_before : 0;
-  rounds_beyond_ = rounds_beyond_ < 0 || beyond ? rounds_beyond_ + 1 : 0;
-  if (rounds_beyond_ < kConfig.doubt_rounds || drain_period() <= kConfig.base_rtt_period) return false;
-  rounds_beyond_ = -kConfig.doubt_rest;
-  return true;
-}
-
-bool DelayWindow::Measured::drain_is_due(Instant now) {
-  const Duration period = drain_period();
-  const std::int64_t number = now.ns() / period.ns();
-  const bool due = number != drain_number_ && drain_number_ >= 0;
-  drain_number_ = number;
-  return due;
-}
-
-// Of the round that follows a drain: what it measured was sent while the flight was half of what the path holds, or
-// less. As long as before, then what was sent is not what makes the path long.
-void DelayWindow::Measured::judge_base(Instant now) {
-  const Duration before = doubted_;
-  doubted_ = kNone;
-  if (before == kNone || round_rtt_ + before / kConfig.same_part < before) return;
-  // What has shrunk it since was no queue. What leaves over a round trip leaves at the rate that was delivered.
-  const std::uint64_t undoubted = std::exchange(undoubted_, 0);
-  window_ = std::max(window_, spread_ ? scale(undoubted, ns(round_rtt_), ns(base_rtt())) : undoubted);
-  rounds_beyond_ = 0;
-  base_before_ = kNone;
-  base_now_ = round_rtt_;
-  base_period_start_ = now;
+// A quarter more. What is spread leaves a little faster than was delivered of late, and its window need be no longer
+// than that: where its rate bounds it, one that grows on would bound nothing when a queue is heard of, and is only made
+// smaller by quarters.
+std::uint64_t DelayWindow::Measured::grown() const {
+  const std::uint64_t most = window_ + window_ / 4;
+  if (!spread_) return most;
+  Duration covered = base_rtt() + base_rtt() / kConfig.spread_more + queueing();
+  if (queue_ < queueing() / 2) covered = covered + kConfig.spread_late;
+  return std::min(most, std::max(window_, content(best_rate(), covered)));
 }
 
 void DelayWindow::Measured::shift_base(Duration by) {
-  for (Duration* smallest : {&base_before_, &base_now_, &round_rtt_}) {
-    if (*smallest != kNone) *smallest = std::max(*smallest + by, kTick);
-  }
+  base_.shift(by);
+  if (round_rtt_ != kNone) round_rtt_ = std::max(round_rtt_ + by, kTick);
 }
 
 void DelayWindow::Measured::on_drops(const DelayWindow::Drops& drops, Instant now) {

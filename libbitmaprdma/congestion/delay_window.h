@@ -42,16 +42,14 @@
 // flows shall share that queue, not fill it. What was said doubles each room_doubles (the path may be another by now;
 // and on hosts that are busy for longer than the queue is a window that small carries little), then is forgotten.
 //
-// Base RTT: the smallest of the last one to two base_rtt_periods (a path may become longer); on paths of more than 16
-// ms of the last one to two times between drains, which are what measures it: forgotten sooner, a queue that stands at
-// its target would become the base, and the next target come on top of it. Flows that start together measure each
-// other's queue, so every drain_period a flow in full use sends half of what the path holds for one round; the periods
-// begin when the clock is a multiple of them, so flows of one host drain at the same time. A base that no longer holds,
-// after a change of route, is given up by such a drain: where the round trip has been above base and target and is as
-// long with half the flight (within a thirty-second; of flows of more hosts than that, one's share cannot be told), it
-// is no queue of this host's. What was measured in the drain is the base then. Where drains are rarer than
-// base_rtt_periods, doubt_rounds rounds beyond doubt_targets targets bring one forward, and no other within doubt_rest
-// rounds.
+// Base RTT: base_round_trip.h, which says when a drain is due and what it has shown. A drain is a round to half of what
+// the path holds. A window that leaves in bursts waits until no more is under way; one that is spread sends half of
+// what is acknowledged for a round, and then all that it may, which its rate keeps from being a burst: half a round's
+// worth is lost. Until that is heard of, refills_max rounds at most, rounds say nothing of the path. Where the path has
+// become longer, it begins again with the rate that was delivered before, over the new base.
+//
+// Growth of a window that is spread: to what leaves at its rate where no queue is heard of (spread_more and
+// spread_late, of qp/spread_window.cc) and the target besides.
 //
 // Integers only; pure: no clock, told `now`.
 #pragma once
@@ -72,6 +70,8 @@ struct DelayWindowConfig {
   std::uint64_t max_bytes = std::uint64_t{1} << 32;  // 100 Gbit/s over 300 ms
   Duration target_queueing = 100_us;
   std::int64_t base_per_target = 16;
+  std::int64_t spread_more = 16;  // part of what was delivered; see qp/spread_window.cc
+  Duration spread_late = 1_ms;
   std::int64_t bursts_from = 4, base_per_burst = 4;  // targets; of paths longer than that
   std::uint64_t silence_bytes_max = 64 * 1024;
   Duration silence_max = 2_ms;
@@ -84,11 +84,7 @@ struct DelayWindowConfig {
   std::int64_t room_part = 4;
   Duration room_doubles = 8_ms;
   std::uint64_t additive_bytes_told = 1024;
-  Duration base_rtt_period = 1_s;
-  std::int64_t same_part = 32;
-  std::int64_t doubt_targets = 2;
-  int doubt_rounds = 2, doubt_rest = 16;
-  Duration drain_period = Duration::from_ns(1 << 28);  // 268 ms; doubled until it is 64 base RTTs
+  int refills_max = 4;
 };
 
 // Of a packet and its acknowledgement: all of it, and what of that they lay in the hosts of receiver and sender, which

@@ -19,8 +19,10 @@ namespace {
 
 constexpr std::uint64_t kBurstsPerWindow = 16;
 constexpr std::uint64_t kRateMin = 1'000'000, kRateMax = std::uint64_t{1} << 40;  // bit/s
-constexpr std::uint64_t kMore = 16, kMoreMax = 4;                                 // parts of what was delivered
-constexpr Duration kLate = 1_ms;
+constexpr std::uint64_t kMoreMax = 4;                                             // a part of what was delivered
+// The window grows no further than what they let leave.
+constexpr auto kMore = static_cast<std::uint64_t>(congestion::DelayWindowConfig{}.spread_more);
+constexpr Duration kLate = congestion::DelayWindowConfig{}.spread_late;
 // From such a path on a window is spread unasked: what an application posts when a gap has closed, and all behind it
 // completed at once, would leave as one burst, which no queue in front of it holds.
 constexpr Duration kSpreadFrom = 8_ms;

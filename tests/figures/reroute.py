@@ -17,6 +17,8 @@ def shown(value):
 
 def spread(rows, name):
     """-1: it did not happen while anybody looked."""
+    if any(row[name] is None for row in rows):  # measured before the column was
+        return ""
     times = name.endswith("_ms")
     values = sorted(WATCHED_MS + 1 if times and value < 0 else value for value in (float(row[name]) for row in rows))
     show = shown if times else "{:.0f}".format
@@ -45,8 +47,8 @@ def main(points, directory):
     with open(f"{directory}/reroute-tables.md", "w") as file:
         for event, words in EVENTS.items():
             file.write(f"### {words[0].upper()}{words[1:]}: ms after it (median, lowest .. highest)\n")
-            head = ["", "delay", "Mbit/s before", "routes installed", "traffic back", "traffic missed", "packets lost", "sent again"]
-            names = ("before_mbps", "routes_ms", "back_ms", "missed_ms", "lost", "resent")
+            head = ["", "delay", "Mbit/s before", "routes installed", "traffic back", "traffic missed", "packets lost", "sent again", "Mbit/s in the 3 s after"]
+            names = ("before_mbps", "routes_ms", "back_ms", "missed_ms", "lost", "resent", "after_mbps")
             body = [[f"{where}, {way}", f"{delay} ms", *(spread(found, name) for name in names)]
                     for where, way in kinds for delay in delays if (found := those(where, way, event, delay))]
             file.write(table(head, body) + "\n")

@@ -15,6 +15,7 @@ from controlled import WRITE, SERVER, Network  # noqa: E402
 # A fifth of the simulator's rate: what two cores carry beside the switch, two programs and who looks at them. Slow is a twentieth.
 RATE_MBPS, SLOW_MBPS = 200, 10
 SECONDS, SETTLED, AFTER = 10, 3.0, 4.0
+COUNTED = 3.0  # of these, for what is carried after the event
 RESENT = re.compile("^retransmitted_(by_|expected)")
 TOPOLOGY = """[[switch]]
 name = "s1"
@@ -76,7 +77,7 @@ def carried(links):
 
 
 def lost(links):
-    return sum(way["refused_down"] + way["lost_in_flight"] + way["queue_dropped"] for link in links if link["link"] == "s1-s2" for way in link["directions"])
+    return sum(way["refused_down"] + way["lost_in_flight"] + way["queue_dropped"] for link in links if link["link"].startswith("s1-s2") for way in link["directions"])
 
 
 def run(sites, event):
@@ -114,8 +115,10 @@ def run(sites, event):
             back, got = at, there - samples[0][1]
             break
     missed = (back - got / before) * 1000 if back >= 0 else -1
+    last = next(sample for sample in samples if sample[0] >= COUNTED)
+    after = (last[1] - samples[0][1]) / (last[0] - samples[0][0])
     result = [1000 * orders[0] if orders else -1, 1000 * orders[-1] if orders else -1, 1000 * back, max(0.0, missed)]
-    row = ["lab", "default", event, sites.delay_ms, round(before * 8 / 1e6), *(f"{value:.1f}" for value in result), lost(links) - lost_before, sites.resent() - resent]
+    row = ["lab", "default", event, sites.delay_ms, round(before * 8 / 1e6), *(f"{value:.1f}" for value in result), lost(links) - lost_before, sites.resent() - resent, round(after * 8 / 1e6)]
     print("\t".join(map(str, row)), flush=True)
     sites.finish(server, client)
 

@@ -192,9 +192,11 @@ void ControlledWorld::slow_down(std::uint32_t part) {
 
 std::uint64_t ControlledWorld::lost() const {
   std::uint64_t sum = 0;
-  for (const auto& [from, to] : {std::pair{kS1, kA}, {kA, kS1}, {kA, kS2}, {kS2, kA}}) {
-    sum += network_->lost_by_cut(*routers_[from], *routers_[to]) +
-           network_->link(*routers_[from], *routers_[to]).counters().queue_dropped;
+  for (const Join& each : joins_) {
+    for (const auto& [from, to] : {std::pair{each.from, each.to}, {each.to, each.from}}) {
+      sum += network_->lost_by_cut(*routers_[from], *routers_[to]) +
+             network_->link(*routers_[from], *routers_[to]).counters().queue_dropped;
+    }
   }
   return sum;
 }

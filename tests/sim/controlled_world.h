@@ -40,7 +40,7 @@ class ControlledWorld {
   // installed that it has sent so far.
   [[nodiscard]] std::optional<Instant> told_at() const { return told_at_; }
   [[nodiscard]] std::optional<Instant> installed_at() const { return installed_at_; }
-  // Packets that the short way lost: by the cut, and by its full queues.
+  // Packets that both ways lost: by the cut, and by full queues.
   [[nodiscard]] std::uint64_t lost() const;
 
  private:

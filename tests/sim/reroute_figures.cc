@@ -28,7 +28,8 @@ constexpr Way kWays[] = {{"default", RecoveryMode::kBitmap, CongestionControl::k
                          {"wan+FFM, paced", RecoveryMode::kWanFeedback, CongestionControl::kPaced}};
 constexpr std::uint32_t kRequest = 65536;
 constexpr std::uint32_t kSlowPart = 20;
-constexpr Duration kBin = 1_ms;
+constexpr Duration kBin = 1_ms, kAfter = 3_s;
+constexpr std::size_t kShown = 20;  // bins a line
 
 // Bytes completed by the end of each bin.
 class Stream {
@@ -51,7 +52,7 @@ class Stream {
           },
           bin_end - world_.world().now());
       bytes.push_back(pair_->completed() * kRequest);
-      if (shown && bytes.size() % 20 == 0) show();
+      if (shown && bytes.size() % kShown == 0) show();
     }
   }
   [[nodiscard]] std::uint64_t resent() const { return retransmitted(pair_->host().statistics()); }
@@ -67,12 +68,13 @@ class Stream {
     const Statistics& counters = pair_->host().statistics();
     std::printf(
         "%7zu ms  %6llu KiB done  window %6llu KiB  flight %5u  pipe %6llu KiB  delivered %4llu Mbit/s  "
-        "rtt %6.2f (%6.2f) ms  again %llu  timeouts %llu\n",
-        bytes.size(), static_cast<unsigned long long>((bytes.back() - bytes[bytes.size() - 20]) >> 10),
+        "rtt %6.2f (%6.2f) ms  lost %llu  again %llu  timeouts %llu\n",
+        bytes.size(), static_cast<unsigned long long>((bytes.back() - bytes[bytes.size() - 1 - kShown]) >> 10),
         static_cast<unsigned long long>(at.congestion_bytes >> 10), at.flight_packets,
         static_cast<unsigned long long>(at.pipe_bytes >> 10),
         static_cast<unsigned long long>(sender.delivered().bps() / 1'000'000), static_cast<double>(at.srtt.ns()) / 1e6,
-        static_cast<double>(at.base_rtt.ns()) / 1e6, static_cast<unsigned long long>(retransmitted(counters)),
+        static_cast<double>(at.base_rtt.ns()) / 1e6, static_cast<unsigned long long>(world_.lost()),
+        static_cast<unsigned long long>(retransmitted(counters)),
         static_cast<unsigned long long>(counters.get(Counter::kLocalAckTimeout)));
   }
 
@@ -104,7 +106,7 @@ bool run(const Way& way, bool cut, std::uint32_t delay_ms, bool quick, bool show
   const std::uint64_t resent = stream.resent(), lost = world.lost();
   const Instant event = world.world().now();
   cut ? world.cut() : world.slow_down(kSlowPart);
-  stream.run_for(3_s);
+  stream.run_for(kAfter);
   // Back: from when on, over two long round trips, four fifths of what it was have come.
   const auto span = static_cast<std::size_t>(std::max(trip * 3, 20_ms).ns() / kBin.ns());
   std::size_t back = from;
@@ -116,11 +118,13 @@ bool run(const Way& way, bool cut, std::uint32_t delay_ms, bool quick, bool show
   const double expected = before * static_cast<double>(back + span - from),
                got = static_cast<double>(stream.bytes[std::min(back + span, stream.bytes.size() - 1)] -
                                          stream.bytes[from - 1]);
-  std::printf("simulator\t%s\t%s\t%u\t%.0f\t%.1f\t%.1f\t%.1f\t%.1f\t%llu\t%llu\n", way.name, cut ? "cut" : "slow",
+  const double after = static_cast<double>(stream.bytes.back() - stream.bytes[from - 1]) /
+                       static_cast<double>(kAfter.ns() / kBin.ns());  // a bin
+  std::printf("simulator\t%s\t%s\t%u\t%.0f\t%.1f\t%.1f\t%.1f\t%.1f\t%llu\t%llu\t%.0f\n", way.name, cut ? "cut" : "slow",
               delay_ms, before * 8 / 1000, ms(world.told_at(), event), ms(world.installed_at(), event),
               came ? static_cast<double>(back - from) : -1.0, std::max(0.0, (expected - got) / before),
               static_cast<unsigned long long>(world.lost() - lost),
-              static_cast<unsigned long long>(stream.resent() - resent));
+              static_cast<unsigned long long>(stream.resent() - resent), after * 8 / 1000);
   std::fflush(stdout);
   return came && world.told_at() && world.installed_at() && *world.installed_at() > event;
 }
@@ -131,7 +135,8 @@ bool run(const Way& way, bool cut, std::uint32_t delay_ms, bool quick, bool show
 int main(int argc, char** argv) {
   using namespace brdma::test;
   const bool quick = argc > 1 && std::strcmp(argv[1], "--quick") == 0;
-  std::printf("where\tway\tevent\tdelay_ms\tbefore_mbps\ttold_ms\troutes_ms\tback_ms\tmissed_ms\tlost\tresent\n");
+  std::printf(
+      "where\tway\tevent\tdelay_ms\tbefore_mbps\ttold_ms\troutes_ms\tback_ms\tmissed_ms\tlost\tresent\tafter_mbps\n");
   bool good = true;
   if (argc == 4) {
     for (const Way& way : kWays) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "congestion/base_round_trip.h"
 #include "congestion/delay_window.h"
 
 namespace brdma::congestion {
@@ -209,7 +210,7 @@ TEST(DelayWindow, LearnsThatThePathHasBecomeLonger) {
   Bottleneck link{{.rate = gbit(5)}, 1};
   link.run(50_ms);
   link.set_round_trip(2_ms);
-  link.run(DelayWindowConfig{}.base_rtt_period * 2 + 300_ms);
+  link.run(BaseRoundTripConfig{}.base_rtt_period * 2 + 300_ms);
   EXPECT_GE(link.window(0).base_rtt(), 2_ms);
   EXPECT_LT(link.window(0).base_rtt(), 2_ms + 100_us);
   EXPECT_GT(link.run(200_ms).utilisation, 0.95);
@@ -217,7 +218,7 @@ TEST(DelayWindow, LearnsThatThePathHasBecomeLonger) {
 
 // A change of route that nobody tells of: known by the next drain, not after a second or two.
 TEST(DelayWindow, GivesUpABaseThatNoLongerHolds) {
-  const Duration drain = DelayWindowConfig{}.drain_period;
+  const Duration drain = BaseRoundTripConfig{}.drain_period;
   for (const auto& [rate, before, after] : {std::tuple{1, 2_ms, 3_ms}, {5, 100_us, 400_us}, {1, 4_ms, 6_ms}}) {
     SCOPED_TRACE(std::to_string(before.ns() / 1000) + " us");
     Bottleneck link{{.rate = gbit(static_cast<std::uint64_t>(rate)), .round_trip = before}, 1};
@@ -475,6 +476,65 @@ TEST(DelayWindow, TheStartOfASlowLongPathDoesNotOverflowItsQueue) {
   Bottleneck link{{.rate = gbit(1), .queue_bytes = 4u << 20, .round_trip = 20_ms}, 1};
   EXPECT_EQ(link.run(600_ms).dropped, 0);
   EXPECT_GT(link.run(400_ms).utilisation, 0.97);
+}
+
+// Rounds of a window that is spread, as `Rounds`; what a round brings is bounded by its rate.
+class SpreadRounds {
+ public:
+  explicit SpreadRounds(DelayWindow& window) : window_(window) {}
+  void run(int rounds, Duration rtt, std::uint64_t most = std::uint64_t{1} << 40) {
+    for (int round = 0; round < rounds; ++round) {
+      const std::uint64_t packets = std::min(window_.bytes(), most) / 4096;
+      for (std::uint64_t i = 0; i < packets; ++i) acknowledge(rtt, rtt / static_cast<std::int64_t>(packets));
+    }
+  }
+  void acknowledge(Duration rtt, Duration after) {
+    window_.on_acknowledgement(4096, rtt, true, now_ = now_ + after);
+    window_.set_spread(true);
+  }
+
+ private:
+  DelayWindow& window_;
+  Instant now_ = Instant{} + 1_s;
+};
+
+// Its rate leaves a sixteenth more than was delivered, and a millisecond's worth; a window a quarter beyond that would
+// have to be made smaller first when a queue is heard of.
+TEST(DelayWindow, ASpreadWindowGrowsNoFurtherThanItsRateLetsLeave) {
+  DelayWindow window;
+  SpreadRounds rounds{window};
+  rounds.run(8, 20_ms);
+  const std::uint64_t holds = 8u << 20;
+  rounds.run(3, 22_ms, holds);
+  ASSERT_FALSE(window.starting());
+  rounds.run(10, 20_ms, holds);  // what was delivered before is forgotten
+  for (int i = 0; i < 20; ++i) {
+    rounds.run(1, 20_ms, holds);
+    EXPECT_GT(window.bytes(), holds);
+    EXPECT_LT(window.bytes(), holds + holds / 4);
+  }
+}
+
+// Half a round's worth is all that a drain costs it, and a path that is longer is known two rounds after it was.
+TEST(DelayWindow, ASpreadWindowDrainsByHalfARoundAndBeginsAgainWithItsRate) {
+  DelayWindow window;
+  SpreadRounds rounds{window};
+  rounds.run(8, 20_ms);
+  const std::uint64_t holds = 8u << 20;
+  rounds.run(12, 21_ms, holds);
+  ASSERT_FALSE(window.starting());
+  std::uint64_t least = window.bytes();
+  const std::uint64_t before = least;
+  for (int i = 0; i < 8 * 2048; ++i) {
+    const std::uint64_t was = window.bytes();
+    rounds.acknowledge(30_ms, 10_us);
+    EXPECT_GE(window.bytes() + 4096, was) << "no silence";
+    least = std::min(least, window.bytes());
+  }
+  EXPECT_GT(least, before / 4);
+  EXPECT_LT(least, before * 2 / 3);
+  EXPECT_EQ(window.base_rtt(), 30_ms);
+  EXPECT_GT(window.bytes(), before + before / 4);
 }
 
 // A window that is spread makes no queue by itself: the first that is heard of is the path's, and the start is over

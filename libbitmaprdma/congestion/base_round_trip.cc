@@ -1,0 +1,83 @@
+#include "congestion/base_round_trip.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace brdma::congestion {
+namespace {
+
+constexpr BaseRoundTripConfig kConfig;
+constexpr Duration kNone{};
+
+}  // namespace
+
+// If the last one has lasted until a drain could measure anew.
+void BaseRoundTrip::begin_period(Instant now) {
+  if (now - period_start_ <= drain_period()) return;
+  if (now_ != kNone) before_ = now_;
+  now_ = kNone;
+  period_start_ = now;
+}
+
+void BaseRoundTrip::shift(Duration by) {
+  for (Duration* smallest : {&before_, &now_}) {
+    if (*smallest != kNone) *smallest = std::max(*smallest + by, kTick);
+  }
+}
+
+Duration BaseRoundTrip::drain_period() const {
+  Duration period = kConfig.drain_period;
+  while (period < value() * 64) period = period * 2;
+  return period;
+}
+
+bool BaseRoundTrip::drains_are_rare() const { return drain_period() > kConfig.base_rtt_period; }
+
+bool BaseRoundTrip::is_far_beyond(Duration rtt, Duration queueing) const {
+  return rtt - value() > queueing * kConfig.doubt_targets;
+}
+
+bool BaseRoundTrip::wants_drain(const Round& round, Instant now) {
+  const bool doubtful = is_doubtful(round);
+  if (!drain_is_due(now) && !doubtful) return false;
+  once_more_ = false;
+  return true;
+}
+
+bool BaseRoundTrip::drain_is_due(Instant now) {
+  const std::int64_t number = now.ns() / drain_period().ns();
+  const std::int64_t last = std::exchange(drain_number_, number);
+  return last >= 0 && last != number;
+}
+
+// On a path so long that drains are rare: it may have become longer, and the window would shrink until the next one.
+bool BaseRoundTrip::is_doubtful(const Round& round) {
+  const bool beyond = round.limited && is_far_beyond(round.rtt, round.queueing);
+  if (!beyond || rounds_beyond_ <= 0) undoubted_ = beyond ? round.window : 0;
+  if (!beyond) rest_ = std::max(kConfig.doubt_rest_min, rest_ - 1);
+  rounds_beyond_ = rounds_beyond_ < 0 || beyond ? rounds_beyond_ + 1 : 0;
+  if (rounds_beyond_ < (round.spread ? 1 : kConfig.doubt_rounds) || !drains_are_rare()) return false;
+  rounds_beyond_ = -rest_;
+  rest_ = std::min(rest_ * 2, kConfig.doubt_rest_max);
+  return true;
+}
+
+void BaseRoundTrip::begin_drain(Duration rtt, Duration queueing) { doubted_ = rtt - value() > queueing ? rtt : kNone; }
+
+// What was sent in the drain was sent while the flight was half of what the path holds, or less. As long as before,
+// then what was sent is not what makes the path long.
+BaseRoundTrip::Verdict BaseRoundTrip::judge(Duration rtt, Duration queueing, Instant now) {
+  const Duration before = std::exchange(doubted_, kNone);
+  if (before == kNone || rtt + before / kConfig.same_part < before) {
+    const bool again = drains_are_rare() && is_far_beyond(rtt, queueing) && !std::exchange(once_more_, true);
+    return again ? Verdict::kOnceMore : Verdict::kKept;
+  }
+  rounds_beyond_ = 0;
+  rest_ = kConfig.doubt_rest_min;
+  before_ = kNone;
+  now_ = rtt;
+  period_start_ = now;
+  return Verdict::kLonger;
+}
+
+}  // namespace brdma::congestion

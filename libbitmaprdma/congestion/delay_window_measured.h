@@ -1,0 +1,96 @@
+// congestion/delay_window_measured.h - the inside of a delay window: what acknowledgements have told, and the rule.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "congestion/base_round_trip.h"
+#include "congestion/delay_window.h"
+
+namespace brdma::congestion {
+
+class DelayWindow::Measured {
+ public:
+  [[nodiscard]] std::uint64_t limit() const { return limit_; }
+  [[nodiscard]] std::uint64_t best_rate() const;
+  [[nodiscard]] bool starting() const { return phase_ == Phase::kStart; }
+  // As those of the window.
+  void on_acknowledgement(std::uint64_t acked_bytes, const RoundTrip& trip, bool limited, Instant now);
+  void shift_base(Duration by);
+  void on_timeout();
+  void on_drops(const DelayWindow::Drops& drops, Instant now);
+  void on_interruption() { round_interrupted_ = true; }
+  void set_spread(bool spread) { spread_ = spread; }
+  [[nodiscard]] std::uint64_t throughput() const { return throughput_; }
+  [[nodiscard]] Duration base_rtt() const { return base_.value(); }
+  [[nodiscard]] Duration time_for(std::uint64_t bytes) const;
+  [[nodiscard]] Duration queueing() const;
+  [[nodiscard]] Duration queue() const { return queue_; }
+  [[nodiscard]] std::uint64_t bridge_bytes(Instant now) const;
+  [[nodiscard]] std::optional<Instant> next_bridge(std::uint64_t bridged) const;
+
+ private:
+  enum class Phase : std::uint8_t {
+    kStart,     // doubles until a queue forms
+    kSteady,    // follows the rule above
+    kDraining,  // one round, to half the path's content
+    kRefilling  // back to the window; these rounds say nothing of the path
+  };
+  void begin_round(Instant now, Duration rtt);
+  void end_round(Instant now, Duration rtt);
+  void note_silence(bool limited, Instant now);
+  void measure_rate(Instant now, Duration rtt);
+  void adapt();
+  [[nodiscard]] std::uint64_t grown() const;
+  void drain();
+  void end_drain(Instant now);
+  bool judge_drain(Instant now);
+  [[nodiscard]] bool is_refilled() const;
+  // What is under way where the path takes so long, hosts apart, and so much is delivered.
+  [[nodiscard]] std::uint64_t content(std::uint64_t rate, Duration on_the_way) const;
+  void forget_room(Instant now);
+  [[nodiscard]] std::uint64_t additive() const;
+  [[nodiscard]] Duration target() const;  // queueing, where nobody loses his core
+  [[nodiscard]] bool is_long_path() const;
+  [[nodiscard]] Duration start_queueing() const;
+
+  std::uint64_t window_ = DelayWindowConfig{}.initial_bytes;  // what the rule in the header says
+  // What is allowed now: at most window_, follows it upwards as acknowledgements come.
+  std::uint64_t limit_ = DelayWindowConfig{}.initial_bytes;
+  Phase phase_ = Phase::kStart;
+  BaseRoundTrip base_;
+  std::uint64_t drained_ = 0;  // what is allowed at the end of a drain
+  int refills_ = 0;            // rounds since
+  std::uint64_t adapted_ = 0;  // the window that the drain shows to be right if it finds a queue
+  bool spread_ = false;
+  // The round in progress: from an acknowledgement to the first one for a packet sent after it.
+  bool round_begun_ = false;
+  Instant round_start_{};
+  Duration round_rtt_{};     // smallest on the way
+  Duration round_waited_{};  // in the hosts: least
+  std::uint64_t round_bytes_ = 0;
+  std::uint64_t round_flight_ = 0;    // allowed when the round began: what it can deliver if nothing is lost
+  std::uint64_t round_withheld_ = 0;  // acknowledged since growth has been withheld, up to now, as a queue forms
+  bool round_limited_ = false;
+  bool round_interrupted_ = false;
+  bool round_lost_before_ = false;  // the last full round did not deliver what it could
+  bool round_dropped_ = false;      // a switch had no room for some of it
+  std::uint64_t floor_ = DelayWindowConfig{}.min_bytes;
+  Instant round_sent_;                    // when the packet left whose acknowledgement began the round
+  Duration round_silence_{};              // longest
+  std::uint64_t rate_ = 0;                // delivered, bytes a second
+  std::array<std::uint64_t, 8> rates_{};  // of the last rounds
+  std::size_t rates_next_ = 0;
+  std::uint64_t throughput_ = 0;  // of any round
+  Duration rtt_{};                // of the last acknowledgement
+  Duration queue_{};              // on the way, smoothed by eighths
+  Instant acknowledged_;          // last time
+  Duration silence_{};            // the longest of late, halved every kSilenceHalfLife
+  Instant silence_at_;
+  Duration room_{};  // what a queue that was full took to drain, doubled every room_doubles since; 0: nobody said so
+  Instant room_at_;
+};
+
+}  // namespace brdma::congestion

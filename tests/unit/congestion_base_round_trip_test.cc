@@ -1,0 +1,102 @@
+// How long a path is, and when that is doubted: rounds of a path of 20 ms, where drains are 2 s apart.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "congestion/base_round_trip.h"
+
+namespace brdma::congestion {
+namespace {
+
+using Verdict = BaseRoundTrip::Verdict;
+constexpr Instant kNow = Instant{} + 1_s;
+constexpr Duration kTarget = 1250_us;
+
+BaseRoundTrip of_20_ms() {
+  BaseRoundTrip base;
+  base.note(20_ms, kNow);
+  return base;
+}
+bool wants_drain(BaseRoundTrip& base, Duration rtt, bool spread, Instant now = kNow) {
+  return base.wants_drain({.rtt = rtt, .queueing = kTarget, .window = 1000, .limited = true, .spread = spread}, now);
+}
+
+TEST(BaseRoundTrip, ADrainIsDueOnceAPeriod) {
+  BaseRoundTrip base = of_20_ms();
+  EXPECT_FALSE(wants_drain(base, 20_ms, true)) << "the first period has been under way";
+  const Duration period = Duration::from_ns(std::int64_t{1} << 31);
+  EXPECT_TRUE(wants_drain(base, 20_ms, true, kNow + period));
+  EXPECT_FALSE(wants_drain(base, 20_ms, true, kNow + period));
+}
+
+TEST(BaseRoundTrip, ARoundFarBeyondTheTargetBringsOneForward) {
+  BaseRoundTrip base = of_20_ms();
+  EXPECT_FALSE(wants_drain(base, 22'500_us, true));
+  EXPECT_TRUE(wants_drain(base, 22'501_us, true));
+  BaseRoundTrip bursts = of_20_ms();
+  EXPECT_FALSE(wants_drain(bursts, 26_ms, false)) << "bursts make queues by themselves";
+  EXPECT_TRUE(wants_drain(bursts, 26_ms, false));
+  EXPECT_EQ(bursts.undoubted(), 1000u);
+  BaseRoundTrip idle = of_20_ms();
+  EXPECT_FALSE(idle.wants_drain({.rtt = 26_ms, .queueing = kTarget, .spread = true}, kNow));
+  BaseRoundTrip often;
+  often.note(1_ms, kNow);
+  EXPECT_FALSE(wants_drain(often, 9_ms, true)) << "the next one is soon";
+}
+
+TEST(BaseRoundTrip, WhatHalfTheFlightDoesNotMakeShorterIsThePath) {
+  BaseRoundTrip base = of_20_ms();
+  base.begin_drain(25'600_us, kTarget);
+  EXPECT_EQ(base.judge(24'801_us, kTarget, kNow), Verdict::kLonger) << "within a thirty-second";
+  EXPECT_EQ(base.value(), 24'801_us);
+}
+
+TEST(BaseRoundTrip, WhatItMakesShorterIsAQueue) {
+  BaseRoundTrip base = of_20_ms();
+  base.begin_drain(25'600_us, kTarget);
+  EXPECT_EQ(base.judge(22'500_us, kTarget, kNow), Verdict::kKept);
+  EXPECT_EQ(base.value(), 20_ms);
+}
+
+// A way that is 5 ms longer, and a queue of 3 ms on it.
+TEST(BaseRoundTrip, ALongerPathUnderAQueueIsSeenByASecondDrain) {
+  BaseRoundTrip base = of_20_ms();
+  ASSERT_TRUE(wants_drain(base, 28_ms, true));
+  base.begin_drain(28_ms, kTarget);
+  EXPECT_EQ(base.judge(25_ms, kTarget, kNow), Verdict::kOnceMore);
+  base.begin_drain(25_ms, kTarget);
+  EXPECT_EQ(base.judge(25_ms, kTarget, kNow), Verdict::kLonger);
+  EXPECT_EQ(base.value(), 25_ms);
+}
+
+// A queue that other flows keep: this one's part of it goes with each drain.
+TEST(BaseRoundTrip, ASecondDrainIsTheLast) {
+  BaseRoundTrip base = of_20_ms();
+  ASSERT_TRUE(wants_drain(base, 40_ms, true));
+  base.begin_drain(40_ms, kTarget);
+  EXPECT_EQ(base.judge(38_ms, kTarget, kNow), Verdict::kOnceMore);
+  base.begin_drain(38_ms, kTarget);
+  EXPECT_EQ(base.judge(36_ms, kTarget, kNow), Verdict::kKept);
+  EXPECT_EQ(base.value(), 20_ms);
+}
+
+TEST(BaseRoundTrip, DrainsThatFindAQueueBecomeRare) {
+  BaseRoundTrip base = of_20_ms();
+  std::vector<int> drains;
+  for (int round = 1; round <= 100; ++round) {
+    if (!wants_drain(base, 26_ms, true)) continue;
+    drains.push_back(round);
+    base.begin_drain(26_ms, kTarget);
+    EXPECT_EQ(base.judge(20_ms, kTarget, kNow), Verdict::kKept);
+  }
+  EXPECT_EQ(drains, (std::vector{1, 4, 9, 18, 35, 52, 69, 86}));
+  for (int round = 0; round < 30; ++round) EXPECT_FALSE(wants_drain(base, 20_ms, true));
+  drains.clear();
+  for (int round = 1; round <= 4; ++round) {
+    if (wants_drain(base, 26_ms, true)) drains.push_back(round);
+  }
+  EXPECT_EQ(drains, (std::vector{1, 4})) << "what went well for long is trusted again";
+}
+
+}  // namespace
+}  // namespace brdma::congestion

@@ -204,7 +204,7 @@ void DelayWindow::Measured::end_round(Instant now, Duration rtt) {
   switch (phase_) {
     case Phase::kDraining:
       phase_ = Phase::kRefilling;
-      if (spread_) limit_ = window_;
+      if (gently_) limit_ = window_;
       break;
     case Phase::kRefilling:
       end_drain(now);
@@ -219,10 +219,10 @@ void DelayWindow::Measured::end_round(Instant now, Duration rtt) {
       const std::uint64_t before = window_, allowed = limit_;
       adapt();
       if (phase_ != Phase::kSteady) break;
-      if (!base_.wants_drain({round_rtt_, queueing(), before, round_limited_, spread_}, now)) break;
+      if (!base_.wants_drain({round_rtt_, queueing(), before, round_limited_, arrives()}, now)) break;
       adapted_ = window_;
       // Less of what is spread leaves in the drain anyway; whether it was too much is known then.
-      if (spread_ && before > window_) {
+      if (arrives() && before > window_) {
         window_ = before;
         limit_ = allowed;
       }
@@ -233,14 +233,19 @@ void DelayWindow::Measured::end_round(Instant now, Duration rtt) {
   begin_round(now, rtt);
 }
 
+// Of what is spread most has arrived in the round that ends. Else a queue that is full drops the rest, with half of it
+// under way as well: only what was delivered says how much is half.
+bool DelayWindow::Measured::arrives() const { return spread_ && round_bytes_ >= round_flight_ - round_flight_ / 4; }
+
 // Down to half of what the path holds: what is spread sends half of what it did for a round, what is not waits.
 void DelayWindow::Measured::drain() {
   phase_ = Phase::kDraining;
-  refills_ = 0;
   base_.begin_drain(round_rtt_, queueing());
   drained_ = std::clamp(scale(rate_, ns(base_rtt()), kNsPerSecond) / 2, std::min(floor_, limit_), limit_);
-  if (spread_) drained_ = std::max(drained_, limit_ / 2);
-  if (!spread_) limit_ = drained_;
+  refills_ = 0;
+  gently_ = arrives();
+  if (gently_) drained_ = std::max(drained_, limit_ / 2);
+  if (!gently_) limit_ = drained_;
 }
 
 // Of a round that follows a drain.
@@ -261,6 +266,7 @@ bool DelayWindow::Measured::judge_drain(Instant now) {
       // What is spread leaves no faster than was delivered.
       const std::uint64_t holds = spread_ ? content(best_rate(), base_rtt() + queueing()) : base_.undoubted();
       window_ = std::clamp(holds, window_, kConfig.max_bytes);
+      gently_ = spread_;
       if (spread_) limit_ = window_;
       return spread_;
     }
@@ -273,8 +279,8 @@ bool DelayWindow::Measured::judge_drain(Instant now) {
 // What is spread is under way a round after it may be, and heard of another one later: before, a round would be taken
 // for a path that carries less.
 bool DelayWindow::Measured::is_refilled() const {
-  if (spread_ && refills_ >= kConfig.refills_max) return true;
-  return round_flight_ >= window_ && (!spread_ || round_bytes_ >= window_ - window_ / 8);
+  if (gently_ && refills_ >= kConfig.refills_max) return true;
+  return round_flight_ >= window_ && (!gently_ || round_bytes_ >= window_ - window_ / 8);
 }
 
 // Of the round that ends. Acknowledgements that come all at once, after somebody had no core, tell of the time in which

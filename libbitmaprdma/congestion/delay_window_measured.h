@@ -44,6 +44,7 @@ class DelayWindow::Measured {
   void measure_rate(Instant now, Duration rtt);
   void adapt();
   [[nodiscard]] std::uint64_t grown() const;
+  [[nodiscard]] bool arrives() const;
   void drain();
   void end_drain(Instant now);
   bool judge_drain(Instant now);
@@ -62,6 +63,7 @@ class DelayWindow::Measured {
   Phase phase_ = Phase::kStart;
   BaseRoundTrip base_;
   std::uint64_t drained_ = 0;  // what is allowed at the end of a drain
+  bool gently_ = false;        // it is one to half the rate, not to silence
   int refills_ = 0;            // rounds since
   std::uint64_t adapted_ = 0;  // the window that the drain shows to be right if it finds a queue
   bool spread_ = false;

@@ -41,6 +41,9 @@ class Bottleneck {
   void set_round_trip(Duration round_trip) { path_.round_trip = round_trip; }
   void set_rate(Bandwidth rate) { path_.rate = rate; }
   void set_wait(Duration wait) { wait_ = wait; }
+  void set_spread() {
+    for (Flow& flow : flows_) flow.window.set_spread(true);
+  }
   void shift_base(std::size_t flow, Duration by) { flows_[flow].window.shift_base(by); }
   [[nodiscard]] const DelayWindow& window(std::size_t flow) const { return flows_[flow].window; }
 
@@ -238,6 +241,19 @@ TEST(DelayWindow, ASlowerPathIsNoLongerOne) {
   link.set_rate(Bandwidth::from_bps(50'000'000));
   link.run(900_ms);
   EXPECT_LT(link.window(0).base_rtt(), 2'400_us);
+}
+
+// Where a queue drops most of what is under way, half of that fills it as well: the round trip stays as it is.
+TEST(DelayWindow, AQueueThatIsFullIsNoLongerPath) {
+  Bottleneck link{{.rate = gbit(1), .queue_bytes = 312 * 1024, .round_trip = 20_ms}, 1};
+  link.run(100_ms);
+  link.set_spread();
+  link.run(2_s);
+  link.set_rate(Bandwidth::from_bps(50'000'000));
+  link.run(4_s);
+  EXPECT_LT(link.window(0).base_rtt(), 24_ms);
+  EXPECT_LT(link.window(0).bytes(), 600'000u);
+  EXPECT_LT(link.run(1_s).dropped, 0.01);
 }
 
 // Longer paths are taken from here on, and whoever knows that says so: no queue is seen in it.

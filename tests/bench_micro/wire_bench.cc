@@ -66,10 +66,11 @@ void BM_Icrc(benchmark::State& state) {
 // What a receiver does with each packet.
 void BM_ParseAndCheck(benchmark::State& state) {
   const auto bytes = packet_of(true, static_cast<std::size_t>(state.range(0)));
+  const wire::IcrcFlow flow{kPath};
   for (auto _ : state) {
     auto parsed = wire::parse_packet(bytes);
     benchmark::DoNotOptimize(parsed);
-    if (wire::packet_icrc(kPath, bytes) != wire::stored_icrc(bytes)) state.SkipWithError("ICRC");
+    if (wire::packet_icrc(flow, 0, bytes) != wire::stored_icrc(bytes)) state.SkipWithError("ICRC");
   }
   state.SetBytesProcessed(state.iterations() * state.range(0));
 }
@@ -78,9 +79,11 @@ void BM_EmitAndSeal(benchmark::State& state) {
   const wire::Packet packet = write_middle(true);
   const std::vector<std::byte> payload(static_cast<std::size_t>(state.range(0)), std::byte{0x5A});
   std::array<std::byte, wire::kPacketHeadersMax + wire::kIcrcSize> out{};
+  const wire::IcrcFlow flow{kPath};
   for (auto _ : state) {
     const std::size_t headers = wire::emit_headers(packet, out.data());
-    wire::Icrc icrc{kPath, headers + payload.size() + wire::kIcrcSize, ConstBytes{out}.first(headers)};
+    const std::size_t size = headers + payload.size() + wire::kIcrcSize;
+    wire::Icrc icrc{flow, 0, size, MutableBytes{out}.first(headers)};
     icrc.update(payload);
     store_le32(out.data() + headers, icrc.finish());
     benchmark::ClobberMemory();

@@ -10,6 +10,7 @@
 #include "support/bytes.h"
 #include "wire/headers.h"
 #include "wire/icrc.h"
+#include "wire/small_crc.h"
 
 namespace brdma::wire {
 namespace {
@@ -139,6 +140,23 @@ TEST(Icrc, PiecesAndMethodsDoNotMatter) {
       EXPECT_EQ(icrc.finish(), whole) << size;
     }
   }
+}
+
+// Each size that it takes, after any running CRC; BTH's masked byte does not matter.
+TEST(SmallCrc, IsCrc32WithTheCongestionByteMasked) {
+  if (!small_crc_takes(kSmallCrcMin)) GTEST_SKIP() << "this processor does not multiply without carries";
+  Random random{3, "small crc"};
+  for (std::size_t size = kSmallCrcMin; size <= kSmallCrcMax; size += 4) {
+    ASSERT_TRUE(small_crc_takes(size));
+    Bytes before(random.below(40)), packet(size);
+    for (Bytes* bytes : {&before, &packet})
+      for (std::byte& byte : *bytes) byte = static_cast<std::byte>(random.next());
+    Bytes masked = packet;
+    masked[4] = std::byte{0xFF};
+    ASSERT_EQ(small_crc(crc32_bitwise(before), packet), crc32_bitwise(before + masked)) << size;
+  }
+  for (const std::size_t size : {std::size_t{0}, kSmallCrcMin - 4, kSmallCrcMin + 2, kSmallCrcMax + 4})
+    EXPECT_FALSE(small_crc_takes(size)) << size;
 }
 
 #if defined(__x86_64__)

@@ -42,8 +42,15 @@ void SendWindow::sent_run(std::uint32_t count, std::uint8_t path, Instant now) {
   BRDMA_CHECK(count <= room());
   const SendEntry entry{to_ticks(now), EntryState::kSentUnacked, path, 1};
   const std::uint32_t first = (base_ - lag()).value();
-  for (std::uint32_t i = 0; i < count; ++i, ++count_) entries_.reach(first, next().value()) = entry;
   unacked_ += count;
+  if (count > 1) entries_.reach(first, (next() + (count - 1)).value());  // as long as all of them need
+  while (count > 0) {
+    SendEntry* const place = &entries_.reach(first, next().value());
+    const std::uint32_t here = entries_.in_block(next().value(), count);
+    std::fill_n(place, here, entry);
+    count_ += here;
+    count -= here;
+  }
 }
 
 bool SendWindow::request_retransmission(Psn psn) {
@@ -104,12 +111,17 @@ std::uint32_t SendWindow::acknowledge_before(Psn boundary) {
 void SendWindow::acknowledge_run(Psn first, std::uint32_t count) {
   if (count == 0) return;
   BRDMA_CHECK(contains(first) && contains(first + (count - 1)) && pending_ == 0);
-  for (std::uint32_t i = 0; i < count; ++i) {
-    SendEntry& entry = entries_[(first + i).value()];
-    BRDMA_CHECK(entry.state != EntryState::kAcked);
-    entry.state = EntryState::kAcked;
-  }
   unacked_ -= count;
+  while (count > 0) {
+    SendEntry* const entries = &entries_[first.value()];
+    const std::uint32_t here = entries_.in_block(first.value(), count);
+    for (std::uint32_t i = 0; i < here; ++i) {
+      BRDMA_CHECK(entries[i].state != EntryState::kAcked);
+      entries[i].state = EntryState::kAcked;
+    }
+    first = first + here;
+    count -= here;
+  }
 }
 
 std::uint32_t SendWindow::advance(Psn limit) {

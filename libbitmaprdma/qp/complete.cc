@@ -57,21 +57,24 @@ void Requester::Impl::advance(Instant now) {
 }
 
 void Requester::Impl::complete_head(CompletionStatus status, Instant now) {
-  const SendWqe& wqe = queue[queue.head()];
-  if (status != CompletionStatus::kSuccess || id.signal_all || (wqe.flags & kSendSignaled) != 0) {
-    Completion completion;
-    completion.wr_id = wqe.wr_id;
-    completion.status = status;
-    completion.opcode = completion_opcode(wqe.opcode);
-    completion.byte_length = status == CompletionStatus::kSuccess ? wqe.length : 0;
-    completion.qp_num = id.qpn;
-    if (!env.complete(*id.send_cq, completion, status != CompletionStatus::kSuccess, now)) completions_lost = true;
-  }
-  queue.pop();
-  // What was done by ourselves behind it has waited for just this.
-  if (status != CompletionStatus::kSuccess) return;
-  if (queue.head() < queue.next() && is_local(queue[queue.head()].opcode)) [[unlikely]]
-    complete_head(CompletionStatus::kSuccess, now);
+  const bool good = status == CompletionStatus::kSuccess;
+  do {
+    const SendWqe& wqe = queue[queue.head()];
+    if (!good || id.signal_all || (wqe.flags & kSendSignaled) != 0) make_completion(wqe, status, now);
+    queue.pop();
+    // What was done by ourselves behind it has waited for just this.
+  } while (good && queue.head() < queue.next() && is_local(queue[queue.head()].opcode));
+}
+
+void Requester::Impl::make_completion(const SendWqe& wqe, CompletionStatus status, Instant now) {
+  const bool good = status == CompletionStatus::kSuccess;
+  Completion completion;
+  completion.wr_id = wqe.wr_id;
+  completion.status = status;
+  completion.opcode = completion_opcode(wqe.opcode);
+  completion.byte_length = good ? wqe.length : 0;
+  completion.qp_num = id.qpn;
+  if (!env.complete(*id.send_cq, completion, !good, now)) completions_lost = true;
 }
 
 Outcome Requester::Impl::fail(std::uint64_t wqe, CompletionStatus status, Instant now) {

@@ -53,8 +53,38 @@ bool PayloadCursor::enter() {
     resolved_ = &nothing;
     return true;
   }
-  return memory_.resolve(memory::Accessor{pd_}, sge.lkey, sge.address, sge.length, access_, &resolved_) ==
-         memory::Fault::kNone;
+  resolved_ = resolve(sge);
+  return resolved_ != nullptr;
+}
+
+std::byte* PayloadCursor::resolve(const Sge& sge) {
+  if (region_ != nullptr && region_->key == sge.lkey) {
+    const std::uint64_t offset = sge.address - region_->iova;  // huge where the address lies before it
+    if (offset > region_->length || sge.length > region_->length - offset) return nullptr;
+    return reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(region_->address + offset));
+  }
+  std::byte* at = nullptr;
+  const auto fault = memory_.resolve(memory::Accessor{pd_}, sge.lkey, sge.address, sge.length, access_, &at);
+  if (fault != memory::Fault::kNone) return nullptr;
+  region_ = memory_.find(sge.lkey);
+  return at;
+}
+
+bool PayloadCursor::take_all(const SendQueue& queue, std::uint64_t wqe) {
+  const SendWqe& request = queue[wqe];
+  wqe_ = kNowhere;
+  slice_count_ = 0;
+  if (request.inlined) {
+    if (request.length > 0) slices_[slice_count_++] = Slice{queue.inline_bytes(wqe), request.length};
+    return true;
+  }
+  for (const Sge& sge : queue.sges(wqe)) {
+    if (sge.length == 0) continue;
+    const std::byte* const at = resolve(sge);
+    if (at == nullptr) return false;
+    slices_[slice_count_++] = Slice{at, sge.length};
+  }
+  return true;
 }
 
 bool scatter(const memory::MemoryTable& memory, const ProtectionDomain* pd, const SendQueue& queue, std::uint64_t wqe,

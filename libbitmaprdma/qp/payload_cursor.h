@@ -26,22 +26,29 @@ class PayloadCursor {
   void seek(const SendQueue& queue, std::uint64_t wqe, std::uint32_t offset);
   // The next `bytes` bytes as slices; false on a key or range that does not hold. At most kSgesMax slices.
   [[nodiscard]] bool take(std::uint32_t bytes);
+  // Work request `wqe` as a whole, likewise; the cursor then stands nowhere.
+  [[nodiscard]] bool take_all(const SendQueue& queue, std::uint64_t wqe);
   [[nodiscard]] std::span<const Slice> slices() const { return {slices_, slice_count_}; }
 
  private:
-  bool enter();  // resolves the scatter entry that the cursor stands in
+  bool enter();                                      // resolves the scatter entry that the cursor stands in
+  [[nodiscard]] std::byte* resolve(const Sge& sge);  // null: key or range does not hold
+  static constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
 
   const memory::MemoryTable& memory_;
   const ProtectionDomain* pd_;
   std::uint32_t access_;
-  std::uint64_t wqe_ = ~std::uint64_t{0};
+  const MemoryRegion* region_ = nullptr;  // of the last entry, which may be accessed: most are in the same
+  std::uint64_t wqe_ = kNowhere;
   std::uint32_t position_ = 0;         // in the work request
   std::span<const Sge> sges_;          // from the current entry on
   std::uint32_t in_sge_ = 0;           // bytes of it that are behind
   std::byte* resolved_ = nullptr;      // start of the current entry's memory; null: not resolved yet
   const std::byte* inline_ = nullptr;  // inline data instead of a scatter list
   std::size_t slice_count_ = 0;
-  Slice slices_[kSgesMax];
+  union {
+    Slice slices_[kSgesMax];  // not made zero for each cursor
+  };
 };
 
 // Copies `bytes` into the work request's memory at `offset` (READ responses, atomic results). False: a key or range

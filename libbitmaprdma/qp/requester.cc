@@ -50,8 +50,9 @@ bool Requester::Impl::poll_requests(TransmitBatch& batch, Instant now) {
 }
 
 bool Requester::has_output(Instant now) const {
+  if (!impl_->has_output(now)) return false;
   const Pace own = pace();
-  return impl_->has_output(now) && (!own.any() || own.allowance(now) > 0);
+  return !own.any() || own.allowance(now) > 0;
 }
 
 bool Requester::Impl::has_output(Instant now) {

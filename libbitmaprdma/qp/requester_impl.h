@@ -214,13 +214,14 @@ struct Requester::Impl {
     WorkOpcode opcode{};
     Allowance allowed, used;
     std::uint32_t ack_interval = 0;
-    std::size_t headers_size = 0;
-    Message message;  // the next one
-    wire::Packet packet;
+    std::size_t packet_bytes = 0, room = 0;  // of the last; so many more of that size fit into the batch
+    Message message;                         // the next one
+    wire::RunHeaders headers;
     [[nodiscard]] bool writes() const { return opcode == WorkOpcode::kRdmaWrite; }
   };
   [[nodiscard]] SmallRun begin_run(Instant now) const;
   bool add_to_run(SmallRun& run, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
+  void trace_run(const SmallRun& run, Instant now) const;
   void end_run(const SmallRun& run, std::uint8_t path, Instant now);
 
   // --- pace.cc ---
@@ -439,6 +440,7 @@ struct Requester::Impl {
   // --- complete.cc ---
   void advance(Instant now);
   void complete_head(CompletionStatus status, Instant now);
+  void make_completion(const SendWqe& wqe, CompletionStatus status, Instant now);
   // Work request `wqe` failed at the peer: what is before it and incomplete is flushed, it completes with `status`.
   Outcome fail(std::uint64_t wqe, CompletionStatus status, Instant now);
   void break_locally(std::uint64_t wqe, CompletionStatus status);

@@ -76,43 +76,53 @@ void TransmitBatch::add(const wire::Packet& packet, std::span<const Slice> paylo
   count_packet(open_.bytes());
 }
 
-void TransmitBatch::add_small(const wire::Packet& packet, std::span<const Slice> payload, std::size_t payload_bytes,
-                              bool reth) {
+void TransmitBatch::add_small(const wire::RunHeaders& headers, const wire::RunHeaders::Own& own,
+                              std::span<const Slice> payload, std::size_t payload_bytes) {
   seal();
-  std::byte* const headers = buffer_.headers.data() + header_used_;
-  constexpr std::size_t kBase = wire::kBthSize + wire::kBxthSize;
-  open_ = {.any = true, .bitmap = true, .headers_at = header_used_, .headers_size = kBase};
-  wire::emit_bth(packet.bth, headers);
-  wire::emit_bxth(packet.bxth, headers + wire::kBthSize);
-  if (reth) {
-    wire::emit_reth(packet.reth, headers + kBase);
-    open_.headers_size += wire::kRethSize;
-  }
-  open_.payload_bytes = payload_bytes;
-  open_.pad = pad_of(payload_bytes);
-  headers[1] |= std::byte(open_.pad << 4);
+  open_ = {.any = true,
+           .bitmap = true,
+           .headers_at = header_used_,
+           .headers_size = headers.size(),
+           .payload_bytes = payload_bytes,
+           .pad = pad_of(payload_bytes)};
+  headers.emit(own, open_.pad, buffer_.headers.data() + header_used_);
   header_used_ += open_.headers_size;
-  put_payload(payload);
+  copy_payload(payload);
   count_packet(open_.bytes());
 }
 
-void TransmitBatch::put_payload(std::span<const Slice> payload) {
-  if (open_.copied()) {
-    for (const Slice& slice : payload) {
-      std::memcpy(buffer_.headers.data() + header_used_, slice.data, slice.size);
-      header_used_ += slice.size;
-    }
-    return;
+std::size_t TransmitBatch::room(std::size_t packet_bytes) const {
+  if (!fits(packet_bytes, 0, true)) return 0;
+  if (segments_ > 0 && packet_bytes < segment_bytes_) return 1;  // the last
+  const std::size_t segments = segments_max_ - kept_segments_ - segments_;
+  const std::size_t buffer = (buffer_.headers.size() - kTrailerMax - header_used_) / packet_bytes;
+  const std::size_t batch_bytes = config_.batch_bytes_max;
+  const std::size_t batch = (batch_bytes - std::min(bytes_, batch_bytes)) / packet_bytes;
+  std::size_t limit = segments;
+  if (wire_bytes_max_ != kUnlimited) [[unlikely]] {  // one that begins below it may end beyond
+    const std::size_t each = packet_bytes + frame_overhead();
+    limit = (wire_bytes_max_ - std::min(wire_bytes(), wire_bytes_max_) + each - 1) / each;
   }
+  return std::max<std::size_t>(std::min({segments, buffer, batch, limit}), 1);  // the first fits
+}
+
+void TransmitBatch::put_payload(std::span<const Slice> payload) {
+  if (open_.copied()) return copy_payload(payload);
   close_header_slice();
   open_.first_slice = slices_;
   for (const Slice& slice : payload) append_slice(slice.data, slice.size);
   header_slice_start_ = header_used_;
 }
 
+void TransmitBatch::copy_payload(std::span<const Slice> payload) {
+  for (const Slice& slice : payload) {
+    std::memcpy(buffer_.headers.data() + header_used_, slice.data, slice.size);
+    header_used_ += slice.size;
+  }
+}
+
 // Pad and ICRC of the open packet.
-void TransmitBatch::seal() {
-  if (!open_.any) return;
+void TransmitBatch::seal_open() {
   open_.any = false;
   std::byte* const headers = buffer_.headers.data() + open_.headers_at;
   std::byte* const trailer = buffer_.headers.data() + header_used_;

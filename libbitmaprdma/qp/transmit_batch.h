@@ -18,6 +18,7 @@
 #include "base/ip_address.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
+#include "wire/run_headers.h"
 
 namespace brdma::qp {
 
@@ -64,9 +65,11 @@ class TransmitBatch {
   // Adds a packet; precondition fits(). Its pad is computed here from the payload. The payload is read once more, for
   // the ICRC, before finish() returns.
   void add(const wire::Packet& packet, std::span<const Slice> payload, std::size_t payload_bytes);
-  // A request of a run of small ones (qp/transmit_small.cc): bitmap mode, an opcode that has no headers but BTH, BXTH
-  // and perhaps RETH, at most kCopiedBytesMax of payload. Precondition: fits().
-  void add_small(const wire::Packet& packet, std::span<const Slice> payload, std::size_t payload_bytes, bool reth);
+  // A request of a run of small ones (qp/transmit_small.cc), at most kCopiedBytesMax of payload. Precondition: fits().
+  void add_small(const wire::RunHeaders& headers, const wire::RunHeaders::Own& own, std::span<const Slice> payload,
+                 std::size_t payload_bytes);
+  // How many of these, one behind the other, all of this size.
+  [[nodiscard]] std::size_t room(std::size_t packet_bytes) const;
   // A control packet: `body` is copied.
   void add_control(const wire::Bth& bth, ConstBytes body);
   // Puts the acknowledgement into the packet added last. False, and nothing done: that is no bitmap-mode data packet,
@@ -88,10 +91,14 @@ class TransmitBatch {
   static constexpr std::size_t kEthernetSize = 14;
   static constexpr std::size_t kKeepFrom = 4;  // shorter batches would lose too much by a segment kept back
   void put_payload(std::span<const Slice> payload);
+  void copy_payload(std::span<const Slice> payload);
   void close_header_slice();
   void append_slice(const void* data, std::size_t size);
   void append_trailer(std::size_t pad, std::uint32_t icrc);
-  void seal();
+  void seal() {
+    if (open_.any) seal_open();
+  }
+  void seal_open();
   void count_packet(std::size_t bytes);
 
   TransmitBuffer& buffer_;

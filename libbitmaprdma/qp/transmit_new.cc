@@ -197,6 +197,7 @@ void Requester::Impl::begin_message() {
 }
 
 bool Requester::Impl::poll_new(TransmitBatch& batch, Instant now) {
+  if (queue.next() == queue.tail() && all_begun_is_sent()) return false;
   PayloadCursor cursor(env.memory, id.pd, 0);
   bool added = false;
   while (true) {

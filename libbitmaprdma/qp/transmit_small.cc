@@ -1,6 +1,6 @@
 // Small requests, a packet each, one after the other: what is the same for all of them is looked at once. It does what
-// transmit_new.cc would do with each, and leaves to it whatever is not as usual: the first packet after a silence,
-// losses, several paths, the last of the credit.
+// transmit_new.cc would do with each, and leaves to it whatever is not as usual: losses, several paths, the last of the
+// credit, and what may leave without any because nothing else is on its way.
 #include <algorithm>
 
 #include "qp/requester_impl.h"
@@ -12,11 +12,11 @@ std::uint64_t above(std::uint64_t limit, std::uint64_t used) { return limit > us
 
 }  // namespace
 
-// Nothing is missing, and something is on its way: admits() has no exceptions to make.
+// Nothing is missing, nothing is being tried.
 bool Requester::Impl::may_run() const {
   const std::uint32_t threshold = env.config.transfer.threshold_bytes;
-  return id.bitmap_agreed && id.state == QpState::kRts && flight.packets > 0 && flight.pipe > 0 && !paths && !trial &&
-         !broken_wqe && own_judge == nullptr && arrived_end <= cumulative && all_begun_is_sent() && read_cut == 0 &&
+  return id.bitmap_agreed && id.state == QpState::kRts && !paths && !trial && !broken_wqe && own_judge == nullptr &&
+         arrived_end <= cumulative && all_begun_is_sent() && read_cut == 0 &&
          (threshold == 0 || threshold > kCopiedBytesMax);
 }
 
@@ -57,9 +57,16 @@ Requester::Impl::SmallRun Requester::Impl::begin_run(Instant now) const {
   run.message.msn = next_msn;
   run.message.rsn = next_rsn;
   run.message.first_operation = operations->next_number();
-  build_data(run.packet, run.message, run.message.first, false, now);
-  run.headers_size = wire::headers_size(run.packet);
+  wire::Packet first;
+  build_data(first, run.message, run.message.first, false, now);
+  run.headers = wire::RunHeaders{first};
   return run;
+}
+
+void Requester::Impl::trace_run(const SmallRun& run, Instant now) const {
+  wire::Packet packet;
+  build_data(packet, run.message, run.message.first, false, now);
+  trace_sent(packet, run.packet_bytes, false, now);
 }
 
 // False: the next one is of another kind, or finds no room, or its memory is not ours to read.
@@ -67,22 +74,27 @@ bool Requester::Impl::add_to_run(SmallRun& run, PayloadCursor& cursor, TransmitB
   Message& message = run.message;
   const SendWqe& wqe = queue[message.wqe];
   if (wqe.opcode != run.opcode || !is_small(wqe) || run.used.bytes + wqe.length > run.allowed.bytes) return false;
-  cursor.seek(queue, message.wqe, 0);
-  if (!cursor.take(wqe.length)) return false;
-  const std::size_t packet_bytes = TransmitBatch::packet_bytes(run.headers_size, wqe.length);
-  if (!batch.fits(packet_bytes, cursor.slices().size(), true)) return false;
+  const std::size_t packet_bytes = TransmitBatch::packet_bytes(run.headers.size(), wqe.length);
+  if (packet_bytes != run.packet_bytes) {
+    run.packet_bytes = packet_bytes;
+    run.room = batch.room(packet_bytes);
+  }
+  if (run.room == 0 || !cursor.take_all(queue, message.wqe)) return false;
+  --run.room;
   queue.begin_next();
   const bool asks = ++packets_since_ack_request >= run.ack_interval ||
                     flight.packets + run.used.packets + 1 >= id.peer_credit.packets || nothing_behind();
   if (asks) packets_since_ack_request = 0;
-  run.packet.bth.psn = psn_of(message.first);
-  run.packet.bth.ack_request = asks;
-  run.packet.bth.solicited = !run.writes() && (wqe.flags & kSendSolicited) != 0;
-  run.packet.bxth.msn = message.msn;
-  run.packet.bxth.rsn = message.rsn;
-  run.packet.reth = {wqe.remote_address, wqe.rkey, wqe.length};
-  batch.add_small(run.packet, cursor.slices(), wqe.length, run.writes());
-  trace_sent(run.packet, packet_bytes, false, now);
+  batch.add_small(run.headers,
+                  {.psn = psn_of(message.first),
+                   .ack_request = asks,
+                   .solicited = !run.writes() && (wqe.flags & kSendSolicited) != 0,
+                   .msn = message.msn,
+                   .rsn = message.rsn,
+                   .reth = {wqe.remote_address, wqe.rkey, wqe.length}},
+                  cursor.slices(), wqe.length);
+  if (env.sink != nullptr) [[unlikely]]
+    trace_run(run, now);
   message.length = wqe.length;
   messages.push_back(message);
   ++message.first;
@@ -98,6 +110,7 @@ void Requester::Impl::end_run(const SmallRun& run, std::uint8_t path, Instant no
   const auto packets = static_cast<std::uint32_t>(run.used.packets);
   next_msn = run.message.msn;
   next_rsn = run.message.rsn;
+  if (window.in_window() == 0) left(now);
   window.sent_run(packets, path, now);
   flight.packets += packets;
   flight.bytes += run.used.bytes;

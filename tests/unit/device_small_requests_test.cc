@@ -71,10 +71,15 @@ TEST_F(SmallRequests, ABatchOfThemIsOneSlice) {
 }
 
 // The fifth names memory that is not there: what is before it completes, it fails, what is behind is flushed.
-TEST_F(SmallRequests, AKeyThatIsWrongFailsInItsTurn) {
+struct WrongMemory : SmallRequests, testing::WithParamInterface<int> {};
+TEST_P(WrongMemory, FailsInItsTurn) {
   auto requests = writes(8);
-  const Sge nowhere{pair.side[0].at(0), kSize, pair.side[0].key + 1};
-  requests[4].sges = {&nowhere, 1};
+  const TwoEngines::Side& host = pair.side[0];
+  const Sge wrong[] = {{host.at(0), kSize, host.key + 1},
+                       {host.at(0) - 1, kSize, host.key},
+                       {host.at(host.memory.size()) - kSize + 1, kSize, host.key},
+                       {host.at(host.memory.size()), kSize, host.key}};
+  requests[4].sges = {&wrong[GetParam()], 1};
   post(requests);
   ASSERT_TRUE(pair.run_until_idle());
   const auto done = pair.poll(0);
@@ -85,6 +90,31 @@ TEST_F(SmallRequests, AKeyThatIsWrongFailsInItsTurn) {
                               : i == 4 ? CompletionStatus::kLocalProtectionError
                                        : CompletionStatus::kFlushed);
   }
+}
+INSTANTIATE_TEST_SUITE_P(KeyBeforeOverBehind, WrongMemory, testing::Range(0, 4));
+
+// Memory of several regions in one request, and in turn from request to request.
+TEST_F(SmallRequests, MayBeGatheredFromSeveralRegions) {
+  pair.fill(0, 1);
+  TwoEngines::Side& host = pair.side[0];
+  MemoryRegion* const region = host.engine->register_memory(host.pd, host.at(4096), 4096, host.at(4096), 0).value();
+  const Sge first{host.at(0), 40, host.key}, second{host.at(4096), 24, host.engine->info(region).lkey};
+  const Sge both[] = {first, second};
+  auto requests = writes(3);
+  requests[0].sges = both;
+  requests[1].sges = {&both[1], 1};
+  requests[2].sges = {&both[0], 1};
+  post(requests);
+  ASSERT_TRUE(pair.run_until_idle());
+  ASSERT_EQ(pair.poll(0).size(), 3u);
+  const auto same = [&](std::uint64_t to, std::uint64_t from, std::size_t size) {
+    return std::equal(pair.side[0].memory.begin() + static_cast<std::ptrdiff_t>(from),
+                      pair.side[0].memory.begin() + static_cast<std::ptrdiff_t>(from + size),
+                      pair.side[1].memory.begin() + static_cast<std::ptrdiff_t>(to));
+  };
+  EXPECT_TRUE(same(0, 0, 40) && same(40, 4096, 24));
+  EXPECT_TRUE(same(512, 4096, 24));
+  EXPECT_TRUE(same(1024, 0, 40));
 }
 
 // A run ends where the peer's credit does, and goes on when there is more.

@@ -152,6 +152,38 @@ TEST_F(TransmitBatchTest, SegmentsBytesAndSlicesAreBounded) {
   EXPECT_EQ(n, 64u);
 }
 
+// Of small packets one behind the other: as many as are let in when each is asked for alone, whatever ends the batch.
+TEST_F(TransmitBatchTest, RoomIsWhatFits) {
+  config.segments_max = 64;
+  const wire::RunHeaders headers{packet(wire::RcOp::kWriteOnly, true, 0)};
+  for (const std::uint32_t bytes_max : {1000u, 65507u}) {
+    for (const std::uint64_t rate : {std::uint64_t{0}, std::uint64_t{900}}) {
+      for (const std::size_t size : {0u, 63u, 64u, 256u}) {
+        config.batch_bytes_max = bytes_max;
+        TransmitBatch b = batch();
+        if (rate != 0) b.limit(rate);
+        b.keep_last_segment(true);
+        const std::size_t bytes = TransmitBatch::packet_bytes(headers.size(), size);
+        const std::size_t room = b.room(bytes);
+        std::size_t added = 0;
+        const Slice slice{payload.data(), size};
+        for (; b.fits(bytes, 0, true); ++added) b.add_small(headers, {}, {&slice, 1}, size);
+        EXPECT_EQ(added, room) << bytes_max << " " << rate << " " << size;
+        EXPECT_GT(room, 1u);
+        EXPECT_EQ(b.room(bytes), 0u);
+      }
+    }
+  }
+}
+
+TEST_F(TransmitBatchTest, OfAShorterOneThereIsRoomForOne) {
+  const wire::RunHeaders headers{packet(wire::RcOp::kWriteOnly, true, 0)};
+  TransmitBatch b = batch();
+  ASSERT_TRUE(add(b, packet(wire::RcOp::kSendMiddle, true, 0), 200));
+  EXPECT_EQ(b.room(TransmitBatch::packet_bytes(headers.size(), 64)), 1u);
+  EXPECT_EQ(b.room(TransmitBatch::packet_bytes(headers.size(), 256)), 0u);
+}
+
 TEST_F(TransmitBatchTest, TheLastSegmentCanBeKeptForAControlPacket) {
   TransmitBatch b = batch();
   b.keep_last_segment(true);

@@ -1,0 +1,59 @@
+// wire/run_headers.h - the headers of packets that follow each other and differ in little: small requests of one kind,
+// a packet each, in bitmap mode. What they share is written once and copied; what differs is written over it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/psn.h"
+#include "wire/headers.h"
+#include "wire/packet.h"
+
+namespace brdma::wire {
+
+class RunHeaders {
+ public:
+  // What each packet has of its own.
+  struct Own {
+    Psn psn;
+    bool ack_request = false, solicited = false;
+    std::uint32_t msn = 0, rsn = 0;
+    Reth reth;  // where the opcode has one
+  };
+
+  RunHeaders() = default;
+  // `first`: in bitmap mode, of an opcode that has no headers but BTH, BXTH and perhaps RETH; no acknowledgement
+  // inside, and no part of an operation.
+  explicit RunHeaders(const Packet& first)
+      : path_(std::uint32_t{first.bxth.path} << 24), has_reth_(opcode_shape(first.bth.opcode).has(OpcodeShape::kReth)) {
+    BRDMA_CHECK(headers_size(first) == size() && first.bxth.operation == 0);
+    emit_bth(first.bth, shared_.data());
+    emit_bxth(first.bxth, shared_.data() + kBthSize);
+    shared_[1] &= ~(kSolicited | kPad);
+  }
+
+  [[nodiscard]] std::size_t size() const { return has_reth_ ? kBase + kRethSize : kBase; }
+
+  // Writes size() bytes: what emit_headers() gives for the packet.
+  void emit(const Own& own, std::size_t pad, std::byte* out) const {
+    std::memcpy(out, shared_.data(), kBase);
+    out[1] |= (own.solicited ? kSolicited : std::byte{0}) | std::byte(pad << 4);
+    store_be32(out + 8, (own.ack_request ? 0x8000'0000 : 0) | own.psn.value());
+    store_be32(out + kBthSize + 4, path_ | own.msn);
+    store_be32(out + kBthSize + 8, own.rsn);
+    if (has_reth_) emit_reth(own.reth, out + kBase);
+  }
+
+ private:
+  static constexpr std::size_t kBase = kBthSize + kBxthSize;
+  static constexpr std::byte kSolicited{0x80}, kPad{0x30};  // of BTH's second byte
+  std::array<std::byte, kBase> shared_{};
+  std::uint32_t path_ = 0;  // as its word has it
+  bool has_reth_ = false;
+};
+
+}  // namespace brdma::wire

@@ -1,0 +1,56 @@
+// Headers of a run are those that each packet would have alone.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "base/random.h"
+#include "wire/run_headers.h"
+
+namespace brdma::wire {
+namespace {
+
+std::uint32_t bits24(Random& random) { return static_cast<std::uint32_t>(random.below(1u << 24)); }
+
+Packet some_packet(RcOp op, Random& random) {
+  Packet packet;
+  packet.bth.opcode = opcode_of(op, true);
+  packet.bth.dest_qpn = bits24(random);
+  packet.bth.psn = Psn{bits24(random)};
+  packet.bth.ack_request = random.below(2) == 0;
+  packet.bth.solicited = random.below(2) == 0;
+  packet.bth.pad = static_cast<std::uint8_t>(random.below(4));
+  packet.bxth.path = static_cast<std::uint8_t>(random.below(256));
+  packet.bxth.source_qpn = bits24(random);
+  packet.bxth.msn = bits24(random);
+  packet.bxth.rsn = bits24(random);
+  packet.bxth.timestamp = random.next() & kTimestampMask;
+  packet.reth = {random.next(), static_cast<std::uint32_t>(random.next()), static_cast<std::uint32_t>(random.next())};
+  return packet;
+}
+
+TEST(RunHeaders, SayWhatEachPacketWouldAlone) {
+  Random random{1, "run headers"};
+  for (int i = 0; i < 1000; ++i) {
+    const RcOp op = i % 2 == 0 ? RcOp::kWriteOnly : RcOp::kSendOnly;
+    const Packet first = some_packet(op, random);
+    const RunHeaders headers{first};
+    Packet packet = some_packet(op, random);
+    packet.bth.dest_qpn = first.bth.dest_qpn;
+    packet.bxth.path = first.bxth.path;
+    packet.bxth.source_qpn = first.bxth.source_qpn;
+    packet.bxth.timestamp = first.bxth.timestamp;
+    std::array<std::byte, kPacketHeadersMax> expected{}, made{};
+    ASSERT_EQ(emit_headers(packet, expected.data()), headers.size());
+    headers.emit({.psn = packet.bth.psn,
+                  .ack_request = packet.bth.ack_request,
+                  .solicited = packet.bth.solicited,
+                  .msn = packet.bxth.msn,
+                  .rsn = packet.bxth.rsn,
+                  .reth = packet.reth},
+                 packet.bth.pad, made.data());
+    ASSERT_EQ(made, expected) << i;
+  }
+}
+
+}  // namespace
+}  // namespace brdma::wire

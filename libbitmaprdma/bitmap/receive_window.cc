@@ -49,14 +49,10 @@ std::uint32_t ReceiveWindow::advance() {
   return run;
 }
 
-void ReceiveWindow::advance_over(std::uint32_t count) {
-  BRDMA_CHECK(count <= Psn::kMask / 2);
+void ReceiveWindow::advance_over_held(std::uint32_t count) {
   const std::uint32_t here = std::min(count, held());
-  if (here > 0) [[unlikely]]
-    step_over(here);
-  if (count == here) return;
-  base_ = anchor_ = base_ + (count - here);
-  highest_ = base_ - 1;
+  step_over(here);
+  if (count > here) begin_at(base_ + (count - here));
 }
 
 // The base moves on over `count` PSNs, at most those that are held. What lies behind is given up by whole slide steps;

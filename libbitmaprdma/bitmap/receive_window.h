@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/check.h"
 #include "base/psn.h"
 #include "bitmap/arrival_bits.h"
 
@@ -52,7 +53,14 @@ class ReceiveWindow {
   void advance_one();
   std::uint32_t advance();
   // Steps over `count` PSNs, their bits set or not: an in-order READ longer than the window is done as a whole.
-  void advance_over(std::uint32_t count);
+  void advance_over(std::uint32_t count) {
+    BRDMA_CHECK(count <= Psn::kMask / 2);
+    if (empty()) [[likely]] {
+      begin_at(base_ + count);
+    } else {
+      advance_over_held(count);
+    }
+  }
   // First unset PSN at or after `from`, and the length of that run of unset bits, both up to highest(); length 0: none.
   struct Hole {
     Psn start;
@@ -72,6 +80,11 @@ class ReceiveWindow {
  private:
   [[nodiscard]] std::uint32_t held() const { return static_cast<std::uint32_t>(distance(highest_, base_) + 1); }
   void step_over(std::uint32_t count);
+  void advance_over_held(std::uint32_t count);
+  void begin_at(Psn base) {
+    base_ = anchor_ = base;
+    highest_ = base_ - 1;
+  }
   // How far the base is ahead of where the window has been slid to.
   [[nodiscard]] std::uint32_t lag() const { return (base_.value() - anchor_.value()) & (shape_.slide_step - 1); }
 

@@ -56,10 +56,15 @@ void Engine::Impl::note_changes(QueuePair* qp) {
     qp->timer_is_stale = true;
     stale_timers.push_back(qp);
   }
+  if (qp->has_async_event()) [[unlikely]]
+    take_events(qp);
+  if (!environment.notices.empty() || !environment.low_queues.empty()) collect_notices();
+}
+
+void Engine::Impl::take_events(QueuePair* qp) {
   for (int event = qp->take_async_event(); event >= 0; event = qp->take_async_event()) {
     notifications.push_back({kind_of(event), qp->identity().user});
   }
-  collect_notices();
 }
 
 std::optional<WriteArrival> Engine::poll_write_arrival() {

@@ -59,6 +59,7 @@ struct Engine::Impl {
   void settle();
   [[nodiscard]] bool admits_queue_pair();  // manage.cc
   void note_changes(QueuePair* qp);        // deadline and events only
+  void take_events(QueuePair* qp);
   void refresh_timers();
   void hand_over();
   void take_turn(QueuePair* qp, qp::TransmitBatch& batch);
@@ -73,6 +74,7 @@ struct Engine::Impl {
   void collect_notices();
   // `own_flow`: of a queue pair with one peer, whose addresses the packet has; else null.
   [[nodiscard]] bool icrc_holds(const Datagram& datagram, const wire::Packet& packet, wire::IcrcFlow* own_flow);
+  const wire::IcrcFlow& flow_of(const Datagram& datagram, wire::IcrcFlow* own_flow);
   void drop(const Datagram& datagram, DropReason reason);
 };
 

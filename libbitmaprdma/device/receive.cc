@@ -39,23 +39,26 @@ void Engine::handle_datagram(const Datagram& datagram, Instant now) {
 bool Engine::Impl::icrc_holds(const Datagram& datagram, const wire::Packet& packet, wire::IcrcFlow* own_flow) {
   const bool covers_identification = !packet.bitmap && !packet.control && datagram.source.is_v4();
   const bool known = !covers_identification || datagram.ip_id_known;
-  const wire::IcrcPath path{.source = datagram.source,
-                            .destination = datagram.destination,
-                            .source_port = datagram.source_port,
-                            .destination_port = kRoceUdpPort,
-                            .ip_id = covers_identification && known ? datagram.ip_id : std::uint16_t{0}};
-  if (own_flow == nullptr) {
-    if (!datagram_flow.is(path)) datagram_flow = wire::AddressedIcrcFlow{path};
-  } else if (!own_flow->has_ports_of(path)) [[unlikely]] {
-    *own_flow = wire::IcrcFlow{path};
-  }
-  const wire::IcrcFlow& flow = own_flow == nullptr ? datagram_flow : *own_flow;
-  const std::uint32_t difference =
-      wire::packet_icrc(flow, path.ip_id, datagram.bytes) ^ wire::stored_icrc(datagram.bytes);
+  const std::uint16_t ip_id = covers_identification && known ? datagram.ip_id : std::uint16_t{0};
+  const bool flow_holds = own_flow != nullptr && own_flow->has_ports(datagram.source_port, kRoceUdpPort);
+  const wire::IcrcFlow& flow = flow_holds ? *own_flow : flow_of(datagram, own_flow);
+  const std::uint32_t difference = wire::packet_icrc(flow, ip_id, datagram.bytes) ^ wire::stored_icrc(datagram.bytes);
   if (difference == 0) return true;
   if (known) return false;
   std::uint16_t identification = 0;
   return identifications.solve(difference, datagram.bytes.size(), identification);
+}
+
+// The flow that the datagram is of, made where another was before.
+const wire::IcrcFlow& Engine::Impl::flow_of(const Datagram& datagram, wire::IcrcFlow* own_flow) {
+  const wire::IcrcPath path{.source = datagram.source,
+                            .destination = datagram.destination,
+                            .source_port = datagram.source_port,
+                            .destination_port = kRoceUdpPort,
+                            .ip_id = 0};
+  if (own_flow != nullptr) return *own_flow = wire::IcrcFlow{path};
+  if (!datagram_flow.is(path)) datagram_flow = wire::AddressedIcrcFlow{path};
+  return datagram_flow;
 }
 
 // Anybody can send ICMP: it must speak of a connection that there is. What it says of that, its queue pair judges.

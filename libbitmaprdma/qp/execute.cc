@@ -30,6 +30,7 @@ std::uint64_t fetch_and_store(RcOp op, const wire::AtomicEth& atomic, std::byte*
 }  // namespace
 
 Verdict Responder::Impl::execute(const wire::Packet& packet, bool placed, Outcome& outcome, Instant now) {
+  if (packet.op == RcOp::kWriteOnly && !placed && !packet.bxth.described()) return execute_whole_write(packet);
   if (wire::is_write(packet.op)) return execute_write(packet, placed, outcome, now);
   if (wire::is_send(packet.op)) return execute_send(packet, placed, outcome, now);
   if (message.kind != Message::Kind::kNone) return Verdict::kInvalidRequest;  // inside another message
@@ -95,6 +96,19 @@ Verdict Responder::Impl::begin_write(const wire::Packet& packet, std::byte*& to)
                                         kAccessRemoteWrite, &to);
   if (fault != memory::Fault::kNone) return Verdict::kAccessError;
   env.count(Counter::kWriteRequests);
+  return Verdict::kDone;
+}
+
+// What execute_write() does with it, without the state that is kept between packets of a message.
+Verdict Responder::Impl::execute_whole_write(const wire::Packet& packet) {
+  if (message.kind != Message::Kind::kNone || packet.payload.size() > mtu) return Verdict::kInvalidRequest;
+  std::byte* to = nullptr;
+  if (const Verdict verdict = begin_write(packet, to); verdict != Verdict::kDone) return verdict;
+  if (packet.payload.size() != packet.reth.length) return Verdict::kInvalidRequest;
+  if (!packet.payload.empty()) copy_uncovered(packet.bth.psn, to, packet.payload);
+  if (env.memory.watched() != 0) [[unlikely]]
+    tell_write(env, packet.reth, identity.qpn);
+  msn = (msn + 1) & kSerialMask;
   return Verdict::kDone;
 }
 

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "memory/copy.h"
 #include "qp/responder_impl.h"
 
 namespace brdma::qp {
@@ -74,9 +73,8 @@ std::optional<DropReason> Responder::Impl::place_write_early(const wire::Packet&
   return std::nullopt;
 }
 
-void Responder::Impl::copy_uncovered(Psn psn, std::byte* to, ConstBytes payload) const {
-  const std::size_t size = payload.size();
-  const auto run = disorder == nullptr ? EarlyPackets::Run{0, size} : disorder->early.uncovered(psn, to, size);
+void Responder::Impl::copy_between(Psn psn, std::byte* to, ConstBytes payload) const {
+  const EarlyPackets::Run run = disorder->early.uncovered(psn, to, payload.size());
   copy_end_last(to + run.offset, payload.subspan(run.offset, run.size));
 }
 

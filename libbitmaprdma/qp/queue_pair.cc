@@ -88,14 +88,17 @@ void QueuePair::handle_packet(const wire::Packet& packet, const Datagram& datagr
 }
 
 void QueuePair::handle_reliable(const wire::Packet& packet, Instant now) {
-  const std::uint64_t dropped = environment_.dropped;
-  if (environment_.sink != nullptr) {
+  if (environment_.sink != nullptr) [[unlikely]] {
     environment_.trace(
         now, identity_.qpn,
         trace::PacketReceived{packet.bth.opcode, packet.bth.psn, static_cast<std::uint32_t>(packet.payload.size())});
   }
-  if (packet.bitmap && packet.bxth.piggyback) take_piggyback(packet, now);
-  if (environment_.dropped == dropped) carry_out(route(packet, now), now);
+  if (packet.bitmap && packet.bxth.piggyback) {
+    const std::uint64_t dropped = environment_.dropped;
+    take_piggyback(packet, now);
+    if (environment_.dropped != dropped) return;
+  }
+  carry_out(route(packet, now), now);
 }
 
 // The acknowledgement that came inside a data packet, before the packet itself. One that tells nothing new (packets
@@ -390,11 +393,14 @@ int QueuePair::take_async_event() {
 }
 
 void QueuePair::carry_out(const Outcome& outcome, Instant now) {
-  if (outcome.async_event >= 0) raise(outcome.async_event);
+  if (outcome.async_event >= 0) [[unlikely]]
+    raise(outcome.async_event);
   if (outcome.sends_fail && identity_.can_send()) [[unlikely]]
     enter_send_error(now);
-  if (outcome.to_error) enter_error(now);
-  note_drained();
+  if (outcome.to_error) [[unlikely]]
+    enter_error(now);
+  if (drain_wanted_) [[unlikely]]
+    note_drained();
 }
 
 }  // namespace brdma

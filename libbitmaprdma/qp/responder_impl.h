@@ -15,6 +15,7 @@
 
 #include "base/lazy.h"
 #include "bitmap/receive_window.h"
+#include "memory/copy.h"
 #include "qp/answer_log.h"
 #include "qp/answer_paths.h"
 #include "qp/disorder.h"
@@ -103,6 +104,7 @@ struct Responder::Impl {
   Verdict execute(const wire::Packet& packet, bool placed, Outcome& outcome, Instant now);
   Verdict execute_send(const wire::Packet& packet, bool placed, Outcome& outcome, Instant now);
   Verdict execute_write(const wire::Packet& packet, bool placed, Outcome& outcome, Instant now);
+  Verdict execute_whole_write(const wire::Packet& packet);  // one packet, its data in it, without immediate
   Verdict begin_write(const wire::Packet& packet, std::byte*& to);
   Verdict execute_read(const wire::Packet& packet);
   Verdict execute_atomic(const wire::Packet& packet);
@@ -166,7 +168,12 @@ struct Responder::Impl {
     return packet.bxth.operation_packets != 0 && (wire::is_write(packet.op) || wire::is_send(packet.op));
   }
   // Copies what no packet of a higher PSN has written there.
-  void copy_uncovered(Psn psn, std::byte* to, ConstBytes payload) const;
+  void copy_uncovered(Psn psn, std::byte* to, ConstBytes payload) const {
+    if (disorder == nullptr) [[likely]]
+      return copy_end_last(to, payload);
+    copy_between(psn, to, payload);
+  }
+  void copy_between(Psn psn, std::byte* to, ConstBytes payload) const;
 
   // promote_gaps.cc
   void note_early(Psn previous_highest, const wire::Packet& packet, Instant now);

@@ -158,7 +158,8 @@ std::uint32_t IcrcFlow::before_bth(std::size_t udp_payload_size, std::uint16_t i
   const std::size_t udp = kUdpSize + udp_payload_size;
   const std::uint32_t crc = without_sizes_ ^ kUdpLength.of(udp);
   if (!v4_) return crc ^ kIpv6Length.of(udp);
-  return crc ^ kIpv4Length.of(kIpv4Size + udp) ^ kIpv4Identification.of(ip_id);
+  const std::uint32_t v4 = crc ^ kIpv4Length.of(kIpv4Size + udp);
+  return ip_id == 0 ? v4 : v4 ^ kIpv4Identification.of(ip_id);  // of 0 there is nothing to work in
 }
 
 Icrc::Icrc(const IcrcFlow& flow, std::uint16_t ip_id, std::size_t udp_payload_size, MutableBytes headers)

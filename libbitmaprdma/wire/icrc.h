@@ -28,8 +28,11 @@ class IcrcFlow {
  public:
   IcrcFlow() = default;
   explicit IcrcFlow(const IcrcPath& path);  // ip_id is not looked at
+  [[nodiscard]] bool has_ports(std::uint16_t source, std::uint16_t destination) const {
+    return source == source_port_ && destination == destination_port_;
+  }
   [[nodiscard]] bool has_ports_of(const IcrcPath& path) const {
-    return path.source_port == source_port_ && path.destination_port == destination_port_;
+    return has_ports(path.source_port, path.destination_port);
   }
   [[nodiscard]] std::uint16_t source_port() const { return source_port_; }
   // The CRC over everything before BTH. `udp_payload_size` counts BTH up to and including the ICRC.

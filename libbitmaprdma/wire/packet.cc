@@ -28,6 +28,9 @@ void parse_extensions(const Shape& shape, Reader& reader, Packet& packet) {
   if (shape.has(Shape::kDeth)) packet.deth = parse_deth(reader.take<kDethSize>());
   if (shape.has(Shape::kFeth)) packet.feth = parse_feth(reader.take<kFethSize>());
   if (shape.has(Shape::kReth)) packet.reth = parse_reth(reader.take<kRethSize>());
+  constexpr std::uint16_t kBehindReth =
+      Shape::kAtomicEth | Shape::kAeth | Shape::kAtomicAck | Shape::kImmediate | Shape::kInvalidate;
+  if (!shape.has(kBehindReth)) return;
   if (shape.has(Shape::kAtomicEth)) packet.atomic = parse_atomic_eth(reader.take<kAtomicEthSize>());
   if (shape.has(Shape::kAeth)) packet.aeth = parse_aeth(reader.take<kAethSize>());
   if (shape.has(Shape::kAtomicAck)) packet.atomic_original = load_be64(reader.take<kAtomicAckSize>().data());

@@ -121,7 +121,8 @@ Status Shard::post_send(QueuePair* qp, std::span<const SendRequest> requests, st
     deferral_.posted(now);
     linger_.posted(qp->identity().type == QpType::kUc && requests[posted - 1].opcode == WorkOpcode::kRdmaWrite);
     output_possible_ = true;
-    if (!may_gather(qp, requests.first(posted), now)) drain(now);
+    if (may_gather(qp, requests.first(posted), now)) return status;  // nothing has left, come or fallen due
+    drain(now);
     end_call();
   }
   return status;
@@ -145,7 +146,7 @@ Status Shard::post_send_all(QueuePair* qp, std::span<const SendRequest> requests
 // one client after the other would keep the first waiting for all the time that it takes over the others.
 bool Shard::may_gather(const QueuePair* qp, std::span<const SendRequest> requests, Instant now) {
   if (attendance_.thread() != Attendance::Thread::kParked || sleeps_on_events_ || pending_) return false;
-  if (engine_.packets_awaited(qp) < kGatherInFlightMin) return false;
+  if (engine_.packets_awaited(qp) < kGatherInFlightMin || !qp->identity().can_send()) return false;
   if (gathered_.posts == 0) gathered_.since = now;
   if (engine_.packets_in_flight(qp) < kGatherInFlightMin && now - gathered_.since > kGatherOthersMax) return false;
   for (const SendRequest& request : requests) {

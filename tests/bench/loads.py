@@ -1,6 +1,7 @@
 """Steps for what perftest does not measure: many queue pairs, threads, programs that seldom poll, connecting, memory."""
 import os
 import re
+from importlib.machinery import SourceFileLoader
 
 from hosts import ADDRESS
 from measures import Reading, Step, size_name
@@ -29,16 +30,14 @@ def many_queue_pairs(build, mtu, quick):
 
 
 def instructions(build, mtu, quick):
-    """Of a message at the client, without the kernel's: by callgrind, so other work on the machine does not change them."""
-    def step(count):
-        messages = max(20_000, 3 * count)
+    """Of a message in the client's engine, by callgrind, so other work on the machine does not change them. Without sockets: with them a
+    program under callgrind is so slow that its posts do not wait for each other, as they do in life."""
+    budget = SourceFileLoader("budget", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "bench_micro", "budget")).load_module()
 
+    def step(count):
         def run(lab):
-            words = [program(build, "many_qps"), count, messages]
-            valgrind = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=round_robin*", *words, ADDRESS]
-            output = lab.pair(valgrind, 18600, server=words, seconds=300)[0].output
-            counted = max(map(int, re.findall(r"Collected : (\d+)", output)))  # the daemon, when this program starts it, says 0
-            return [Reading("queue pairs", "instructions a message, client", mtu, str(count), "", counted / messages)]
+            counted = budget.measure(build, f"write 64 bitmap 64 {count}")["requester"]
+            return [Reading("queue pairs", "instructions a message, client", mtu, str(count), "", counted)]
         return Step(f"instructions with {count} queue pairs", run, once=True)
     return [step(count) for count in ((1, 1000) if quick else (1, 100, 1000, 20_000))]
 

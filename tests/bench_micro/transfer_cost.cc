@@ -1,11 +1,20 @@
 // transfer_cost - what a packet costs both sides of a connection, in instructions, without sockets: for callgrind.
-//   transfer_cost write|send|read BYTES bitmap|standard [LIST]
+//   transfer_cost write|send|read BYTES bitmap|standard [LIST [QUEUE_PAIRS]]
 //   BYTES: of each message, path MTU 4096; LIST: so many are posted at once (16)
+//   QUEUE_PAIRS: the LIST is posted one by one instead, each request to the next of so many, before anything is sent
 // Prints how many packets of data went over; functions cost_... below are what to look at: `budget` does.
 #include <cstdio>
 #include <cstring>
 #include <span>
 #include <string>
+#include <tuple>
+#include <utility>
+
+#if __has_include(<valgrind/callgrind.h>)
+#include <valgrind/callgrind.h>
+#else
+#define CALLGRIND_ZERO_STATS
+#endif
 
 #include "two_hosts.h"
 
@@ -28,6 +37,8 @@ constexpr std::uint32_t kMtu = 4096;
 [[gnu::noipa]] void cost_requester_hear(Engine& engine, std::span<const Datagram> datagrams, Instant now) {
   for (const Datagram& datagram : datagrams) engine.handle_datagram(datagram, now);
 }
+// The end of a call of the application: when must somebody look after the engine again?
+[[gnu::noipa]] void cost_requester_end(Engine& engine) { (void)engine.next_timeout(); }
 [[gnu::noipa]] std::size_t cost_requester_poll(Host& host, std::span<Completion> completions) {
   return host.engine->poll_cq(host.cq, completions);
 }
@@ -45,18 +56,23 @@ constexpr std::uint32_t kMtu = 4096;
 
 class Load {
  public:
-  Load(WorkOpcode opcode, std::uint32_t bytes, bool bitmap, std::size_t list)
-      : opcode_(opcode), bytes_(bytes), completions_(4096) {
+  // `queue_pairs`: 0: one, and lists.
+  Load(WorkOpcode opcode, std::uint32_t bytes, bool bitmap, std::size_t list, std::size_t queue_pairs)
+      : opcode_(opcode), bytes_(bytes), one_by_one_(queue_pairs > 0), completions_(4096) {
     make(a_, 1, bitmap, false);
     make(b_, 2, bitmap, false);
-    connect(a_, b_, PathMtu::k4096, now_);
-    connect(b_, a_, PathMtu::k4096, now_);
+    while (pairs_.size() < std::max<std::size_t>(queue_pairs, 1)) {
+      if (!pairs_.empty()) add_queue_pair(a_), add_queue_pair(b_);
+      connect(a_, b_, PathMtu::k4096, now_);
+      connect(b_, a_, PathMtu::k4096, now_);
+      pairs_.push_back({a_.qp, b_.qp});
+    }
     from_ = {a_.at(), bytes, a_.key};
     to_ = {b_.at(), bytes, b_.key};
     for (std::size_t i = 0; i < list; ++i) {
       requests_.push_back({.sges = {&from_, 1},
                            .opcode = opcode,
-                           .flags = i + 1 == list ? kSendSignaled : 0,
+                           .flags = one_by_one_ || i + 1 == list ? kSendSignaled : 0,
                            .remote_address = b_.at(),
                            .rkey = b_.key});
       receives_.push_back({.sges = {&to_, 1}});
@@ -64,24 +80,42 @@ class Load {
     for (int i = 0; i < 4; ++i) exchange();  // the sides agree on their mode
   }
 
-  std::size_t run() {
+  // Packets of data.
+  std::size_t run(std::size_t wanted) {
     const std::size_t each = (bytes_ + kMtu - 1) / kMtu * requests_.size();
+    const std::size_t signaled = one_by_one_ ? requests_.size() : 1;
     std::size_t packets = 0;
-    for (; packets < kPackets; packets += each) {
-      if (opcode_ == WorkOpcode::kSend) cost_responder_receive(b_, receives_, completions_, now_);
-      if (!cost_requester_post(a_, requests_, now_)) std::abort();
+    for (; packets < wanted; packets += each) {
+      one_by_one_ ? post_one_by_one() : post_list();
       std::size_t done = 0;
-      for (int rounds = 0; done == 0; ++rounds) {
+      for (int rounds = 0; done < signaled; ++rounds) {
         if (rounds > 1000) std::abort();
         exchange();
-        done = cost_requester_poll(a_, completions_);
+        const std::size_t more = cost_requester_poll(a_, completions_);
+        if (more > 0 && completions_[0].status != CompletionStatus::kSuccess) std::abort();
+        done += more;
       }
-      if (completions_[0].status != CompletionStatus::kSuccess) std::abort();
     }
     return packets;
   }
 
  private:
+  void post_list() {
+    if (opcode_ == WorkOpcode::kSend) cost_responder_receive(b_, receives_, completions_, now_);
+    if (!cost_requester_post(a_, requests_, now_)) std::abort();
+  }
+  void post_one_by_one() {
+    for (std::size_t i = 0; i < requests_.size(); ++i) {
+      take_next();
+      if (opcode_ == WorkOpcode::kSend) cost_responder_receive(b_, {&receives_[i], 1}, completions_, now_);
+      if (!cost_requester_post(a_, {&requests_[i], 1}, now_)) std::abort();
+    }
+  }
+  void take_next() {
+    std::tie(a_.qp, b_.qp) = pairs_[next_];
+    if (++next_ == pairs_.size()) next_ = 0;
+  }
+
   void exchange() {
     const auto take_there = [this](Engine& engine, std::span<const Datagram> datagrams) {
       cost_responder_take(engine, datagrams, now_);
@@ -99,13 +133,17 @@ class Load {
       return cost_responder_answer(engine, buffer, out, now_);
     });
     deliver(b_, a_, wires_, hear);
+    if (one_by_one_) cost_requester_end(*a_.engine);
     now_ = now_ + 20_us;
   }
 
   WorkOpcode opcode_;
   std::uint32_t bytes_;
+  bool one_by_one_;
   Instant now_ = Instant::from_ns(1'000'000);
   Host a_, b_;
+  std::vector<std::pair<QueuePair*, QueuePair*>> pairs_;
+  std::size_t next_ = 0;
   Sge from_, to_;
   std::vector<SendRequest> requests_;
   std::vector<ReceiveRequest> receives_;
@@ -114,7 +152,7 @@ class Load {
 };
 
 int usage() {
-  std::fputs("transfer_cost write|send|read BYTES bitmap|standard [LIST]\n", stderr);
+  std::fputs("transfer_cost write|send|read BYTES bitmap|standard [LIST [QUEUE_PAIRS]]\n", stderr);
   return 2;
 }
 
@@ -130,7 +168,13 @@ int main(int argc, char** argv) {
   const auto bytes = static_cast<std::uint32_t>(std::strtoul(argv[2], nullptr, 10));
   const std::size_t list = argc > 4 ? std::strtoul(argv[4], nullptr, 10) : 16;
   if (bytes == 0 || bytes > 1u << 20 || list == 0 || list > 1024) return usage();
-  Load load{opcode, bytes, mode == "bitmap", list};
-  std::printf("%zu packets\n", load.run());
+  const std::size_t queue_pairs = argc > 5 ? std::strtoul(argv[5], nullptr, 10) : 0;
+  if (queue_pairs > 65'000) return usage();
+  Load load{opcode, bytes, mode == "bitmap", list, queue_pairs};
+  if (queue_pairs > 0) {  // what the first use of each takes does not count
+    load.run(queue_pairs);
+    CALLGRIND_ZERO_STATS;
+  }
+  std::printf("%zu packets\n", load.run(kPackets));
   return 0;
 }

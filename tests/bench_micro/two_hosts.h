@@ -25,6 +25,16 @@ struct Host {
   [[nodiscard]] std::uint64_t at() const { return reinterpret_cast<std::uint64_t>(memory.data()); }
 };
 
+// Another queue pair, which host.qp is from now on.
+inline void add_queue_pair(Host& host) {
+  QpCreate create{
+      .pd = host.pd,
+      .send_cq = host.cq,
+      .receive_cq = host.cq,
+      .capabilities = {.send_wr_max = 1024, .receive_wr_max = 1024, .send_sge_max = 1, .receive_sge_max = 1}};
+  host.qp = host.engine->create_qp(create).value();
+}
+
 // Its engine and objects, by host.config.
 inline void open(Host& host, std::uint8_t number) {
   host.address = IpAddress::v4(10, 0, 0, number);
@@ -32,12 +42,7 @@ inline void open(Host& host, std::uint8_t number) {
   host.engine = std::make_unique<Engine>(host.config, host.statistics, nullptr);
   host.pd = host.engine->alloc_pd();
   host.cq = host.engine->create_cq(4096, nullptr).value();
-  QpCreate create{
-      .pd = host.pd,
-      .send_cq = host.cq,
-      .receive_cq = host.cq,
-      .capabilities = {.send_wr_max = 1024, .receive_wr_max = 1024, .send_sge_max = 1, .receive_sge_max = 1}};
-  host.qp = host.engine->create_qp(create).value();
+  add_queue_pair(host);
   const std::uint32_t all = kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead;
   MemoryRegion* region = host.engine->register_memory(host.pd, host.at(), host.memory.size(), host.at(), all).value();
   host.key = host.engine->info(region).lkey;

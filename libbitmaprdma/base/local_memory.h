@@ -43,6 +43,7 @@ struct LocalPiece {
 enum class LocalState : std::uint8_t {
   kFetches,
   kOff,           // by the setting, or whoever drives the engine knows no processes
+  kNotAsked,      // no message was large enough yet
   kOtherHost,     // the peer's address is none of this host's
   kNotTold,       // the peer has said nothing of itself (yet)
   kOtherUser,     // another user's process, or one that is kept from being read
@@ -51,9 +52,9 @@ enum class LocalState : std::uint8_t {
   kNoProcess,     // there is no such process
   kNoBeacon,      // its memory is not what the peer says
 };
-inline constexpr std::array<std::string_view, 9> kLocalStateNames{"fetch",         "off",        "other host",
-                                                                  "not told",      "other user", "other pid namespace",
-                                                                  "not permitted", "no process", "no beacon"};
+inline constexpr std::array<std::string_view, 10> kLocalStateNames{
+    "fetch",         "off",        "nothing large yet", "other host", "not told", "other user", "other pid namespace",
+    "not permitted", "no process", "no beacon"};
 [[nodiscard]] constexpr std::string_view name(LocalState state) {
   return kLocalStateNames[static_cast<std::size_t>(state)];
 }

@@ -29,13 +29,14 @@ std::size_t ArrivalBits::index_of(std::uint32_t run) const {
   const auto before = [this](const PartialRun& record, std::uint32_t wanted) {
     return distance(Psn{record.run << shift_}, Psn{wanted << shift_}) < 0;
   };
-  return static_cast<std::size_t>(std::lower_bound(partial_.begin(), partial_.end(), run, before) - partial_.begin());
+  return static_cast<std::size_t>(std::lower_bound(partial().begin(), partial().end(), run, before) -
+                                  partial().begin());
 }
 
 std::uint64_t ArrivalBits::arrived_of(std::uint32_t run) const {
   if (bits_.test(place(run))) return whole_run();
-  const std::size_t index = partial_.empty() ? 0 : index_of(run);
-  return has_record(index, run) ? partial_[index].arrived : 0;
+  const std::size_t index = partial().empty() ? 0 : index_of(run);
+  return has_record(index, run) ? partial()[index].arrived : 0;
 }
 
 bool ArrivalBits::test(Psn psn) const {
@@ -44,7 +45,7 @@ bool ArrivalBits::test(Psn psn) const {
 }
 
 bool ArrivalBits::can_set(Psn psn, std::uint32_t count) const {
-  if (shift_ == 0 || partial_.size() + 2 <= kPartialRunsMax) return true;  // a stretch has two ends
+  if (shift_ == 0 || partial().size() + 2 <= kPartialRunsMax) return true;  // a stretch has two ends
   const std::uint32_t first = run_of(psn), last = run_of(psn + (count - 1));
   return first == last && has_record(index_of(first), first);
 }
@@ -74,12 +75,12 @@ std::uint32_t ArrivalBits::set_in_run(Psn first, Psn base, std::uint32_t run, st
   const bool recorded = has_record(index, run);
   if ((arrived | done) == whole_run()) {
     bits_.set(place(run_of(first)), place(run));
-    if (recorded) partial_.erase(partial_.begin() + static_cast<std::ptrdiff_t>(index));
+    if (recorded) made().erase(made().begin() + static_cast<std::ptrdiff_t>(index));
   } else if (recorded) {
-    partial_[index].arrived = arrived;
+    made()[index].arrived = arrived;
   } else {
-    BRDMA_CHECK(partial_.size() < kPartialRunsMax);
-    partial_.insert(partial_.begin() + static_cast<std::ptrdiff_t>(index), PartialRun{run, arrived});
+    BRDMA_CHECK(partial().size() < kPartialRunsMax);
+    made().insert(made().begin() + static_cast<std::ptrdiff_t>(index), PartialRun{run, arrived});
   }
   return static_cast<std::uint32_t>(std::popcount(mask & ~before));
 }
@@ -92,11 +93,11 @@ void ArrivalBits::clear(Psn psn) {
   const std::size_t index = index_of(run);
   bits_.clear(place(run));
   if (!has_record(index, run)) {
-    if (left != 0) partial_.insert(partial_.begin() + static_cast<std::ptrdiff_t>(index), PartialRun{run, left});
+    if (left != 0) made().insert(made().begin() + static_cast<std::ptrdiff_t>(index), PartialRun{run, left});
   } else if (left != 0) {
-    partial_[index].arrived = left;
+    made()[index].arrived = left;
   } else {
-    partial_.erase(partial_.begin() + static_cast<std::ptrdiff_t>(index));
+    made().erase(made().begin() + static_cast<std::ptrdiff_t>(index));
   }
 }
 
@@ -147,24 +148,26 @@ void ArrivalBits::leave(Psn from, Psn to, std::uint32_t held) {
 }
 
 void ArrivalBits::drop_records_before(Psn psn) {
-  if (partial_.empty()) return;
+  if (partial().empty()) return;
   const std::size_t kept = index_of(run_of(psn));
-  partial_.erase(partial_.begin(), partial_.begin() + static_cast<std::ptrdiff_t>(kept));
+  made().erase(made().begin(), made().begin() + static_cast<std::ptrdiff_t>(kept));
 }
 
 void ArrivalBits::release(Psn first, std::uint32_t count) {
   const std::uint32_t runs = shift_ == 0 ? count : (count + in_run(first)) / granularity() + 1;
   bits_.release(place(run_of(first)), runs);
-  if (partial_.capacity() > kPartialRunsKept) {
-    partial_ = std::vector<PartialRun>{};
+  PartialRuns* const partial = partial_.if_made();
+  if (partial == nullptr) return;
+  if (partial->list.capacity() > kPartialRunsKept) {
+    partial->list = std::vector<PartialRun>{};
   } else {
-    partial_.clear();
+    partial->list.clear();
   }
 }
 
 WindowUse ArrivalBits::use(const WindowShape& shape) const {
   WindowUse use = bits_.use(shape);
-  use.bytes += partial_.capacity() * sizeof(PartialRun);
+  use.bytes += partial_.allocated_bytes();
   return use;
 }
 

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/lazy.h"
 #include "base/psn.h"
 #include "base/vector_bytes.h"
 #include "bitmap/segmented_bits.h"
@@ -44,8 +45,8 @@ class ArrivalBits {
   void release(Psn first, std::uint32_t count);
 
   [[nodiscard]] LengthChange take_length_change() { return bits_.take_length_change(); }
-  [[nodiscard]] std::size_t partial_runs() const { return partial_.size(); }
-  [[nodiscard]] std::size_t allocated_bytes() const { return bits_.allocated_bytes() + vector_bytes(partial_); }
+  [[nodiscard]] std::size_t partial_runs() const { return partial().size(); }
+  [[nodiscard]] std::size_t allocated_bytes() const { return bits_.allocated_bytes() + partial_.allocated_bytes(); }
   [[nodiscard]] WindowUse use(const WindowShape& shape) const;
 
  private:
@@ -53,6 +54,12 @@ class ArrivalBits {
     std::uint32_t run = 0;
     std::uint64_t arrived = 0;  // bit i: PSN run * G + i
   };
+  struct PartialRuns {
+    std::vector<PartialRun> list;  // in order
+    [[nodiscard]] std::size_t allocated_bytes() const { return vector_bytes(list); }
+  };
+  [[nodiscard]] const std::vector<PartialRun>& partial() const { return partial_->list; }
+  [[nodiscard]] std::vector<PartialRun>& made() { return partial_.made().list; }
   [[nodiscard]] std::uint32_t run_of(Psn psn) const { return psn.value() >> shift_; }
   [[nodiscard]] std::uint32_t in_run(Psn psn) const { return psn.value() & (granularity() - 1); }
   [[nodiscard]] std::uint32_t granularity() const { return std::uint32_t{1} << shift_; }
@@ -60,16 +67,16 @@ class ArrivalBits {
   // Runs are kept by their numbers, as if those were PSNs; they wrap earlier, which SegmentedBits was told.
   [[nodiscard]] static Psn place(std::uint32_t run) { return Psn{run}; }
   [[nodiscard]] std::uint64_t arrived_of(std::uint32_t run) const;
-  [[nodiscard]] std::size_t index_of(std::uint32_t run) const;  // in partial_: the first that is not before `run`
+  [[nodiscard]] std::size_t index_of(std::uint32_t run) const;  // in partial(): the first that is not before `run`
   [[nodiscard]] bool has_record(std::size_t index, std::uint32_t run) const {
-    return index < partial_.size() && partial_[index].run == run;
+    return index < partial().size() && partial()[index].run == run;
   }
   std::uint32_t set_in_run(Psn first, Psn base, std::uint32_t run, std::uint64_t mask);
   void drop_records_before(Psn psn);
 
-  unsigned shift_ = 0;               // log2 G
-  SegmentedBits bits_;               // of PSNs, or of runs
-  std::vector<PartialRun> partial_;  // in order
+  unsigned shift_ = 0;  // log2 G
+  SegmentedBits bits_;  // of PSNs, or of runs
+  Lazy<PartialRuns> partial_;
 };
 
 }  // namespace brdma::bitmap

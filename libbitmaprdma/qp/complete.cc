@@ -91,7 +91,8 @@ void Requester::Impl::break_locally(std::uint64_t wqe, CompletionStatus status) 
 
 Outcome Requester::Impl::outcome(Instant now) {
   if (broken_wqe && queue.head() == *broken_wqe) return fail(*broken_wqe, broken_status, now);
-  return completions_lost ? Outcome{.to_error = true, .async_event = kEventQpFatal} : Outcome{};
+  if (completions_lost) return {.to_error = true, .async_event = kEventQpFatal};
+  return {.wants_local = wants_local};
 }
 
 }  // namespace brdma::qp

@@ -17,10 +17,14 @@ bool may_describe(const Environment& env, std::uint32_t bytes) {
 
 }  // namespace
 
+bool Requester::Impl::worth_describing(const SendWqe& wqe) const {
+  return may_describe(env, wqe.length) && !wqe.inlined;
+}
+
 // Of what is cut already the rest goes the same way.
 bool Requester::Impl::describes(const SendWqe& wqe) const {
   if (read_cut != 0) return true;
-  return id.local->agreed() && id.bitmap_agreed && !wqe.inlined && may_describe(env, wqe.length);
+  return id.local->agreed() && id.bitmap_agreed && worth_describing(wqe);
 }
 
 std::uint32_t Requester::Impl::describable() const {

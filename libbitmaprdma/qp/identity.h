@@ -24,9 +24,10 @@ inline constexpr int kEventQpFatal = 1, kEventQpRequestError = 2, kEventQpAccess
 
 // What a part asks its queue pair to do; parts never change the state themselves.
 struct Outcome {
-  bool to_error = false;    // move to kErr and flush both queues
-  int async_event = -1;     // enum ibv_event_type to raise, -1 = none
-  bool sends_fail = false;  // UC, UD: move to kSqe and flush the send queue
+  bool to_error = false;     // move to kErr and flush both queues
+  int async_event = -1;      // enum ibv_event_type to raise, -1 = none
+  bool sends_fail = false;   // UC, UD: move to kSqe and flush the send queue
+  bool wants_local = false;  // a message of the size that is fetched between processes of one host
 };
 
 // Credit stated by the peer: what may be in flight towards it.
@@ -39,9 +40,9 @@ struct Identity {
   std::uint32_t qpn = 0;
   QpType type = QpType::kRc;
   QpState state = QpState::kReset;
+  bool signal_all = false;
   QpAttributes attributes;
   QpCapabilities capabilities;
-  bool signal_all = false;
   void* user = nullptr;
   ProtectionDomain* pd = nullptr;
   CompletionQueue* send_cq = nullptr;

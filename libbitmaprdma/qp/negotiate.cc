@@ -43,7 +43,7 @@ void QueuePair::handle_caps(const wire::Caps& caps, Instant now) {
                     caps.path_mtu_code == static_cast<std::uint8_t>(identity_.attributes.path_mtu);
   if (!fits) return;
   if (identity_.bitmap_agreed) {  // who asks again did not hear the answer
-    if (!caps.reply && !local_) responder_.change_path();
+    if (!caps.reply && (caps.capabilities & wire::kCapabilityLocal) == 0) responder_.change_path();
     hear_local(caps);
     return;
   }

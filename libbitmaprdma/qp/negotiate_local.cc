@@ -1,5 +1,6 @@
 // Two queue pairs of one host find out, with their CAPS, whether each can read the other's process. Descriptions are
-// used where both can, and both know it: each tells that it fetches, and that it has heard the other tell so.
+// used where both can, and both know it: each tells that it fetches, and that it has heard the other tell so. This
+// begins with the first large message of either: a queue pair without such has nothing to remember.
 #include "qp/queue_pair.h"
 
 namespace brdma {
@@ -15,8 +16,20 @@ bool same(const LocalClaim& a, const LocalClaim& b) {
 
 void QueuePair::begin_local() {
   end_local();
+  if (environment_.config.local_memory == nullptr || !environment_.config.transfer.local) return;
+  identity_.local_state = LocalState::kNotAsked;
+}
+
+void QueuePair::want_local() {
+  find_out_local();
+  if (!local_) return;
+  negotiation_.asked = 0;  // however long it took to agree on bitmap mode
+  ask_again();
+}
+
+void QueuePair::find_out_local() {
+  if (identity_.local_state != LocalState::kNotAsked) return;
   LocalMemory* const memory = environment_.config.local_memory;
-  if (memory == nullptr || !environment_.config.transfer.local) return;
   if (!memory->is_here(identity_.attributes.peer_address)) {
     identity_.local_state = LocalState::kOtherHost;
     return;
@@ -44,7 +57,9 @@ void QueuePair::tell_local(wire::Caps& caps) const {
 
 // What the peer says counts once its claim has been found true: its nonce is known to nobody else.
 void QueuePair::hear_local(const wire::Caps& caps) {
-  if (!local_ || (caps.capabilities & wire::kCapabilityLocal) == 0) return;
+  if ((caps.capabilities & wire::kCapabilityLocal) == 0) return;
+  find_out_local();
+  if (!local_) return;
   qp::LocalPath& local = *local_;
   if (!local.fetches) {
     if (local.examined == kExaminedMost) return;

@@ -397,6 +397,8 @@ void QueuePair::carry_out(const Outcome& outcome, Instant now) {
     raise(outcome.async_event);
   if (outcome.sends_fail && identity_.can_send()) [[unlikely]]
     enter_send_error(now);
+  if (outcome.wants_local && identity_.local_state == LocalState::kNotAsked) [[unlikely]]
+    want_local();
   if (outcome.to_error) [[unlikely]]
     enter_error(now);
   if (drain_wanted_) [[unlikely]]

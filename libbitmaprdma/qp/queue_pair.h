@@ -46,7 +46,10 @@ class QueuePair {
   // ... which has none of these.
   [[nodiscard]] const qp::Unreliable* unreliable() const { return unreliable_.get(); }
   [[nodiscard]] const QpStatistics& statistics() const { return statistics_; }
-  [[nodiscard]] qp::MemoryUse memory() const;                                      // qp/memory_use.cc
+  [[nodiscard]] qp::MemoryUse memory() const;  // qp/memory_use.cc
+  // Finds out whether the peer is a process of this host whose memory can be read; by itself with the first message of
+  // transfer.local_threshold_bytes.
+  void want_local();
   Status modify(const QpAttributes& attributes, std::uint32_t mask, Instant now);  // qp/modify.cc: IBTA table 92
   // Up to the first that fails: EINVAL (also: state), ENOMEM (queue full). `posted`: how many were.
   Status post_send(std::span<const SendRequest> requests, Instant now, std::size_t& posted);
@@ -157,6 +160,7 @@ class QueuePair {
   // --- negotiate_local.cc ---
   void begin_local();
   void end_local();
+  void find_out_local();
   void tell_local(wire::Caps& caps) const;
   void hear_local(const wire::Caps& caps);
 

@@ -39,27 +39,27 @@ struct Flight {
 
 // READs, atomics and other requests whose answers are on their way to us: under our own credit.
 struct Answers {
-  std::uint32_t messages = 0;
+  std::uint16_t messages = 0;  // at most max_rd_atomic
+  bool limited = false;        // since the last measured round trip the congestion window held a READ back
   std::uint32_t packets = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t came = 0;  // bytes that arrived since the last measured round trip
-  bool limited = false;    // since then the congestion window held a READ back
+  std::uint64_t came = 0;  // bytes that arrived since then
 };
 
 // Time kept for the retransmission timeout, the tail loss probe and the peer's death (timeout.cc).
 struct Patience {
-  Instant progress;       // last time that an entry was acknowledged, or that something left when nothing was out
-  Instant timeout_from;   // the running timeout counts from here
-  Instant activity;       // last time that anything left or came: the probe waits for silence
-  unsigned timeouts = 0;  // since the last progress: doubles the next one
-  bool probed = false;    // one probe a silence
-  bool stalled = false;   // for long enough to be told (brdma event)
-  bool heard = true;      // an acknowledgement came since the last stall of the send window
-  unsigned exempt = 0;    // retransmissions that may pass the congestion window: what was sent before fills it still
+  Instant progress;      // last time that an entry was acknowledged, or that something left when nothing was out
+  Instant timeout_from;  // the running timeout counts from here
+  Instant activity;      // last time that anything left or came: the probe waits for silence
   CompactOptional<Instant> in_doubt_before;  // a timeout fired then: what was sent before is resent once the peer is
                                              // heard to have got something sent after
   std::uint32_t in_doubt_packets = 0;        // how many were not acknowledged then
-  unsigned doubts = 0;                       // timeouts since in_doubt_before was empty
+  std::uint16_t doubts = 0;                  // timeouts since in_doubt_before was empty
+  std::uint16_t timeouts = 0;                // since the last progress: doubles the next one
+  unsigned exempt = 0;   // retransmissions that may pass the congestion window: what was sent before fills it still
+  bool probed = false;   // one probe a silence
+  bool stalled = false;  // for long enough to be told (brdma event)
+  bool heard = true;     // an acknowledgement came since the last stall of the send window
 };
 
 // After an RNR NAK: what follows the refused packet may be refused as well, and all behind that thrown away once more.
@@ -98,6 +98,7 @@ struct Requester::Impl {
   Lazy<registry::OperationTable> operations;  // segments of large commands under way
   Repairs* repairs = nullptr;                 // while something is missing or was late (disorder.h)
   recovery::RttEstimator rtt;
+  unsigned rnr_count = 0;
   congestion::DelayWindow congestion;         // bytes of requests under way
   congestion::DelayWindow answer_congestion;  // bytes of answers asked for
 
@@ -108,7 +109,6 @@ struct Requester::Impl {
   std::uint32_t next_msn = 0, next_rsn = 0;
   std::uint32_t read_cut = 0;           // bytes of the work request at queue.next() that are in chunks already
   mutable std::uint32_t looked_at = 0;  // entries and words, for acknowledgements: their cost, for tests; wraps
-  unsigned rnr_count = 0;
   Flight flight;
   Answers answers;
   Patience patience;
@@ -126,6 +126,7 @@ struct Requester::Impl {
   bool congestion_limited = false;  // since the last acknowledgement
   bool credit_override = false;     // see credit_probe_at
   bool completions_lost = false;    // a completion queue was full
+  bool wants_local = false;         // a large message has begun, and nothing is known of the peer's process
   CompletionStatus broken_status = CompletionStatus::kLocalProtectionError;
   CompactOptional<Instant> credit_probe_at;   // nothing in flight and no credit: ask by a packet
   std::uint64_t bridged = 0;                  // beyond the congestion window, while no acknowledgement comes
@@ -182,6 +183,7 @@ struct Requester::Impl {
 
   // --- describe.cc ---
   [[nodiscard]] bool describes(const SendWqe& wqe) const;
+  [[nodiscard]] bool worth_describing(const SendWqe& wqe) const;  // where the peer can fetch
   // How much of the WRITE or SEND at queue.next() the next packet describes; 0: its data is sent.
   [[nodiscard]] std::uint32_t next_described() const {
     if (id.local == nullptr) [[likely]]

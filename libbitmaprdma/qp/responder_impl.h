@@ -301,6 +301,7 @@ struct Responder::Impl {
     std::uint32_t changes = 0;
   };
   Unheard unheard;
+  std::uint32_t ffm_serial = 0;
   Lazy<registry::ReceiveRegistry> operations;  // of large transfers
   Lazy<registry::EscapeChannel> escape;
   ResponderResources resources;
@@ -317,9 +318,8 @@ struct Responder::Impl {
   bool retry_blocked = false;
   bool sequence_nak_sent = false;  // for this base
   bool feedback_due = false;
-  Acknowledgement ack;
-  std::uint32_t ffm_serial = 0;
   std::uint16_t gaps_promoted = 0;
+  Acknowledgement ack;
   recovery::RttEstimator feedback_rtt;   // from an FFM to the packet that it asked for
   Duration repeat_first = kRepeatFirst;  // until that has been measured
   Instant last_call;

@@ -164,6 +164,7 @@ void Requester::Impl::begin_message() {
   message.msn = next_msn;
   message.rsn = next_rsn;
   message.length = wqe.length;
+  if (id.local_state == LocalState::kNotAsked && worth_describing(wqe)) wants_local = true;
   if (message.kind == MessageKind::kRead) {
     message.offset = read_cut;
     message.length = next_chunk_bytes();

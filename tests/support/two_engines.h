@@ -56,6 +56,7 @@ struct PairOptions {
   std::uint32_t receive_packets = 256;
   std::uint32_t receive_bytes = 1u << 20;
   LocalMemory* local_memory[2] = {nullptr, nullptr};
+  bool want_local = true;  // find out about it before the test begins; else with the first large message
   bool connect = true;
   bool settle = true;  // let CAPS go both ways before the test begins
 };
@@ -119,6 +120,10 @@ class TwoEngines {
     for (int i = 0; i < 2; ++i) side[i].peer = {.local = side[i].address, .peer = side[1 - i].address};
     if (!options.connect) return;
     for (int i = 0; i < 2; ++i) connect(i);
+    if (options.want_local) {
+      for (int i = 0; i < 2; ++i)
+        if (side[i].config.local_memory != nullptr) side[i].qp->want_local();
+    }
     if (options.settle) {
       run_for(2_ms);
       wire.clear();

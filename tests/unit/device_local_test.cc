@@ -52,17 +52,64 @@ TEST(Local, BothSidesAgree) {
   }
 }
 
-TEST(Local, AgreesThoughCapsAreLost) {
-  for (unsigned lost = 0; lost < 6; ++lost) {
+// Until then a queue pair remembers nothing of a peer's process, and looks for none.
+TEST(Local, BeginsWithTheFirstLargeMessageOfEitherSide) {
+  for (int asks = 0; asks < 2; ++asks) {
     Machine machine;
     PairOptions given = options(machine);
-    given.settle = false;
+    given.want_local = false;
+    TwoEngines pair{given};
+    pair.fill(asks, 3);
+    ASSERT_TRUE(pair.post(asks, pair.write(asks, 0, kThreshold - 1, 1)).ok());
+    ASSERT_TRUE(pair.run_until_idle());
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(pair.side[i].qp->identity().local, nullptr);
+      EXPECT_EQ(pair.side[i].qp->identity().local_state, LocalState::kNotAsked);
+    }
+    ASSERT_TRUE(pair.post(asks, pair.write(asks, 0, kThreshold, 2)).ok());
+    ASSERT_TRUE(pair.run_until_idle());
+    EXPECT_TRUE(described(pair, asks).empty());
+    EXPECT_TRUE(agreed(pair, 0) && agreed(pair, 1));
+    ASSERT_TRUE(pair.post(1 - asks, pair.write(1 - asks, 0, kThreshold, 3)).ok());
+    ASSERT_TRUE(pair.post(asks, pair.request(asks, WorkOpcode::kRdmaRead, 100'000, kThreshold, 4)).ok());
+    ASSERT_TRUE(pair.run_until_idle());
+    EXPECT_EQ(described(pair, 1 - asks).size(), 2u);
+    EXPECT_EQ(pair.poll(asks).size(), 3u);
+    EXPECT_TRUE(pair.same(0, kThreshold));
+  }
+}
+
+// Both at the start, and once a large message has asked.
+TEST(Local, AgreesThoughCapsAreLost) {
+  for (unsigned lost = 0; lost < 12; ++lost) {
+    Machine machine;
+    PairOptions given = options(machine);
+    given.want_local = lost % 2 == 0;
+    given.settle = !given.want_local;
     TwoEngines pair{given};
     unsigned caps = 0;
-    pair.drop = [&](const Sent& sent) { return sent.control(wire::Control::kCaps) && caps++ == lost; };
+    pair.drop = [&](const Sent& sent) { return sent.control(wire::Control::kCaps) && caps++ == lost / 2; };
+    if (!given.want_local) {
+      ASSERT_TRUE(pair.post(0, pair.write(0, 0, kThreshold, 1)).ok());
+    }
     pair.run_for(200_ms);
     EXPECT_TRUE(agreed(pair, 0) && agreed(pair, 1)) << lost;
   }
+}
+
+// All questions about bitmap mode were asked before the peer was there.
+TEST(Local, AgreesThoughThePeerCameLate) {
+  Machine machine;
+  PairOptions given = options(machine);
+  given.want_local = given.connect = given.settle = false;
+  TwoEngines pair{given};
+  pair.connect(0);
+  pair.run_for(300_ms);
+  pair.connect(1);
+  pair.run_for(2_ms);
+  ASSERT_TRUE(pair.post(0, pair.write(0, 0, kThreshold, 1)).ok());
+  ASSERT_TRUE(pair.run_until_idle());
+  EXPECT_TRUE(agreed(pair, 0) && agreed(pair, 1));
 }
 
 TEST(Local, AWriteIsDescribedAndFetched) {

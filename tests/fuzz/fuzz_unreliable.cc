@@ -165,7 +165,7 @@ class World {
   void receive() {
     wire::Packet packet;
     const std::uint8_t transport = type_ == QpType::kUd ? wire::kTransportUd : wire::kTransportUc;
-    const std::uint8_t op = type_ == QpType::kUd ? static_cast<std::uint8_t>(4 + input_.u8() % 2) : input_.u8() % 12;
+    const auto op = static_cast<std::uint8_t>(type_ == QpType::kUd ? 4 + input_.u8() % 2 : input_.u8() % 12);
     packet.bth.opcode = static_cast<std::uint8_t>(transport | op);
     if (input_.u8() % 32 == 0) packet.bth.opcode = input_.coin() ? 0x04 : 0xC4;
     const bool group = type_ == QpType::kUd && input_.u8() % 4 == 0;

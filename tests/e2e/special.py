@@ -29,6 +29,27 @@ def command(lab, host, *words, seconds=PATIENCE, races=False):
     return done.stdout
 
 
+def threads_below(pid):
+    """Of a process and its children, in words: for one that stands still."""
+    found = []
+    for task in glob.glob(f"/proc/{pid}/task/*"):
+        try:
+            with open(f"{task}/comm") as name, open(f"{task}/wchan") as waits, open(f"{task}/syscall") as call, open(f"{task}/children") as children:
+                found.append(f"{name.read().strip()} in {waits.read() or 'user code'}, system call {' '.join(call.read().split()[:4])}")
+                below = children.read().split()
+        except OSError:  # it has just ended
+            continue
+        found += [line for child in below for line in threads_below(child)]
+    return found
+
+
+def said_until_end(program):
+    try:
+        return program.communicate(timeout=PATIENCE)[0]
+    except subprocess.TimeoutExpired as late:
+        raise AssertionError(f"stands still: {'; '.join(threads_below(program.pid))}; said last: {(late.output or b'')[-300:]}") from None
+
+
 def watch_events(lab, _scratch):
     """ibv_asyncwatch tells of an address that is added while it watches."""
     watching = lab.start("h1", "stdbuf", "-oL", "ibv_asyncwatch")
@@ -53,7 +74,7 @@ def many_clients(lab, _scratch):
         clients.append(lab.start("h2", "stdbuf", "-oL", *words, "500"))
         assert "ping data: " in clients[-1].stdout.readline(), "no ping"
     for client in clients:
-        said, _ = client.communicate(timeout=PATIENCE)
+        said = said_until_end(client)
         assert "rdma-ping-499: " in said, said[-500:]
     assert command(lab, "h2", *words, "20", races=True).count("ping data: ") == 20
     assert serving.poll() is None, "the server ended"

@@ -34,6 +34,11 @@ struct BaseRoundTripConfig {
   int doubt_rounds = 2, doubt_rest_min = 2, doubt_rest_max = 16;
 };
 
+// Of two measurements, 0 being none.
+[[nodiscard]] constexpr Duration smaller(Duration a, Duration b) {
+  return a == Duration{} || (b != Duration{} && b < a) ? b : a;
+}
+
 class BaseRoundTrip {
  public:
   // A round in which the window adapted: its smallest round trip on the way, the target of queueing, and the window
@@ -68,7 +73,6 @@ class BaseRoundTrip {
   [[nodiscard]] std::uint64_t undoubted() const { return undoubted_; }
 
  private:
-  static Duration smaller(Duration a, Duration b) { return a == Duration{} || (b != Duration{} && b < a) ? b : a; }
   void begin_period(Instant now);
   [[nodiscard]] Duration drain_period() const;
   [[nodiscard]] bool drains_are_rare() const;

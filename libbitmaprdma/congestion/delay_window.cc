@@ -26,8 +26,6 @@ std::uint64_t ns(Duration duration) { return static_cast<std::uint64_t>(duration
 // somebody on the way has no core.
 bool is_stall(Duration silence, Duration rtt) { return silence * 4 > rtt * 5; }
 
-Duration smaller(Duration a, Duration b) { return a == kNone || (b != kNone && b < a) ? b : a; }
-
 }  // namespace
 
 DelayWindow::DelayWindow() : limit_(kConfig.initial_bytes) {}

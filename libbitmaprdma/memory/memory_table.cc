@@ -220,10 +220,8 @@ Fault MemoryTable::resolve(const Accessor& who, std::uint32_t key, std::uint64_t
   if (region->window && !lends_to(*region, who, needed)) [[unlikely]]
     return Fault::kBadKey;
   if ((region->access & needed) != needed) return Fault::kNoPermission;
-  // address - iova wraps to something huge where the address lies before the region: one comparison for both ends.
-  const std::uint64_t offset = address - region->iova;
-  if (offset > region->length || length > region->length - offset) return Fault::kOutOfBounds;
-  *bytes = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(region->address + offset));
+  if (!region->covers(address, length)) return Fault::kOutOfBounds;
+  *bytes = region->bytes_at(address);
   return Fault::kNone;
 }
 
@@ -274,8 +272,7 @@ bool MemoryTable::bind(const Accessor& who, const Binding& to) {
       return false;
     const bool changes = (to.access & (kAccessRemoteWrite | kAccessRemoteAtomic)) != 0;
     if (changes && (lender->access & kAccessLocalWrite) == 0) return false;
-    const std::uint64_t offset = to.address - lender->iova;
-    if (offset > lender->length || to.length > lender->length - offset) return false;
+    if (!lender->covers(to.address, to.length)) return false;
   }
   unbind(&window);
   window.key = slot.key = to.key;

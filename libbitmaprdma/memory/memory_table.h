@@ -44,6 +44,16 @@ class MemoryRegion {
   bool type2 = false;              // of a window: bound by a work request, to one queue pair
   MemoryRegion* lender = nullptr;  // of a window; null: not bound
   std::uint32_t qpn = 0;           // of a bound window of type 2: the queue pair that may be accessed through
+
+  // [at, at + bytes), as requests name them, are part of it. What lies before it wraps to something huge: one
+  // comparison for both ends.
+  [[nodiscard]] bool covers(std::uint64_t at, std::uint64_t bytes) const {
+    const std::uint64_t offset = at - iova;
+    return offset <= length && bytes <= length - offset;
+  }
+  [[nodiscard]] std::byte* bytes_at(std::uint64_t at) const {
+    return reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(address + (at - iova)));
+  }
 };
 
 namespace memory {
@@ -103,8 +113,7 @@ class MemoryTable {
   Status watch(MemoryRegion* region, bool watched, void* watcher);  // EINVAL: another table's
   [[nodiscard]] std::size_t watched() const { return watched_; }    // how many regions
   [[nodiscard]] const MemoryRegion* find(std::uint32_t key) const;  // null: none of that key
-  // Changes when a region goes: what resolve() gave before may not be used any more.
-  // or is another one.
+  // Changes when a region goes or is another one: what resolve() gave before may not be used any more.
   [[nodiscard]] std::uint64_t version() const { return version_; }
 
   // Resolves [address, address + length) under `key` for `needed` access (kAccess... bits; 0 = local read); addresses

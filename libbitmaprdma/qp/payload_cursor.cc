@@ -58,11 +58,8 @@ bool PayloadCursor::enter() {
 }
 
 std::byte* PayloadCursor::resolve(const Sge& sge) {
-  if (region_ != nullptr && region_->key == sge.lkey) {
-    const std::uint64_t offset = sge.address - region_->iova;  // huge where the address lies before it
-    if (offset > region_->length || sge.length > region_->length - offset) return nullptr;
-    return reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(region_->address + offset));
-  }
+  if (region_ != nullptr && region_->key == sge.lkey)
+    return region_->covers(sge.address, sge.length) ? region_->bytes_at(sge.address) : nullptr;
   std::byte* at = nullptr;
   const auto fault = memory_.resolve(memory::Accessor{pd_}, sge.lkey, sge.address, sge.length, access_, &at);
   if (fault != memory::Fault::kNone) return nullptr;

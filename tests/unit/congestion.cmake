@@ -1,4 +1,5 @@
 brdma_unit_test(congestion_delay_window_test LINK brdma_congestion)
+brdma_unit_test(congestion_delay_window_rounds_test LINK brdma_congestion)
 brdma_unit_test(congestion_base_round_trip_test LINK brdma_congestion)
 brdma_unit_test(congestion_timely_test LINK brdma_congestion)
 brdma_unit_test(congestion_pacer_test LINK brdma_congestion)

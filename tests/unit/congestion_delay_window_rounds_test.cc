@@ -1,0 +1,191 @@
+// The delay window told of rounds by hand: what a round of acknowledgements of a given round trip does to it, on long
+// paths above all, and where the window leaves spread.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "congestion/delay_window.h"
+
+namespace brdma::congestion {
+namespace {
+
+// A host under load adds half a millisecond to each round trip of 20 ms: no reason not to grow.
+TEST(DelayWindowRounds, OnALongPathTheHostsNoiseIsNoQueue) {
+  DelayWindow window;
+  Instant now = Instant{} + 1_s;
+  window.on_acknowledgement(4096, 20_ms, true, now);  // the one that met no noise
+  for (int round = 0; round < 8; ++round) {
+    for (std::uint64_t left = window.bytes(); left >= 4096; left -= 4096) {
+      now = now + Duration::from_ns((20'500_us).ns() / static_cast<std::int64_t>(window.bytes() / 4096 + 1));
+      window.on_acknowledgement(4096, 20'500_us, true, now);
+    }
+  }
+  EXPECT_GT(window.bytes(), 1u << 20) << "64 KiB at first";
+}
+
+// Acknowledgements of one round after the other, each the window or `posted` bytes long.
+class Rounds {
+ public:
+  explicit Rounds(DelayWindow& window) : window_(window) {}
+  void run(int rounds, Duration rtt, std::uint64_t posted = std::uint64_t{1} << 40) {
+    for (int round = 0; round < rounds; ++round) {
+      const std::uint64_t bytes = std::min(window_.bytes(), posted);
+      for (std::uint64_t done = 0; done < bytes; done += 4096) {
+        now_ = now_ + rtt / static_cast<std::int64_t>(bytes / 4096 + 1);
+        window_.on_acknowledgement(lose_half_ ? 2048 : 4096, rtt, posted >= bytes + 4096, now_);
+      }
+      lose_half_ = false;
+    }
+  }
+  void lose_half() { lose_half_ = true; }  // of the next round
+
+ private:
+  DelayWindow& window_;
+  Instant now_ = Instant{} + 1_s;
+  bool lose_half_ = false;
+};
+
+// Drains are rare there: what they measured is kept until the next one, 8.6 s later.
+TEST(DelayWindowRounds, OnALongPathAQueueThatStandsDoesNotBecomeTheBase) {
+  DelayWindow window;
+  Rounds rounds{window};
+  rounds.run(7, 100_ms);
+  rounds.run(30, 105_ms);
+  EXPECT_EQ(window.base_rtt(), 100_ms);
+}
+
+// And a route that has become longer is known before. What the window was is given back.
+TEST(DelayWindowRounds, OnALongPathADrainIsBroughtForwardWhereTheBaseIsInDoubt) {
+  DelayWindow window;
+  Rounds rounds{window};
+  rounds.run(7, 100_ms);
+  rounds.run(4, 105_ms);
+  const std::uint64_t before = window.bytes();
+  rounds.run(5, 150_ms);
+  EXPECT_EQ(window.base_rtt(), 150_ms);
+  rounds.run(3, 150_ms);
+  EXPECT_GE(window.bytes(), before);
+}
+
+// Timeouts before anything is known of the path, or a random loss or two of the few packets of its first window.
+TEST(DelayWindowRounds, OneBadRoundWithoutAQueueDoesNotEndTheStart) {
+  DelayWindow window;
+  Rounds rounds{window};
+  rounds.run(2, 50_ms);
+  rounds.lose_half();
+  rounds.run(1, 50_ms);
+  EXPECT_TRUE(window.starting());
+  rounds.lose_half();
+  rounds.run(1, 50_ms);
+  rounds.lose_half();
+  rounds.run(1, 50_ms);
+  EXPECT_FALSE(window.starting()) << "a queue that is too short to be measured drops";
+}
+
+// An application that posts less than the window, and more than the path holds.
+TEST(DelayWindowRounds, AQueueThatStandsWhileTheWindowIsNotFullShrinksItAndNothingElseDoes) {
+  DelayWindow window;
+  Rounds rounds{window};
+  rounds.run(9, 20_ms);
+  rounds.run(3, 26_ms);  // no longer at its start
+  rounds.run(6, 20_ms, 2u << 20);
+  const std::uint64_t before = window.bytes();
+  ASSERT_GT(before, 4u << 20);
+  rounds.run(8, 20_ms, 2u << 20);
+  EXPECT_EQ(window.bytes(), before) << "what is not used says nothing of the path";
+  rounds.run(8, 50_ms, 2u << 20);
+  EXPECT_LT(window.bytes(), 2u << 20);
+}
+
+// On one host or one switch a message that the peer works on looks like a queue: programs that answer each other's
+// messages would find the window at a few packets.
+TEST(DelayWindowRounds, OnAShortPathAWindowThatIsNotFullIsLeftAlone) {
+  DelayWindow window;
+  Rounds rounds{window};
+  rounds.run(9, 20_us);
+  rounds.run(3, 300_us);  // no longer at its start
+  rounds.run(2, 20_us);
+  const std::uint64_t before = window.bytes(), posted = before / 2;
+  rounds.run(50, 300_us, posted);
+  EXPECT_GE(window.bytes(), before);
+}
+
+// Rounds of a window that is spread, as `Rounds`; what a round brings is bounded by its rate.
+class SpreadRounds {
+ public:
+  explicit SpreadRounds(DelayWindow& window) : window_(window) {}
+  void run(int rounds, Duration rtt, std::uint64_t most = std::uint64_t{1} << 40) {
+    for (int round = 0; round < rounds; ++round) {
+      const std::uint64_t packets = std::min(window_.bytes(), most) / 4096;
+      for (std::uint64_t i = 0; i < packets; ++i) acknowledge(rtt, rtt / static_cast<std::int64_t>(packets));
+    }
+  }
+  void acknowledge(Duration rtt, Duration after) {
+    window_.on_acknowledgement(4096, rtt, true, now_ = now_ + after);
+    window_.set_spread(true);
+  }
+
+ private:
+  DelayWindow& window_;
+  Instant now_ = Instant{} + 1_s;
+};
+
+// Its rate leaves a sixteenth more than was delivered, and a millisecond's worth; a window a quarter beyond that would
+// have to be made smaller first when a queue is heard of.
+TEST(DelayWindowRounds, ASpreadWindowGrowsNoFurtherThanItsRateLetsLeave) {
+  DelayWindow window;
+  SpreadRounds rounds{window};
+  rounds.run(8, 20_ms);
+  const std::uint64_t holds = 8u << 20;
+  rounds.run(3, 22_ms, holds);
+  ASSERT_FALSE(window.starting());
+  rounds.run(10, 20_ms, holds);  // what was delivered before is forgotten
+  for (int i = 0; i < 20; ++i) {
+    rounds.run(1, 20_ms, holds);
+    EXPECT_GT(window.bytes(), holds);
+    EXPECT_LT(window.bytes(), holds + holds / 4);
+  }
+}
+
+// Half a round's worth is all that a drain costs it, and a path that is longer is known two rounds after it was.
+TEST(DelayWindowRounds, ASpreadWindowDrainsByHalfARoundAndBeginsAgainWithItsRate) {
+  DelayWindow window;
+  SpreadRounds rounds{window};
+  rounds.run(8, 20_ms);
+  const std::uint64_t holds = 8u << 20;
+  rounds.run(12, 21_ms, holds);
+  ASSERT_FALSE(window.starting());
+  std::uint64_t least = window.bytes();
+  const std::uint64_t before = least;
+  for (int i = 0; i < 8 * 2048; ++i) {
+    const std::uint64_t was = window.bytes();
+    rounds.acknowledge(30_ms, 10_us);
+    EXPECT_GE(window.bytes() + 4096, was) << "no silence";
+    least = std::min(least, window.bytes());
+  }
+  EXPECT_GT(least, before / 4);
+  EXPECT_LT(least, before * 2 / 3);
+  EXPECT_EQ(window.base_rtt(), 30_ms);
+  EXPECT_GT(window.bytes(), before + before / 4);
+}
+
+// A window that is spread makes no queue by itself: the first that is heard of is the path's, and the start is over
+// with the round that ends with it.
+TEST(DelayWindowRounds, ASpreadWindowLeavesItsStartWithTheRoundThatEndsWithAQueue) {
+  for (const bool spread : {false, true}) {
+    DelayWindow window;
+    Instant now = Instant{} + 1_s;
+    const auto acknowledge = [&](Duration rtt) {
+      window.on_acknowledgement(8192, rtt, true, now = now + 1_ms);
+      window.set_spread(spread);
+    };
+    for (int i = 0; i < 30; ++i) acknowledge(20_ms);
+    ASSERT_TRUE(window.starting());
+    for (int i = 0; i < 30; ++i) acknowledge(i < 4 ? 20_ms : 21_ms);
+    EXPECT_EQ(window.starting(), !spread);
+  }
+}
+
+}  // namespace
+}  // namespace brdma::congestion

@@ -313,7 +313,12 @@ struct Requester::Impl {
   [[nodiscard]] bool holds_back(Instant now) const;
   [[nodiscard]] bool resend_window_full(std::uint32_t more = 0) const;  // were `more` under way besides
   bool resend_data(Sequence sequence, const Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
-  bool resend_request(Sequence sequence, Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
+  struct AskedAgain {  // responses of one message
+    Sequence first, end;
+    [[nodiscard]] std::uint32_t packets() const { return static_cast<std::uint32_t>(end - first); }
+  };
+  [[nodiscard]] AskedAgain asked_again(Sequence pending, const Message& message) const;
+  bool resend_request(Sequence pending, Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
   // The peer got something that we sent at `sent`: decides what a timeout left in doubt.
   void note_evidence(Instant sent, Instant now);
 

@@ -129,13 +129,27 @@ bool Requester::Impl::resend_data(Sequence sequence, const Message& message, Pay
   return true;
 }
 
-// The run of pending responses from `sequence` on becomes one READ request; in go-back-N its tail, as plain RoCE does.
-bool Requester::Impl::resend_request(Sequence sequence, Message& message, PayloadCursor& cursor, TransmitBatch& batch,
+// Towards a peer of ours the run of pending responses from `pending` on. Any other gets one request for all from the
+// oldest that is missing to the last that is pending (in go-back-N to the end, as plain RoCE does), with what has come
+// in between: Linux's responder takes the start of the newest repetition for the start of the READ, and drops without
+// a word what asks for something before that.
+Requester::Impl::AskedAgain Requester::Impl::asked_again(Sequence pending, const Message& message) const {
+  const auto state = [this](Sequence at) { return window.entry(psn_of(at)).state; };
+  AskedAgain asked{pending, message.end()};
+  if (id.bitmap_agreed && !goes_back()) {
+    asked.end = pending;
+    while (asked.end < message.end() && state(asked.end) == EntryState::kRetransmitPending) ++asked.end;
+    return asked;
+  }
+  asked.first = std::max(message.first, base);
+  while (state(asked.first) == EntryState::kAcked) ++asked.first;
+  while (!goes_back() && state(asked.end - 1) != EntryState::kRetransmitPending) --asked.end;
+  return asked;
+}
+
+bool Requester::Impl::resend_request(Sequence pending, Message& message, PayloadCursor& cursor, TransmitBatch& batch,
                                      Instant now) {
-  Sequence end = sequence;
-  while (end < message.end() && window.entry(psn_of(end)).state == EntryState::kRetransmitPending) ++end;
-  const bool to_end = goes_back();
-  const Sequence asked_end = to_end ? message.end() : end;
+  const AskedAgain asked = asked_again(pending, message);
   const std::uint32_t payload = request_payload(message);
   cursor.seek(queue, message.wqe, 0);
   if (!cursor.take(payload)) {
@@ -143,7 +157,7 @@ bool Requester::Impl::resend_request(Sequence sequence, Message& message, Payloa
     return false;
   }
   wire::Packet packet;
-  build_request(packet, message, sequence, static_cast<std::uint32_t>(asked_end - sequence), true, now);
+  build_request(packet, message, asked.first, asked.packets(), true, now);
   // Who has got the other one by then need not answer all of it twice.
   if (std::exchange(message.told_dropped, false) && !message.request_received && id.peer_knows_copies &&
       message.kind == MessageKind::kRead && packet.bitmap) {
@@ -152,15 +166,14 @@ bool Requester::Impl::resend_request(Sequence sequence, Message& message, Payloa
   const std::size_t bytes = TransmitBatch::packet_bytes(packet, payload);
   if (!batch.fits(bytes, cursor.slices().size(), packet.bitmap)) return false;
   if (paths) [[unlikely]]
-    label(packet, batch, static_cast<std::uint32_t>(asked_end - sequence), true, now);
+    label(packet, batch, asked.packets(), true, now);
   batch.add(packet, cursor.slices(), payload);
-  const auto asked = static_cast<std::uint32_t>(asked_end - sequence);
-  for (; sequence < asked_end; ++sequence) {
-    if (window.entry(psn_of(sequence)).state != EntryState::kRetransmitPending) continue;
-    left_again(sequence, batch.path(), now);
+  for (Sequence at = asked.first; at < asked.end; ++at) {
+    if (window.entry(psn_of(at)).state != EntryState::kRetransmitPending) continue;
+    left_again(at, batch.path(), now);
   }
   if (message.kind == MessageKind::kRead) env.count(Counter::kReadsReissued);
-  asked_for(message, asked, now);
+  asked_for(message, asked.packets(), now);
   trace_sent(packet, bytes, true, now);
   return true;
 }

@@ -31,9 +31,11 @@ class Attendance {
 
   // --- the application's calls; the shard's lock is held ---
   void called() {
-    bump(calls_);
+    calls_.store((calls_.load(std::memory_order_relaxed) + 1) | kInside, std::memory_order_relaxed);
     core_.store(sched_getcpu(), std::memory_order_relaxed);
   }
+  // The lock is given back; nothing if called() was not called since it was taken.
+  void left() { calls_.store((calls_.load(std::memory_order_relaxed) + 1) & ~kInside, std::memory_order_relaxed); }
   void polled_in_vain() {
     bump(polls_);
     ++vain_in_a_row_;
@@ -64,7 +66,14 @@ class Attendance {
   void wake();  // the lock is not held
 
   // --- the thread's side ---
+  // Of the application, begun and ended ones.
   [[nodiscard]] std::uint64_t calls() const { return calls_.load(std::memory_order_relaxed); }
+  // A call was begun or ended since calls() was `seen`, or is still under way: a post of 256 KiB takes longer than the
+  // thread's shortest look, and who is in it makes progress.
+  [[nodiscard]] bool called_since(std::uint64_t seen) const {
+    const std::uint64_t now = calls();
+    return now != seen || (now & kInside) != 0;
+  }
   // The application stands in a loop of polls, so it needs no help: it has polled again and again since the thread took
   // charge or was asked to. A program that sleeps on a completion channel polls in vain once or twice.
   [[nodiscard]] bool application_spins() const { return polls_.load() >= kLoopPolls; }
@@ -86,6 +95,7 @@ class Attendance {
  private:
   static constexpr std::uint64_t kLoopPolls = 8;
   static constexpr std::uint64_t kVainBeforeYield = 256, kVainPerYield = 16;
+  static constexpr std::uint64_t kInside = 1;  // of calls_: odd while one is under way
   // One writer at a time (the lock's holder): no locked instruction needed.
   static void bump(std::atomic<std::uint64_t>& counter) {
     counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);

@@ -104,6 +104,7 @@ Datapaths make_datapaths(const io::ContextImpl::Options& options, const io::Leas
 
 void give_back(io::Shard& shard) {
   const bool wake = shard.attendance().take_wake_request();
+  shard.attendance().left();
   shard.lock().unlock();
   if (wake) [[unlikely]]
     shard.attendance().wake();

@@ -123,7 +123,7 @@ void ProgressThread::stay_parked() {
   while (!stopping() && attendance.application_spins()) {
     const std::uint64_t calls = attendance.calls();
     sleep(false, -1, park_interval_, true);
-    if (attendance.calls() == calls) return;
+    if (!attendance.called_since(calls)) return;
     park_interval_ = std::min(park_interval_ * 2, options_.park_interval_max);
   }
 }

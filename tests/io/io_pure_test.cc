@@ -216,5 +216,25 @@ TEST(Attendance, WhoPollsAndAlwaysFindsSomethingStandsInALoop) {
   EXPECT_FALSE(attendance.application_spins());
 }
 
+// Of two looks of the thread: was the program there?
+TEST(Attendance, WhoIsInACallOrBeganOrEndedOneIsThere) {
+  Attendance attendance;
+  std::uint64_t seen = attendance.calls();
+  EXPECT_FALSE(attendance.called_since(seen));
+  attendance.called();
+  EXPECT_TRUE(attendance.called_since(seen)) << "began";
+  seen = attendance.calls();
+  EXPECT_TRUE(attendance.called_since(seen)) << "lasts";
+  attendance.called();
+  seen = attendance.calls();
+  EXPECT_TRUE(attendance.called_since(seen)) << "told twice, still one";
+  attendance.left();
+  EXPECT_TRUE(attendance.called_since(seen)) << "ended";
+  seen = attendance.calls();
+  EXPECT_FALSE(attendance.called_since(seen));
+  attendance.left();
+  EXPECT_FALSE(attendance.called_since(seen)) << "the lock was held for something that makes no progress";
+}
+
 }  // namespace
 }  // namespace brdma::io

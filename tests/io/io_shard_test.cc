@@ -1,11 +1,17 @@
-// A shard driven by hand, without its thread: what it does is decided by what it is told of the two.
+// A shard driven by hand: what it does is decided by what it is told of its program and its thread, and the other way
+// round.
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <filesystem>
+#include <fstream>
 #include <memory>
+#include <mutex>
+#include <string>
 #include <vector>
 
 #include "io/clock.h"
+#include "io/progress_thread.h"
 #include "io/shard.h"
 #include "test_lease.h"
 
@@ -152,6 +158,52 @@ TEST_F(HoldingBack, NotWhereABlockedThreadWouldHaveToBeWokenForIt) {
   (void)b->poll();
   ASSERT_TRUE(b->got(last_));
   EXPECT_EQ(b->acks(), before + 1);
+}
+
+// How often the progress thread of this process has gone to sleep; it has but one.
+std::uint64_t looks_of_thread() {
+  for (const auto& entry : std::filesystem::directory_iterator{"/proc/self/task"}) {
+    std::ifstream file{entry.path() / "status"};
+    std::string word;
+    file >> word >> word;
+    if (word != "brdma-progress") continue;
+    while (file >> word && word != "voluntary_ctxt_switches:") {
+    }
+    std::uint64_t count = 0;
+    file >> count;
+    return count;
+  }
+  return 0;
+}
+
+// A call that posts 256 KiB takes longer than the thread's shortest look. A thread that took its program for absent
+// would wait for the lock, which makes each of the two sleep and wake in turn from then on.
+TEST(ParkedThread, LeavesAProgramAloneThatIsInACall) {
+  constexpr int kLooks = 10, kTries = 20;
+  auto leases = test::make_leases(1);
+  Side side{std::move(leases[0])};
+  ProgressThread thread{*side.shard, {}};
+  ASSERT_TRUE(thread.start());
+  Attendance& attendance = side.shard->attendance();
+  const Instant end = monotonic_now() + kPatience;
+  bool left_alone = false;
+  // More than once: between two calls we may lose our core, and the thread is right to come.
+  for (int i = 0; i < kTries && !left_alone; ++i) {
+    std::unique_lock held{side.shard->lock()};
+    while (attendance.thread() != Attendance::Thread::kParked && monotonic_now() < end) {
+      (void)side.poll();
+      attendance.left();
+      held.unlock();
+      if (attendance.thread() == Attendance::Thread::kBlocked) attendance.wake();  // no packet comes that would
+      held.lock();
+    }
+    attendance.called();
+    const std::uint64_t before = looks_of_thread();
+    while (!left_alone && !side.shard->lock().contended() && monotonic_now() < end)
+      left_alone = looks_of_thread() >= before + kLooks;
+    attendance.left();
+  }
+  EXPECT_TRUE(left_alone);
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ Engine::~Engine() = default;
 void Engine::Impl::settle() {
   for (QueuePair* qp : touched_pairs) {
     qp->is_touched = false;
-    ready.push_back(qp, qp->next_is_large());
+    if (!qp->rests()) ready.push_back(qp, qp->next_is_large());
     note_changes(qp);
   }
   touched_pairs.clear();

@@ -147,8 +147,6 @@ bool Responder::Impl::send_acknowledgement(TransmitBatch& batch, const wire::Aet
     const std::size_t bits_size = (bit_count + 31) / 32 * 4;
     const std::uint32_t range_count = more ? list_ranges(base() + bit_count, ranges.data()) : 0;
     const std::size_t ranges_size = range_count * wire::kAckRangeSize;
-    const std::size_t body_size = wire::kBitmapAckSize + wire::kAckWaitedSize + bits_size + ranges_size;
-    if (!batch.fits(wire::kBthSize + body_size + wire::kIcrcSize, 0, true)) return false;
     window.export_bits(bit_count, bits.data());
     if (bit_count > 0) bits[0] &= std::byte{0x7F};
     if (!escape->empty()) hide_escaped(bit_count, bits.data());
@@ -178,13 +176,15 @@ bool Responder::Impl::send_acknowledgement(TransmitBatch& batch, const wire::Aet
     }
     body.range_count = static_cast<std::uint16_t>(range_count);
     body.ranges = ConstBytes{ranges.data(), ranges_size};
+    std::byte bytes[wire::kBitmapAckSize + wire::kAckWaitedSize + sizeof bits + sizeof ranges];
+    const std::size_t emitted = wire::emit_bitmap_ack(body, bytes);
+    // By its size as it is: of several queue pairs' in one batch none may be longer than the first.
+    if (!batch.fits(wire::kBthSize + emitted + wire::kIcrcSize, 0, true)) return false;
     if (more) {
       told_ranges(range_count);
     } else if (disorder != nullptr) {
       disorder->ranges_told.begun = false;
     }
-    std::byte bytes[wire::kBitmapAckSize + wire::kAckWaitedSize + sizeof bits + sizeof ranges];
-    const std::size_t emitted = wire::emit_bitmap_ack(body, bytes);
     wire::Bth bth;
     bth.opcode = static_cast<std::uint8_t>(wire::Control::kBitmapAck);
     bth.dest_qpn = identity.attributes.destination_qpn;

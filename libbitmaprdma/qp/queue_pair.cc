@@ -222,12 +222,15 @@ void QueuePair::handle_timeout(Instant now) {
 }
 
 std::optional<Instant> QueuePair::next_timeout() const {
-  if (!identity_.can_receive() || unreliable_) return std::nullopt;
+  if (!identity_.can_receive() || unreliable_ || rests()) return std::nullopt;
   std::optional<Instant> first = responder_.next_timeout();
-  for (const std::optional<Instant>& other : std::initializer_list<std::optional<Instant>>{
-           requester_.next_timeout(), requester_.paced_until(), negotiation_.ask_again}) {
+  const auto consider = [&first](std::optional<Instant> other) {
     if (other && (!first || *other < *first)) first = other;
-  }
+  };
+  consider(negotiation_.ask_again);
+  if (requester_.rests()) return first;
+  consider(requester_.next_timeout());
+  consider(requester_.paced_until());
   return first;
 }
 
@@ -243,6 +246,14 @@ bool QueuePair::poll_transmit(qp::TransmitBatch& batch, Instant now) {
   }
   if (!batch.begun()) begin_batch(batch, now);
   if (identity_.state == QpState::kErr) return responder_.poll_responses(batch, now);
+  if (const Speaker one = speaker(); one != Speaker::kBoth) {
+    requests_first_ = control_first_ = false;
+    if (one == Speaker::kAcknowledgement) return responder_.poll_acknowledgement(batch, now);
+    const bool sent = requester_.poll_requests(batch, now);
+    if (sent) responder_.piggyback_acknowledgement(batch, now);  // what the last one said, once more
+    carry_out(requester_.take_outcome(now), now);
+    return sent;
+  }
   bool added = false;
   if (control_first_) added = poll_control(batch, now);
   batch.keep_last_segment(negotiation_.ask_due || negotiation_.answer_due || responder_.has_output(now));

@@ -86,6 +86,9 @@ class QueuePair {
   void set_recovery(const RecoveryConfig* recovery, Instant now);
   [[nodiscard]] bool draining() const;  // in SQD, and work requests that were begun are not complete
   [[nodiscard]] bool has_output(Instant now) const;
+  // It has neither output nor a deadline, whatever the time, until something happens to it; seen at a glance (rest.cc).
+  // False where that would take a closer look.
+  [[nodiscard]] bool rests() const;
   [[nodiscard]] bool only_deferrable(Instant now) const;
   // What our requester would send next belongs to a large command: others have the first turn.
   [[nodiscard]] bool next_is_large() const {
@@ -133,6 +136,9 @@ class QueuePair {
   [[nodiscard]] bool may_transmit() const { return identity_.can_receive() || identity_.state == QpState::kErr; }
   void carry_out(const qp::Outcome& outcome, Instant now);
   bool poll_control(qp::TransmitBatch& batch, Instant now);
+  // Most turns are of one half, the other having nothing to say: told at a glance (rest.cc).
+  enum class Speaker : std::uint8_t { kBoth, kRequests, kAcknowledgement };
+  [[nodiscard]] Speaker speaker() const;
   [[nodiscard]] bool owes_only_acknowledgement(Instant now) const;  // and it may wait
   [[nodiscard]] bool acknowledgement_waits(Instant now) const;
   bool poll_data(qp::TransmitBatch& batch, Instant now);

@@ -50,7 +50,7 @@ bool Requester::Impl::poll_requests(TransmitBatch& batch, Instant now) {
 }
 
 bool Requester::has_output(Instant now) const {
-  if (!impl_->has_output(now)) return false;
+  if (impl_->all_has_left() || !impl_->has_output(now)) return false;
   const Pace own = pace();
   return !own.any() || own.allowance(now) > 0;
 }

@@ -92,7 +92,10 @@ class Requester {
   [[nodiscard]] std::span<const recovery::PathFacts> path_facts() const;
   [[nodiscard]] std::size_t path_count() const;  // 1: no statistics are kept of it
   [[nodiscard]] PathStatus path_status(std::size_t path) const;
-  [[nodiscard]] bool idle() const;  // no work request outstanding (SQ drained)
+  // Nothing is posted, under way or waited for: no output and no deadline until something comes (rest.cc).
+  [[nodiscard]] bool rests() const;
+  [[nodiscard]] bool has_signals() const;  // what CongestionState is for: without, neither rate, CNP nor inquiry
+  [[nodiscard]] bool idle() const;         // no work request outstanding (SQ drained)
 
   // How it stands, for whoever asks (resource show, tests).
   struct Snapshot {

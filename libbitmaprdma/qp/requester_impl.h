@@ -148,6 +148,10 @@ struct Requester::Impl {
   [[nodiscard]] bool all_begun_is_sent() const {
     return messages.empty() || messages[messages.size() - 1].end() == next_sequence();
   }
+  // Nothing is posted that has not begun, begun that has not left, or to be sent again.
+  [[nodiscard]] bool all_has_left() const {
+    return queue.next() == queue.tail() && window.pending() == 0 && all_begun_is_sent() && !paths;
+  }
   void begin_from(Psn first);
   void forget_flight();
   [[nodiscard]] Repairs& repairing();

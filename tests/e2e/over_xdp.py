@@ -12,32 +12,68 @@ import sys
 import management
 
 COUNTERS = ("rcvd_pkts", "xdp_rcvd_pkts")
+# Who takes a script's lab down; else it is management's.
+LABS = {"reroute": ("Lab", "end"), "controlled": ("Network", "down")}
 
 
-def counting(down, totals):
-    """Lab.down() that adds up first what its hosts have counted."""
+class Totals(dict):
+    def __init__(self):
+        super().__init__(dict.fromkeys(COUNTERS, 0))
 
-    def count_and_go(lab):
+    def add(self, counters):
+        for name in COUNTERS:
+            self[name] += counters[name]
+
+    def add_lab(self, lab):
         for host in ("h1", "h2"):
-            done = subprocess.run(lab.on(host, lab.brdma, "-j", "statistic", "show"), capture_output=True, text=True, timeout=management.PATIENCE, check=False)
+            command = [*lab.prefix, lab.brdma, "lab", "exec", "--name", lab.name, host, "--", lab.brdma, "-j", "statistic", "show"]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=management.PATIENCE, check=False)
             for row in json.loads(done.stdout) if done.returncode == 0 else []:
-                for name in COUNTERS:
-                    totals[name] += row[name]
-        down(lab)
+                self.add(row)
 
-    return count_and_go
+    def before(self, down):
+        """Taking down a lab, that adds up first what its hosts have counted."""
+
+        def count_and_go(lab):
+            self.add_lab(lab)
+            down(lab)
+
+        return count_and_go
+
+    def after(self, run):
+        """A run of a pair of programs in a lab of their own, which reports each host's counters."""
+
+        def run_and_count(*arguments):
+            hosts, switch = run(*arguments)
+            for counters in hosts.values():
+                self.add(counters)
+            return hosts, switch
+
+        return run_and_count
+
+
+def ended(main):
+    try:
+        return main()
+    except SystemExit as end:
+        return end.code
 
 
 def main():
     if os.geteuid() != 0:
         print("skipped: an AF_XDP socket needs a brdmad that runs as root")
         return 77
-    script = importlib.import_module(sys.argv[1])
+    name, totals = sys.argv[1], Totals()
+    script = importlib.import_module(name)
     os.environ.update({"BRDMA_DATAPATH": "xdp", "BRDMA_TRANSMIT": "xdp"})
-    totals = dict.fromkeys(COUNTERS, 0)
-    management.Lab.down = counting(management.Lab.down, totals)
+    if name == "told":
+        script.run = totals.after(script.run)
+    else:
+        lab, down = LABS.get(name, ("Lab", "down"))
+        of = getattr(script if name in LABS else management, lab)
+        setattr(of, down, totals.before(getattr(of, down)))
     sys.argv = sys.argv[1:]
-    code = script.main()
+    code = ended(script.main)
     print(", ".join(f"{name} {count}" for name, count in totals.items()))
     # One process a receive queue: where a case has several on a host, the others have UDP.
     if totals["xdp_rcvd_pkts"] <= totals["rcvd_pkts"] / 4:

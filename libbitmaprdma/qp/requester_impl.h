@@ -229,6 +229,12 @@ struct Requester::Impl {
   bool add_to_run(SmallRun& run, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
   void trace_run(const SmallRun& run, Instant now) const;
   void end_run(const SmallRun& run, std::uint8_t path, Instant now);
+  void count_run(const Allowance& used, std::uint8_t path, Instant now);  // what has left for the first time
+
+  // --- transmit_inside.cc ---
+  [[nodiscard]] bool may_run_inside(const Message& message) const;
+  [[nodiscard]] std::uint64_t inside_allowed(const Message& message) const;
+  bool transmit_inside(const Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
 
   // --- pace.cc ---
   [[nodiscard]] CongestionState& signals_made();

@@ -49,7 +49,7 @@ wire::IcrcPath TransmitBatch::begin_to(const Destination& destination) {
 bool TransmitBatch::fits(std::size_t packet_bytes, std::size_t payload_slices, bool bitmap) const {
   const std::size_t copied = std::min(packet_bytes, kHeaderBytesMax + kCopiedBytesMax);
   if (header_used_ + kTrailerMax + copied > buffer_.headers.size()) return false;
-  if (slices_ + payload_slices + 2 > kSlicesMax) return false;
+  if (!takes_slices(payload_slices)) return false;
   if (segments_ == 0) return true;
   if (wire_bytes_max_ != kUnlimited && wire_bytes() >= wire_bytes_max_) [[unlikely]]
     return false;
@@ -76,8 +76,8 @@ void TransmitBatch::add(const wire::Packet& packet, std::span<const Slice> paylo
   count_packet(open_.bytes());
 }
 
-void TransmitBatch::add_small(const wire::RunHeaders& headers, const wire::RunHeaders::Own& own,
-                              std::span<const Slice> payload, std::size_t payload_bytes) {
+void TransmitBatch::add_of_run(const wire::RunHeaders& headers, const wire::RunHeaders::Own& own,
+                               std::span<const Slice> payload, std::size_t payload_bytes) {
   seal();
   open_ = {.any = true,
            .bitmap = true,
@@ -87,7 +87,7 @@ void TransmitBatch::add_small(const wire::RunHeaders& headers, const wire::RunHe
            .pad = pad_of(payload_bytes)};
   headers.emit(own, open_.pad, buffer_.headers.data() + header_used_);
   header_used_ += open_.headers_size;
-  copy_payload(payload);
+  put_payload(payload);
   count_packet(open_.bytes());
 }
 
@@ -95,7 +95,8 @@ std::size_t TransmitBatch::room(std::size_t packet_bytes) const {
   if (!fits(packet_bytes, 0, true)) return 0;
   if (segments_ > 0 && packet_bytes < segment_bytes_) return 1;  // the last
   const std::size_t segments = segments_max_ - kept_segments_ - segments_;
-  const std::size_t buffer = (buffer_.headers.size() - kTrailerMax - header_used_) / packet_bytes;
+  const std::size_t copied = std::min(packet_bytes, kHeaderBytesMax + kCopiedBytesMax);
+  const std::size_t buffer = (buffer_.headers.size() - kTrailerMax - header_used_) / copied;
   const std::size_t batch_bytes = config_.batch_bytes_max;
   const std::size_t batch = (batch_bytes - std::min(bytes_, batch_bytes)) / packet_bytes;
   std::size_t limit = segments;

@@ -65,11 +65,15 @@ class TransmitBatch {
   // Adds a packet; precondition fits(). Its pad is computed here from the payload. The payload is read once more, for
   // the ICRC, before finish() returns.
   void add(const wire::Packet& packet, std::span<const Slice> payload, std::size_t payload_bytes);
-  // A request of a run of small ones (qp/transmit_small.cc), at most kCopiedBytesMax of payload. Precondition: fits().
-  void add_small(const wire::RunHeaders& headers, const wire::RunHeaders::Own& own, std::span<const Slice> payload,
-                 std::size_t payload_bytes);
+  // A packet of a run (qp/transmit_small.cc, qp/transmit_inside.cc), of bitmap mode. Precondition: fits().
+  void add_of_run(const wire::RunHeaders& headers, const wire::RunHeaders::Own& own, std::span<const Slice> payload,
+                  std::size_t payload_bytes);
   // How many of these, one behind the other, all of this size.
   [[nodiscard]] std::size_t room(std::size_t packet_bytes) const;
+  // Is there room for a packet's payload in so many pieces?
+  [[nodiscard]] bool takes_slices(std::size_t payload_slices) const {
+    return slices_ + payload_slices + 2 <= kSlicesMax;
+  }
   // A control packet: `body` is copied.
   void add_control(const wire::Bth& bth, ConstBytes body);
   // Puts the acknowledgement into the packet added last. False, and nothing done: that is no bitmap-mode data packet,

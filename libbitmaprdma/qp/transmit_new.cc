@@ -211,6 +211,10 @@ bool Requester::Impl::poll_new(TransmitBatch& batch, Instant now) {
     if (all_begun_is_sent()) begin_message();
     Message& message = messages.back();
     if (broken_wqe && message.wqe >= *broken_wqe) break;
+    if (message.packets > 2 && transmit_inside(message, cursor, batch, now)) {
+      added = true;
+      continue;
+    }
     const bool sent =
         message.answered() ? transmit_request(message, cursor, batch, now) : transmit_data(message, cursor, batch, now);
     if (!sent) break;

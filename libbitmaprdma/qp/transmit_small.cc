@@ -85,14 +85,14 @@ bool Requester::Impl::add_to_run(SmallRun& run, PayloadCursor& cursor, TransmitB
   const bool asks = ++packets_since_ack_request >= run.ack_interval ||
                     flight.packets + run.used.packets + 1 >= id.peer_credit.packets || nothing_behind();
   if (asks) packets_since_ack_request = 0;
-  batch.add_small(run.headers,
-                  {.psn = psn_of(message.first),
-                   .ack_request = asks,
-                   .solicited = !run.writes() && (wqe.flags & kSendSolicited) != 0,
-                   .msn = message.msn,
-                   .rsn = message.rsn,
-                   .reth = {wqe.remote_address, wqe.rkey, wqe.length}},
-                  cursor.slices(), wqe.length);
+  batch.add_of_run(run.headers,
+                   {.psn = psn_of(message.first),
+                    .ack_request = asks,
+                    .solicited = !run.writes() && (wqe.flags & kSendSolicited) != 0,
+                    .msn = message.msn,
+                    .rsn = message.rsn,
+                    .reth = {wqe.remote_address, wqe.rkey, wqe.length}},
+                   cursor.slices(), wqe.length);
   if (env.sink != nullptr) [[unlikely]]
     trace_run(run, now);
   message.length = wqe.length;
@@ -107,14 +107,18 @@ bool Requester::Impl::add_to_run(SmallRun& run, PayloadCursor& cursor, TransmitB
 }
 
 void Requester::Impl::end_run(const SmallRun& run, std::uint8_t path, Instant now) {
-  const auto packets = static_cast<std::uint32_t>(run.used.packets);
   next_msn = run.message.msn;
   next_rsn = run.message.rsn;
+  count_run(run.used, path, now);
+}
+
+void Requester::Impl::count_run(const Allowance& used, std::uint8_t path, Instant now) {
+  const auto packets = static_cast<std::uint32_t>(used.packets);
   if (window.in_window() == 0) left(now);
   window.sent_run(packets, path, now);
   flight.packets += packets;
-  flight.bytes += run.used.bytes;
-  flight.pipe += run.used.bytes;
+  flight.bytes += used.bytes;
+  flight.pipe += used.bytes;
   credit_stalled = credit_override = patience.probed = false;
   credit_probe_at.reset();
   env.count(Counter::kSentDataPackets, packets);

@@ -1,5 +1,6 @@
 // wire/run_headers.h - the headers of packets that follow each other and differ in little: small requests of one kind,
-// a packet each, in bitmap mode. What they share is written once and copied; what differs is written over it.
+// a packet each, or the inside of a long one, in bitmap mode. What they share is written once and copied; what differs
+// is written over it.
 #pragma once
 
 #include <array>
@@ -21,7 +22,7 @@ class RunHeaders {
   struct Own {
     Psn psn;
     bool ack_request = false, solicited = false;
-    std::uint32_t msn = 0, rsn = 0;
+    std::uint32_t msn = 0, rsn = 0, packet_index = 0;
     Reth reth;  // where the opcode has one
   };
 
@@ -45,6 +46,7 @@ class RunHeaders {
     store_be32(out + 8, (own.ack_request ? 0x8000'0000 : 0) | own.psn.value());
     store_be32(out + kBthSize + 4, path_ | own.msn);
     store_be32(out + kBthSize + 8, own.rsn);
+    store_be32(out + kBthSize + 12, own.packet_index);
     if (has_reth_) emit_reth(own.reth, out + kBase);
   }
 

@@ -167,7 +167,7 @@ TEST_F(TransmitBatchTest, RoomIsWhatFits) {
         const std::size_t room = b.room(bytes);
         std::size_t added = 0;
         const Slice slice{payload.data(), size};
-        for (; b.fits(bytes, 0, true); ++added) b.add_small(headers, {}, {&slice, 1}, size);
+        for (; b.fits(bytes, 0, true); ++added) b.add_of_run(headers, {}, {&slice, 1}, size);
         EXPECT_EQ(added, room) << bytes_max << " " << rate << " " << size;
         EXPECT_GT(room, 1u);
         EXPECT_EQ(b.room(bytes), 0u);

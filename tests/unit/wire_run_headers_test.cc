@@ -23,6 +23,7 @@ Packet some_packet(RcOp op, Random& random) {
   packet.bxth.source_qpn = bits24(random);
   packet.bxth.msn = bits24(random);
   packet.bxth.rsn = bits24(random);
+  packet.bxth.packet_index = bits24(random);
   packet.bxth.timestamp = random.next() & kTimestampMask;
   packet.reth = {random.next(), static_cast<std::uint32_t>(random.next()), static_cast<std::uint32_t>(random.next())};
   return packet;
@@ -31,7 +32,7 @@ Packet some_packet(RcOp op, Random& random) {
 TEST(RunHeaders, SayWhatEachPacketWouldAlone) {
   Random random{1, "run headers"};
   for (int i = 0; i < 1000; ++i) {
-    const RcOp op = i % 2 == 0 ? RcOp::kWriteOnly : RcOp::kSendOnly;
+    const RcOp op = std::array{RcOp::kWriteOnly, RcOp::kSendOnly, RcOp::kWriteMiddle, RcOp::kSendMiddle}[i % 4];
     const Packet first = some_packet(op, random);
     const RunHeaders headers{first};
     Packet packet = some_packet(op, random);
@@ -46,6 +47,7 @@ TEST(RunHeaders, SayWhatEachPacketWouldAlone) {
                   .solicited = packet.bth.solicited,
                   .msn = packet.bxth.msn,
                   .rsn = packet.bxth.rsn,
+                  .packet_index = packet.bxth.packet_index,
                   .reth = packet.reth},
                  packet.bth.pad, made.data());
     ASSERT_EQ(made, expected) << i;

@@ -212,6 +212,10 @@ struct Requester::Impl {
   struct Allowance {
     std::uint64_t packets = 0, bytes = 0;
   };
+  // Nothing is missing, nothing is being tried: packets may leave in runs.
+  [[nodiscard]] bool flows() const {
+    return id.bitmap_agreed && !paths && !trial && !broken_wqe && own_judge == nullptr && arrived_end <= cumulative;
+  }
   [[nodiscard]] bool may_run() const;
   [[nodiscard]] Allowance allowance() const;
   [[nodiscard]] bool is_small(const SendWqe& wqe) const;

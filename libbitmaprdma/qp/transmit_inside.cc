@@ -8,8 +8,7 @@
 namespace brdma::qp {
 
 bool Requester::Impl::may_run_inside(const Message& message) const {
-  return id.bitmap_agreed && !message.answered() && message.described == 0 && message.segment_packets == 0 && !paths &&
-         !trial && !broken_wqe && own_judge == nullptr && arrived_end <= cumulative;
+  return flows() && !message.answered() && message.described == 0 && message.segment_packets == 0;
 }
 
 // How many packets of the message's inside may leave before anything has to be asked again.

@@ -12,11 +12,9 @@ std::uint64_t above(std::uint64_t limit, std::uint64_t used) { return limit > us
 
 }  // namespace
 
-// Nothing is missing, nothing is being tried.
 bool Requester::Impl::may_run() const {
   const std::uint32_t threshold = env.config.transfer.threshold_bytes;
-  return id.bitmap_agreed && id.state == QpState::kRts && !paths && !trial && !broken_wqe && own_judge == nullptr &&
-         arrived_end <= cumulative && all_begun_is_sent() && read_cut == 0 &&
+  return flows() && id.state == QpState::kRts && all_begun_is_sent() && read_cut == 0 &&
          (threshold == 0 || threshold > kCopiedBytesMax);
 }
 

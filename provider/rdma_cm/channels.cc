@@ -64,8 +64,8 @@ void Channels::event_added(cm::ChannelNumber channel) {
 
 // A thread that has read the counter but not fetched its event yet has taken one of them: then there is less to read,
 // and less still if another does so meanwhile. So each read is one that does not wait, though the descriptor is one
-// that does: whether it waits is the program's to say. A kernel that knows no such read (before 5.8) is left with a
-// count too many, and a reader that finds nothing, and goes on waiting.
+// that does: whether it waits is the program's to say. A kernel that knows no such read is left with a count too
+// many, and a reader that finds nothing, and goes on waiting.
 void Channels::events_removed(cm::ChannelNumber channel, std::uint32_t count) {
   const std::lock_guard lock(mutex_);
   const auto found = channels_.find(channel);

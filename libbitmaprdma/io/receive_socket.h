@@ -25,7 +25,9 @@ struct ReceivedMessage {
   ConstBytes bytes;
   std::size_t segment_bytes = 0;  // > 0; the whole size where nothing was merged
   bool by_xdp = false;
-  std::int64_t stamp = 0;  // when it arrived, CLOCK_REALTIME in ns; 0: nobody said so
+  // When it arrived, CLOCK_REALTIME in ns; 0: nobody said so. When it was read, for what arrives before the kernel has
+  // got to stamping for the first socket of the machine that asks (a work item).
+  std::int64_t stamp = 0;
 };
 
 class ReceiveSocket {

@@ -105,22 +105,30 @@ TEST(Sockets, ABatchArrivesAsOneMessage) {
   EXPECT_EQ(messages, 1u);
 }
 
+// The kernel begins to stamp arrivals some time after the first socket has asked for it (it changes its own code, in a
+// work item); what came before is stamped when it is read, and seems not to have waited at all.
 TEST(Sockets, AMessageSaysWhenItArrived) {
   auto leases = make_leases(1);
   ReceiveSocket receiver{leases[0].socket_fd, true};
   TransmitSocket sender = open_or_die();
   Batch batch{kLoopback4, kLoopback4, 84, 2};
-  const Instant before = monotonic_now();
-  EXPECT_EQ(sender.send(batch.transmit).refused, 0u);
-  const Instant sent = monotonic_now();
-  while (monotonic_now() - sent < 3_ms) continue;  // it lies there
-  ReceivedMessage message;
-  ASSERT_TRUE(receiver.receive(message));
   ArrivalClock clock;
-  const Instant now = monotonic_now();
-  const Duration waited = clock.waited(message.stamp, now);
-  EXPECT_GE(waited, now - sent - 10_us);
-  EXPECT_LE(waited, now - before + 10_us);
+  const Instant started = monotonic_now();
+  for (Duration waited; waited < 1_ms;) {
+    const Instant before = monotonic_now();
+    ASSERT_LT(before - started, 10_s) << "no arrival was stamped";
+    EXPECT_EQ(sender.send(batch.transmit).refused, 0u);
+    const Instant sent = monotonic_now();
+    while (monotonic_now() - sent < 3_ms) continue;  // it lies there
+    ReceivedMessage message;
+    ASSERT_TRUE(receiver.receive(message));
+    const Instant now = monotonic_now();
+    waited = clock.waited(message.stamp, now);
+    EXPECT_LE(waited, now - before + 10_us);
+    if (waited >= 1_ms) {
+      EXPECT_GE(waited, now - sent - 10_us);
+    }
+  }
 }
 
 TEST(Sockets, SixtyFourSegmentsAndAShorterLast) {

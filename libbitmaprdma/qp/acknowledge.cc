@@ -49,9 +49,9 @@ bool Responder::Impl::acknowledgement_due(Instant now) const {
 
 // The peer waits for it, and so it is due; but all that it sent is here, and the application may be about to reply. In
 // the midst of a message there is nothing yet that it could reply to.
-bool Responder::Impl::acknowledgement_deferrable(Instant now) const {
+bool Responder::Impl::acknowledgement_deferrable(Instant now, int delays) const {
   return ack.pending && !ack.forced && (ack.requested || !many_unacknowledged()) &&
-         message.kind == Message::Kind::kNone && now < acknowledgement_deadline();
+         message.kind == Message::Kind::kNone && now < ack.since + ack_delay() * delays;
 }
 
 bool Responder::Impl::poll_acknowledgement(TransmitBatch& batch, Instant now) {

@@ -385,15 +385,18 @@ bool QueuePair::only_deferrable(Instant now) const {
   return !unreliable_ && owes_only_acknowledgement(now) && !requester_.has_output(now);
 }
 
-bool QueuePair::owes_only_acknowledgement(Instant now) const {
+bool QueuePair::owes_only_acknowledgement(Instant now, int delays) const {
   return !negotiation_.ask_due && !negotiation_.answer_due && !requester_.cnp_due() && !requester_.inquiry_due(now) &&
-         responder_.only_deferrable(now);
+         responder_.only_deferrable(now, delays);
 }
 
 // Of a reply that takes several batches the last one has the acknowledgement. A peer that polls for the acknowledgement
-// and then spins on its memory (ib_write_lat) would stop receiving in the middle of the reply if the first one had it.
+// and then spins on its memory (ib_write_lat) would stop receiving in the middle of the reply if an earlier one had it.
+// A reply that leaves takes longer than an acknowledgement waits for one to begin, longest where the peer is slow
+// already, because its thread receives: with the delay alone as the limit, two such programs would stay out of step.
 bool QueuePair::acknowledgement_waits(Instant now) const {
-  return owes_only_acknowledgement(now) && requester_.ends_soon() && requester_.has_output(now);
+  constexpr int kDelaysWithReply = 4;
+  return owes_only_acknowledgement(now, kDelaysWithReply) && requester_.ends_soon() && requester_.has_output(now);
 }
 
 int QueuePair::take_async_event() {

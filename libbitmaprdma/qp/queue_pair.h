@@ -139,7 +139,8 @@ class QueuePair {
   // Most turns are of one half, the other having nothing to say: told at a glance (rest.cc).
   enum class Speaker : std::uint8_t { kBoth, kRequests, kAcknowledgement };
   [[nodiscard]] Speaker speaker() const;
-  [[nodiscard]] bool owes_only_acknowledgement(Instant now) const;  // and it may wait
+  // And that may wait until it has waited for so many times its delay.
+  [[nodiscard]] bool owes_only_acknowledgement(Instant now, int delays = 1) const;
   [[nodiscard]] bool acknowledgement_waits(Instant now) const;
   bool poll_data(qp::TransmitBatch& batch, Instant now);
   void begin_batch(qp::TransmitBatch& batch, Instant now);

@@ -166,8 +166,8 @@ bool Responder::poll_acknowledgement(TransmitBatch& batch, Instant now) {
 bool Responder::has_output(Instant now) const {
   return !impl_->resources.empty() || impl_->feedback_due || impl_->acknowledgement_due(now);
 }
-bool Responder::only_deferrable(Instant now) const {
-  return impl_->resources.empty() && !impl_->feedback_due && impl_->acknowledgement_deferrable(now);
+bool Responder::only_deferrable(Instant now, int delays) const {
+  return impl_->resources.empty() && !impl_->feedback_due && impl_->acknowledgement_deferrable(now, delays);
 }
 bool Responder::has_answers() const {
   return !impl_->resources.empty() && impl_->resources.front().kind != Response::Kind::kNak;

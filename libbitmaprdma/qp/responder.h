@@ -75,8 +75,9 @@ class Responder {
   // Neither answers nor feedback, and an acknowledgement at most; not even that.
   [[nodiscard]] bool only_acknowledges() const;
   [[nodiscard]] bool owes_nothing() const;
-  // Nothing but an acknowledgement whose delay has not run out: it may wait for data to travel behind.
-  [[nodiscard]] bool only_deferrable(Instant now) const;
+  // Nothing but an acknowledgement that has not waited for so many times its delay: it may wait for data to travel
+  // behind.
+  [[nodiscard]] bool only_deferrable(Instant now, int delays = 1) const;
   // What goes by several paths where there are, and what is to arrive in order: feedback, NAKs.
   [[nodiscard]] bool has_answers() const;
   [[nodiscard]] bool has_ordered_output() const;

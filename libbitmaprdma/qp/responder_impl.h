@@ -238,7 +238,7 @@ struct Responder::Impl {
   }
   [[nodiscard]] std::uint16_t judged() const;
   [[nodiscard]] bool acknowledgement_due(Instant now) const;
-  [[nodiscard]] bool acknowledgement_deferrable(Instant now) const;
+  [[nodiscard]] bool acknowledgement_deferrable(Instant now, int delays) const;
   [[nodiscard]] bool many_unacknowledged() const { return speaks_bitmap() && ack.packets >= recovery().ack_packets; }
 
   // tell_ranges.cc

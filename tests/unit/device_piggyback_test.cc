@@ -140,7 +140,7 @@ TEST_F(Piggyback, ALongReplyHasTheAcknowledgementInTheFirstBatch) {
   ASSERT_TRUE(pair.run_until_idle());
 }
 
-// Not longer than an acknowledgement may wait at all.
+// Longer than for a reply to begin, for by now it is certain; but the peer would ask again.
 TEST_F(Piggyback, AReplyThatLeavesSlowlyDoesNotKeepTheAcknowledgement) {
   pair.paused[1] = true;
   ASSERT_TRUE(pair.post(0, pair.write(0, 512 << 10, 8, 1)).ok());
@@ -152,7 +152,11 @@ TEST_F(Piggyback, AReplyThatLeavesSlowlyDoesNotKeepTheAcknowledgement) {
   TransmitBuffer buffer;
   ASSERT_TRUE(side.engine->poll_transmit(buffer, out, pair.now));
   EXPECT_EQ(side.count(Counter::kAcksSent), 0u);
-  pair.now = pair.now + RecoveryConfig{}.ack_delay;
+  const Instant begun = pair.now;
+  pair.now = begun + RecoveryConfig{}.ack_delay * 2;
+  ASSERT_TRUE(side.engine->poll_transmit(buffer, out, pair.now));
+  EXPECT_EQ(side.count(Counter::kAcksSent), 0u);
+  pair.now = begun + RecoveryConfig{}.ack_delay * 4;
   ASSERT_TRUE(side.engine->poll_transmit(buffer, out, pair.now));
   EXPECT_EQ(side.count(Counter::kAcksSent), 1u);
 }

@@ -1,6 +1,14 @@
 // What brdma's command line takes and refuses: exit codes 0, 1, 2 and messages that say what to do.
 
 #include <gmock/gmock.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstddef>
+#include <string>
+#include <thread>
 
 #include "lab_fixture.h"
 
@@ -76,6 +84,46 @@ TEST_P(CommandLine, LabsAreListed) {
     EXPECT_EQ(entry.at("switch"), true);
   }
   EXPECT_TRUE(found) << outcome.out;
+}
+
+// What listens under a lab's name and closes each connection: as one that ends while it is asked.
+class EndingLab {
+ public:
+  explicit EndingLab(const std::string& name) : listener_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    name.copy(address.sun_path + 1, sizeof address.sun_path - 1);
+    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    EXPECT_EQ(bind(listener_, reinterpret_cast<const sockaddr*>(&address), size), 0);
+    EXPECT_EQ(listen(listener_, 4), 0);
+    closing_ = std::thread([this] {
+      for (int asked = 0; (asked = accept(listener_, nullptr, nullptr)) >= 0; close(asked)) ++asked_;
+    });
+  }
+  ~EndingLab() {
+    shutdown(listener_, SHUT_RDWR);
+    closing_.join();
+    close(listener_);
+  }
+  EndingLab(const EndingLab&) = delete;
+  EndingLab& operator=(const EndingLab&) = delete;
+  [[nodiscard]] int asked() const { return asked_; }
+
+ private:
+  int listener_;
+  std::atomic<int> asked_{0};
+  std::thread closing_;
+};
+
+TEST_P(CommandLine, ALabThatEndsWhileItIsListedIsLeftOut) {
+  up({});
+  const std::string uid = std::to_string(GetParam() == User::kNobody ? 65'534 : geteuid());
+  const EndingLab ending{"brdma-lab/" + uid + "/" + name_ + "-ending"};
+  const Outcome outcome = run(brdma({"-j", "lab", "list"}));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("\"" + name_ + "\""));
+  EXPECT_THAT(outcome.out, testing::Not(HasSubstr("-ending")));
+  EXPECT_GE(ending.asked(), 1);
 }
 
 TEST_P(CommandLine, DevicesOfAHostAreShown) {

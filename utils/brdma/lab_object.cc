@@ -173,7 +173,12 @@ int list(Invocation& invocation) {
     // Type 5 (sequenced packets) and the listening flag tell the keeper's socket from its connections.
     if (at == std::string::npos || line.find(" 00010000 0005 ") == std::string::npos) continue;
     const std::string name = line.substr(at + prefix.size());
-    const Json description = lab::describe_lab(name);
+    Json description;
+    try {
+      description = lab::describe_lab(name);
+    } catch (const lab::LabError&) {
+      continue;  // it has just ended
+    }
     records.push_back({"",
                        {{"lab", name},
                         {"hosts", description.at("hosts").size()},

@@ -1,5 +1,7 @@
 #include "lab_fixture.h"
 
+#include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -13,6 +15,16 @@ namespace {
 std::vector<std::string> as_nobody(std::vector<std::string> words) {
   words.insert(words.begin(), {"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"});
   return words;
+}
+
+// The namespace's file of any process that is in it; empty: there is none.
+std::string path_of_one_in(const std::string& link) {
+  std::error_code error;
+  for (const auto& process : std::filesystem::directory_iterator{"/proc"}) {
+    const auto path = process.path() / "ns/net";
+    if (std::filesystem::read_symlink(path, error).string() == link && !error) return path.string();
+  }
+  return {};
 }
 
 }  // namespace
@@ -103,6 +115,7 @@ LabTest::Values LabTest::send_stream(const Stream& stream) {
                          std::to_string(stream.size), std::to_string(stream.batch), std::to_string(stream.gap_us),
                          std::to_string(stream.traffic_class)}));
   EXPECT_EQ(sent.exit_code, 0) << sent.err;
+  receiver.send_signal(SIGUSR1);
   return values(receiver.finish());
 }
 
@@ -110,12 +123,14 @@ std::string user_name(const testing::TestParamInfo<User>& info) {
   return info.param == User::kSelf ? "AsSelf" : "AsNobody";
 }
 
-bool namespace_is_inhabited(const std::string& link) {
-  std::error_code error;
-  for (const auto& process : std::filesystem::directory_iterator{"/proc"}) {
-    if (std::filesystem::read_symlink(process.path() / "ns/net", error).string() == link && !error) return true;
-  }
-  return false;
+NetworkNamespace::NetworkNamespace(const std::string& link) : link_(link.substr(0, link.find('\n'))) {
+  fd_ = open(path_of_one_in(link_).c_str(), O_RDONLY | O_CLOEXEC);
 }
+
+NetworkNamespace::~NetworkNamespace() {
+  if (fd_ >= 0) close(fd_);
+}
+
+bool NetworkNamespace::is_inhabited() const { return !path_of_one_in(link_).empty(); }
 
 }  // namespace brdma::lab_test

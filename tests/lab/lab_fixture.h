@@ -57,7 +57,20 @@ class LabTest : public testing::TestWithParam<User> {
 
 [[nodiscard]] std::string user_name(const testing::TestParamInfo<User>& info);
 
-// Whether any process is in the network namespace of this inode ("net:[4026532178]").
-[[nodiscard]] bool namespace_is_inhabited(const std::string& link);
+// The network namespace of this inode ("net:[4026532178]"), in which a process is. It stays while this object does:
+// else the kernel would give its number to the next one, which may be another lab's.
+class NetworkNamespace {
+ public:
+  explicit NetworkNamespace(const std::string& link);
+  ~NetworkNamespace();
+  NetworkNamespace(const NetworkNamespace&) = delete;
+  NetworkNamespace& operator=(const NetworkNamespace&) = delete;
+  [[nodiscard]] bool found() const { return fd_ >= 0; }
+  [[nodiscard]] bool is_inhabited() const;  // any process is in it
+
+ private:
+  std::string link_;
+  int fd_ = -1;
+};
 
 }  // namespace brdma::lab_test

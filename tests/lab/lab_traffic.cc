@@ -1,6 +1,7 @@
 // lab_traffic - makes and measures plain UDP and TCP traffic between the hosts of a lab. Each result is one line of
 // `key=value`. A line "ready" says that the program listens: testers wait for it instead of sleeping.
-//   receive PORT IDLE_MS                         until nothing came for IDLE_MS: counts, order, bits that changed
+//   receive PORT IDLE_MS                         until, after SIGUSR1, nothing came for IDLE_MS: counts, order, bits
+//                                                that changed
 //   send ADDRESS PORT COUNT SIZE BATCH GAP_US TOS   numbered datagrams, BATCH of them a call. GAP_US 0: the receiver
 //   tells
 //                                                how far it is, and no more are under way than its socket can hold, so
@@ -15,6 +16,8 @@
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -153,8 +156,22 @@ class Tally {
   std::uint64_t received_ = 0, duplicates_ = 0, late_ = 0, one_bit_ = 0, broken_ = 0, marked_ = 0, highest_ = 0;
 };
 
+// Readable when the signal has come, which does nothing else then.
+int open_signal(int number) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, number);
+  must(sigprocmask(SIG_BLOCK, &set, nullptr) == 0, "sigprocmask");
+  const int fd = signalfd(-1, &set, 0);
+  must(fd >= 0, "signalfd");
+  return fd;
+}
+
+// Silence means the end only once the sender has ended: before, it may just wait for its core.
 int receive(int port, int idle_ms) {
+  constexpr int kPatienceMs = 30'000;
   const int fd = open_receiver(SOCK_DGRAM, port);
+  const int sender_ended = open_signal(SIGUSR1);
   const int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof on);
   setsockopt(fd, IPPROTO_UDP, UDP_GRO, &on, sizeof on);
@@ -168,8 +185,10 @@ int receive(int port, int idle_ms) {
   std::int64_t first_us = 0, last_us = 0;
   std::uint32_t dropped = 0;
   std::vector<std::byte> buffer(65'536);
-  pollfd polled{fd, POLLIN, 0};
-  while (poll(&polled, 1, messages == 0 ? 10'000 : idle_ms) > 0) {
+  std::array<pollfd, 2> polled{pollfd{fd, POLLIN, 0}, pollfd{sender_ended, POLLIN, 0}};
+  while (poll(polled.data(), polled.size(), polled[1].fd < 0 ? idle_ms : kPatienceMs) > 0) {
+    if (polled[1].revents != 0) polled[1].fd = -1;
+    if (polled[0].revents == 0) continue;
     iovec data{buffer.data(), buffer.size()};
     alignas(cmsghdr) std::array<std::byte, 256> control{};
     msghdr message{};
@@ -214,10 +233,11 @@ int receive(int port, int idle_ms) {
 // noise: after a while of silence everything counts as gone.
 void wait_for_receiver(int fd, std::uint64_t number, std::uint64_t& arrived) {
   constexpr std::uint64_t kUnderWayMax = 48;
+  constexpr int kSilenceMs = 100;
   while (number >= arrived + kUnderWayMax) {
     pollfd polled{fd, POLLIN, 0};
     std::uint64_t highest = 0;
-    if (poll(&polled, 1, 20) <= 0) {
+    if (poll(&polled, 1, kSilenceMs) <= 0) {
       arrived = number;
     } else if (recv(fd, &highest, sizeof highest, 0) == static_cast<ssize_t>(sizeof highest) && highest < number) {
       arrived = std::max(arrived, highest + 1);

@@ -115,17 +115,18 @@ TEST_P(Lifetime, TheSwitchIsInTheSessionOfThePrograms) {
 
 TEST_P(Lifetime, DownLeavesNothing) {
   up({"--loss", "1%"});
-  const std::string space = first_line(run(on_host("h1", {"readlink", "/proc/self/ns/net"})).out);
-  ASSERT_THAT(space, HasSubstr("net:["));
+  const std::string link = run(on_host("h1", {"readlink", "/proc/self/ns/net"})).out;
+  ASSERT_THAT(link, HasSubstr("net:["));
   // A program that ignores SIGTERM and one that has left its parents.
   Command stubborn{on_host("h1", {"sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done"})};
   ASSERT_TRUE(stubborn.wait_for_output("ready"));
   ASSERT_EQ(run(on_host("h1", {"sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & true"})).exit_code, 0);
-  ASSERT_TRUE(namespace_is_inhabited(space));
+  const NetworkNamespace space{link};
+  ASSERT_TRUE(space.found());
   ASSERT_EQ(run(lab("down")).exit_code, 0);
   is_up_ = false;
   EXPECT_EQ(stubborn.finish().exit_code, 128 + SIGKILL);
-  EXPECT_FALSE(namespace_is_inhabited(space));
+  EXPECT_FALSE(space.is_inhabited());
   const Outcome again = run(lab("show"));
   EXPECT_EQ(again.exit_code, 1);
   EXPECT_THAT(again.err, HasSubstr("no lab '" + name_ + "' is up"));

@@ -66,26 +66,26 @@ TEST_P(Pair, InterruptionLeavesNothing) {
   for (const int signal : {SIGINT, SIGTERM}) {
     Command command{pair("client-hangs", {"--loss", "0"})};
     ASSERT_TRUE(command.wait_for_output("the client hangs"));
-    const std::string space = run(on_host("h2", {"readlink", "/proc/self/ns/net"})).out;
+    const NetworkNamespace space{run(on_host("h2", {"readlink", "/proc/self/ns/net"})).out};
+    ASSERT_TRUE(space.found());
     command.send_signal(signal);
     EXPECT_EQ(command.finish().exit_code, 128 + signal);
     EXPECT_TRUE(lab_is_gone());
-    EXPECT_FALSE(namespace_is_inhabited(space.substr(0, space.find('\n'))));
+    EXPECT_FALSE(space.is_inhabited());
   }
 }
 
 TEST_P(Pair, KillingItLeavesNothing) {
   Command command{pair("client-hangs", {"--loss", "0"})};
   ASSERT_TRUE(command.wait_for_output("the client hangs"));
-  std::string space = run(on_host("h2", {"readlink", "/proc/self/ns/net"})).out;
-  space = space.substr(0, space.find('\n'));
-  ASSERT_TRUE(namespace_is_inhabited(space));
+  const NetworkNamespace space{run(on_host("h2", {"readlink", "/proc/self/ns/net"})).out};
+  ASSERT_TRUE(space.found());
   command.send_signal(SIGKILL);
   EXPECT_EQ(command.finish().exit_code, 128 + SIGKILL);
   const timespec step{0, 5'000'000};
   bool gone = false;
   for (int i = 0; i < 2'000 && !gone; ++i) {  // the kernel needs a moment to end what hung on it
-    gone = !namespace_is_inhabited(space) && lab_is_gone();
+    gone = !space.is_inhabited() && lab_is_gone();
     nanosleep(&step, nullptr);
   }
   EXPECT_TRUE(gone);

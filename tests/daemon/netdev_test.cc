@@ -50,6 +50,7 @@ TEST_F(NetdevTest, AnInterfaceIsADeviceWithItsMacAddressesAndMtu) {
   ASSERT_TRUE(ip("link add left address 02:00:00:00:09:01 mtu 1500 type veth peer name right"));
   ASSERT_TRUE(ip("link set right up mtu 9000"));
   ASSERT_TRUE(ip("link set left up"));
+  ASSERT_TRUE(wait_until_running("left"));
   ASSERT_TRUE(ip("address add fd09::1/64 dev left nodad"));
   ASSERT_TRUE(ip("address add 10.9.0.1/24 dev left"));
   ASSERT_TRUE(ip("address add 10.9.0.7/24 dev left label left:7"));

@@ -39,6 +39,7 @@ class XdpQueues : public testing::Test {
     const char* const queues = " numtxqueues 2 numrxqueues 2 ";
     ASSERT_TRUE(ip(std::string{"link add near"} + queues + "type veth peer name far" + queues));
     ASSERT_TRUE(ip("link set near up") && ip("link set far up"));
+    ASSERT_TRUE(wait_until_running("near") && wait_until_running("far"));
     if (!daemon::XdpSteering::attach(if_nametoindex("far"), 1500, daemon::XdpHook::kDriver)) GTEST_SKIP() << "not root";
     for (std::uint32_t i = 0; i < 2; ++i) {
       auto in = grant("far", kSlots[i], true), out = grant("near", 0, false);

@@ -61,7 +61,6 @@ class Traffic:
             self.network.wait_for("the write to go on", lambda: self.network.carried("s1-s2", "s1-s2.2") > before + 10_000)  # several windows
             for _ in range(3):
                 self.network.signal(self.client, "ib_write_bw", signal.SIGALRM)
-                time.sleep(0.05)  # signals do not queue
         Network.finish(self.server, self.client)
 
 
@@ -173,15 +172,25 @@ class Network:
 
     @staticmethod
     def signal(process, name, number):
-        """To the program that a command of ours runs in the lab, unless it has ended."""
-        found = [process.pid]
+        """To the program that a command of ours runs in the lab, unless it has ended. It has taken it when this returns: signals
+        do not queue."""
+        found, until = [process.pid], time.monotonic() + PATIENCE
         with contextlib.suppress(OSError):
             for pid in found:
                 with open(f"/proc/{pid}/comm") as file:
                     if file.read().strip() == name:
-                        return os.kill(pid, number)
+                        os.kill(pid, number)
+                        while Network.is_pending(pid, number) and time.monotonic() < until:
+                            time.sleep(0.005)
+                        return
                 with open(f"/proc/{pid}/task/{pid}/children") as file:
                     found += map(int, file.read().split())
+
+    @staticmethod
+    def is_pending(pid, number):
+        with open(f"/proc/{pid}/status") as file:
+            waiting = next(int(line.split()[1], 16) for line in file if line.startswith("ShdPnd:"))
+        return waiting >> (number - 1) & 1 == 1
 
     def both_switches(self):
         self.wait_for("both switches", lambda: [s["connected"] for s in self.state("switches")] == [True, True])

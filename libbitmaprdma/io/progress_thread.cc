@@ -36,7 +36,7 @@ void relax() {
 }  // namespace
 
 ProgressThread::ProgressThread(Shard& shard, Options options)
-    : shard_(shard), options_(std::move(options)), park_interval_(options_.park_interval_max) {}
+    : shard_(shard), options_(std::move(options)), park_interval_(options_.park_interval_min, options_.park_interval_max) {}
 
 ProgressThread::~ProgressThread() {
   if (!started()) return;
@@ -100,8 +100,7 @@ void ProgressThread::be_in_charge() {
       attendance.set_thread(State::kSpinning);
     }
     const Shard::Round round = shard_.make_progress();
-    if (std::exchange(first, false) && round.received > 0)
-      park_interval_ = std::max(park_interval_ / 4, options_.park_interval_min);  // they had to wait for us
+    if (std::exchange(first, false) && round.received > 0) park_interval_.helped();
     const Instant now = monotonic_now();
     if (round.busy) last_busy = now;
     const auto deadline = shard_.next_deadline();
@@ -119,12 +118,12 @@ void ProgressThread::stay_parked() {
   Attendance& attendance = shard_.attendance();
   attendance.set_thread(State::kParked);
   // It may have armed a completion queue before it polled so often, and will sleep when it has had enough of that.
-  if (attendance.armed()) park_interval_ = options_.park_interval_min;
+  if (attendance.armed()) park_interval_.alert();
   while (!stopping() && attendance.application_spins()) {
     const std::uint64_t calls = attendance.calls();
-    sleep(false, -1, park_interval_, true);
+    sleep(false, -1, park_interval_.interval(), true);
     if (!attendance.called_since(calls)) return;
-    park_interval_ = std::min(park_interval_ * 2, options_.park_interval_max);
+    park_interval_.present();
   }
 }
 

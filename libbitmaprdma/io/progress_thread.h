@@ -8,9 +8,8 @@
 //              Parks again when the application is seen to poll in a loop: the two would only take turns at the lock.
 // An application that arms a completion queue puts the thread in charge at once.
 //
-// A program may spin on its memory and call us seldom (ib_write_lat): then packets wait for a parked thread. Each time
-// it finds some on taking charge it parks for a shorter time the next time, down to 50 us; as long as calls come, for
-// longer again.
+// A program may spin on its memory and call us seldom (ib_write_lat): then packets wait for a parked thread. How soon
+// it looks is told by how often they had to (park_interval.h): 50 us to 0.7 ms.
 //
 // All signals are blocked in it and its timer slack is 1 ns. fork(): the child has no such thread, and must not use
 // the context.
@@ -21,6 +20,7 @@
 #include <thread>
 
 #include "base/units.h"
+#include "io/park_interval.h"
 #include "io/shard.h"
 
 namespace brdma::io {
@@ -58,7 +58,7 @@ class ProgressThread {
 
   Shard& shard_;
   Options options_;
-  Duration park_interval_;
+  ParkInterval park_interval_;
   std::uint64_t calls_seen_ = 0;  // and since when it has been so many:
   Instant last_call_;
   std::atomic<bool> stop_{false};

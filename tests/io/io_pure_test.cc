@@ -8,6 +8,7 @@
 #include "io/ack_deferral.h"
 #include "io/arrival_clock.h"
 #include "io/attendance.h"
+#include "io/park_interval.h"
 #include "io/receive_budget.h"
 #include "io/reply_linger.h"
 #include "io/split_batch.h"
@@ -27,6 +28,39 @@ TEST(ArrivalClock, SaysNothingOfWhatCannotBe) {
   EXPECT_EQ(clock.waited(stamp + 1'000'000'000, now), Duration{}) << "arrived in the future";
   EXPECT_EQ(clock.waited(stamp - 2'000'000'000, now), Duration{}) << "the clock was set, more likely";
   EXPECT_GE(clock.waited(stamp - 5'000'000, now), 5_ms - 10_us);
+}
+
+TEST(ParkInterval, IsShorterAfterPacketsHadToWait) {
+  ParkInterval park{50_us, 700_us};
+  EXPECT_EQ(park.interval(), 700_us);
+  park.present();
+  EXPECT_EQ(park.interval(), 700_us);
+  for (const Duration expected : {175_us, 50_us, 50_us}) {
+    park.helped();
+    EXPECT_EQ(park.interval(), expected);
+  }
+}
+
+// A turn of a large ping-pong: a few looks find calls, then none does, and its packets have waited.
+TEST(ParkInterval, StaysShortForAProgramThatPollsForAMomentInEachTurn) {
+  ParkInterval park{50_us, 700_us};
+  park.alert();
+  for (int turn = 0; turn < 100; ++turn) {
+    for (int look = 0; look < 3; ++look) park.present();
+    EXPECT_EQ(park.interval(), 50_us) << "turn " << turn;
+    park.helped();
+  }
+}
+
+TEST(ParkInterval, GrowsAgainWhileCallsCome) {
+  ParkInterval park{50_us, 700_us};
+  park.alert();
+  std::vector<Duration> intervals;
+  for (int look = 0; look < 20; ++look) {
+    if (look % 4 == 0) intervals.push_back(park.interval());
+    park.present();
+  }
+  EXPECT_THAT(intervals, ElementsAre(50_us, 100_us, 200_us, 400_us, 700_us));
 }
 
 TEST(ReceiveBudget, DefaultBufferGivesWhatWasMeasuredToFit) {

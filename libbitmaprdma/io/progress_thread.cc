@@ -36,7 +36,9 @@ void relax() {
 }  // namespace
 
 ProgressThread::ProgressThread(Shard& shard, Options options)
-    : shard_(shard), options_(std::move(options)), park_interval_(options_.park_interval_min, options_.park_interval_max) {}
+    : shard_(shard),
+      options_(std::move(options)),
+      park_interval_(options_.park_interval_min, options_.park_interval_max) {}
 
 ProgressThread::~ProgressThread() {
   if (!started()) return;

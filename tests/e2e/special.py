@@ -183,7 +183,7 @@ def rdma_core_tests(lab, scratch):
     does not have, they skip."""
     source, copy = "/" + RDMA_CORE_TESTS, os.path.join(scratch.path, "rdma-core")
     if not os.path.isdir(source):  # dpkg was told to leave documents out
-        subprocess.run(["apt-get", "download", "-q", "python3-pyverbs"], cwd=scratch.path, check=True, timeout=120, stdout=subprocess.DEVNULL)
+        subprocess.run(["apt-get", "download", "-q", "-o", "Acquire::Retries=3", "python3-pyverbs"], cwd=scratch.path, check=True, timeout=120, stdout=subprocess.DEVNULL)
         package = glob.glob(os.path.join(scratch.path, "python3-pyverbs*.deb"))[0]
         subprocess.run(["dpkg-deb", "-x", package, os.path.join(scratch.path, "package")], check=True, timeout=60)
         source = os.path.join(scratch.path, "package", RDMA_CORE_TESTS)

@@ -203,7 +203,7 @@ class Network:
     def finish(server, client):
         for who, process in (("client", client), ("server", server)):
             output, _ = process.communicate(timeout=2 * PATIENCE)
-            assert process.returncode == 0, f"the {who} ended with {process.returncode}:\n{output}"
+            assert cases.ended_well(process.returncode, output), f"the {who} ended with {process.returncode}:\n{output}"
 
 
 class FarNetwork(Network):

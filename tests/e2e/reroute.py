@@ -8,6 +8,8 @@ import subprocess
 import sys
 import time
 
+import cases
+
 SERVER = "10.77.1.1"
 PROGRAMS = {
     "write": (["ib_write_bw", "-s", "65536", "-n", "1500"], ["ib_write_bw", "-s", "65536", "-n", "1500", SERVER]),
@@ -102,7 +104,7 @@ class Lab:
     def finish(server, client):
         for who, process in (("client", client), ("server", server)):
             output, _ = process.communicate(timeout=90)
-            expect(process.returncode == 0, f"the {who} ended with {process.returncode}:\n{output}")
+            expect(cases.ended_well(process.returncode, output), f"the {who} ended with {process.returncode}:\n{output}")
 
 
 def a_cut_link_is_left(lab, program):

@@ -12,13 +12,11 @@ import subprocess
 import threading
 
 import connections
+from cases import RPING_RACE
 from management import PATIENCE
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SERVER = "10.77.0.1"
-# rping's client closes its event channel while its event thread may be about to ask for the next event. Then that thread is told
-# EBADF, as by the kernel, and ends the program with 255, after all its work is done.
-RPING_RACE = "rdma_get_cm_event: Bad file descriptor"
 RDMA_CORE_TESTS = "usr/share/doc/rdma-core/tests"
 
 

@@ -17,6 +17,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
 
 import beside  # noqa: E402
 from guest import Guest  # noqa: E402
+from cases import ended_well  # noqa: E402
 from management import Lab  # noqa: E402
 
 PATIENCE = 120  # seconds; emulation is slow, and other guests may run
@@ -147,7 +148,7 @@ def pair(server, client, serve, ask, output=None):
             assert time.monotonic() < end, "no datagram arrives"
         if output is not None:
             output.append(asking.output)
-        if code != 0:
+        if not ended_well(code, asking.output):
             serving.stop()
             with contextlib.suppress(TimeoutError):
                 serving.wait(10)

@@ -133,6 +133,12 @@ std::uint32_t SendWindow::advance(Psn limit) {
   return dropped;
 }
 
+void SendWindow::pass_first() {
+  BRDMA_CHECK(at(base_).state == EntryState::kSentUnacked);
+  --unacked_;
+  drop_front(1);
+}
+
 void SendWindow::drop_front(std::uint32_t dropped) {
   const Psn slid = base_ - lag();
   const std::uint32_t stretch = count_ + lag();

@@ -77,6 +77,9 @@ class SendWindow {
   // dropped.
   std::uint32_t advance(Psn limit);
   std::uint32_t advance() { return advance(next()); }
+  // The entry at the base, which waits for its acknowledgement and was sent once, is acknowledged and done: what
+  // acknowledge() and advance() do, where what is behind it is not acked.
+  void pass_first();
   // The peer threw away what it had said it received (no receive was posted): kAcked -> kSuspectedLost.
   void unacknowledge(Psn psn);
 

@@ -25,6 +25,7 @@ Outcome Requester::handle_response(const wire::Packet& packet, std::uint16_t sou
   Impl& me = *impl_;
   me.answered_from = source_port;
   if (packet.op == wire::RcOp::kAcknowledge) return me.handle_aeth(packet, now);
+  if (me.take_inside(packet, now)) return me.outcome(now);
   const auto sequence = me.sequence_of(packet.bth.psn);
   if (!sequence) {
     me.env.drop(DropReason::kStaleResponse);

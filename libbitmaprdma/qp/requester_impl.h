@@ -428,6 +428,10 @@ struct Requester::Impl {
   [[nodiscard]] std::optional<Instant> answer_gap_deadline() const;
   [[nodiscard]] Duration reissue_interval(std::uint16_t times) const;
 
+  // --- take_inside.cc ---
+  [[nodiscard]] bool is_inside(const wire::Packet& packet) const;
+  bool take_inside(const wire::Packet& packet, Instant now);
+
   // --- answer_evidence.cc: where the peer answers on several paths ---
   void note_answer_path(const wire::Packet& packet, Instant now);
   void look_for_answer_evidence(const wire::Packet& packet, Instant sent, Instant now);

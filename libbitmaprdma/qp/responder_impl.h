@@ -261,6 +261,11 @@ struct Responder::Impl {
   [[nodiscard]] wire::Packet answer_packet(const Response& answer, wire::RcOp op, Instant now) const;
   void label(wire::Packet& packet, const Response& answer, const TransmitBatch& batch);
   void count_answer(const wire::Packet& packet, const Response& answer, std::size_t bytes, Instant now) const;
+  void trace_answer(const wire::Packet& packet, const Response& answer, std::size_t bytes, Instant now) const;
+
+  // answer_inside.cc
+  [[nodiscard]] std::uint32_t inside_left(const Response& answer) const;
+  bool send_inside(Response& answer, TransmitBatch& batch, Instant now);
 
   // responder.cc
   void start(Psn first);

@@ -1,6 +1,6 @@
 // qp/serve_read.cc - answers on their way: READ responses, results of atomics, NAKs, in the order of their requests.
-// A READ's data is read from the application's memory when its packet is made, and its key is looked up for each
-// packet: the region may be gone since the request came.
+// A READ's data is read from the application's memory when its packet is made, and its key is looked up then: the
+// region may be gone since the request came.
 #include <algorithm>
 
 #include "qp/responder_impl.h"
@@ -64,6 +64,13 @@ void Responder::Impl::label(wire::Packet& packet, const Response& answer, const 
 void Responder::Impl::count_answer(const wire::Packet& packet, const Response& answer, std::size_t bytes,
                                    Instant now) const {
   if (!answer.replay) env.count(Counter::kSentDataPackets);
+  trace_answer(packet, answer, bytes, now);
+}
+
+void Responder::Impl::trace_answer(const wire::Packet& packet, const Response& answer, std::size_t bytes,
+                                   Instant now) const {
+  if (env.sink == nullptr) [[likely]]
+    return;
   env.trace(now, identity.qpn,
             trace::PacketSent{packet.bth.opcode, packet.bth.psn, static_cast<std::uint32_t>(bytes), answer.replay});
 }
@@ -71,6 +78,7 @@ void Responder::Impl::count_answer(const wire::Packet& packet, const Response& a
 Responder::Impl::Sending Responder::Impl::send_read_packet(Response& answer, TransmitBatch& batch, Instant now) {
   if (answer.described) [[unlikely]]
     return send_described(answer, batch, now);
+  if (send_inside(answer, batch, now)) return Sending::kMore;
   const std::uint32_t size = std::min(answer.bytes_left, mtu);
   const bool last = answer.bytes_left <= mtu;
   if (answer_paths && batch.packets() >= answer_paths->batch_max(batch.path())) [[unlikely]]

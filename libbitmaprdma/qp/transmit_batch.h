@@ -65,7 +65,8 @@ class TransmitBatch {
   // Adds a packet; precondition fits(). Its pad is computed here from the payload. The payload is read once more, for
   // the ICRC, before finish() returns.
   void add(const wire::Packet& packet, std::span<const Slice> payload, std::size_t payload_bytes);
-  // A packet of a run (qp/transmit_small.cc, qp/transmit_inside.cc), of bitmap mode. Precondition: fits().
+  // A packet of a run (qp/transmit_small.cc, qp/transmit_inside.cc, qp/answer_inside.cc), of bitmap mode. Precondition:
+  // fits().
   void add_of_run(const wire::RunHeaders& headers, const wire::RunHeaders::Own& own, std::span<const Slice> payload,
                   std::size_t payload_bytes);
   // How many of these, one behind the other, all of this size.

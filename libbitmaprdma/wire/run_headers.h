@@ -1,6 +1,6 @@
 // wire/run_headers.h - the headers of packets that follow each other and differ in little: small requests of one kind,
-// a packet each, or the inside of a long one, in bitmap mode. What they share is written once and copied; what differs
-// is written over it.
+// a packet each, or the inside of a long one, or of the answer to a READ, in bitmap mode. What they share is written
+// once and copied; what differs is written over it.
 #pragma once
 
 #include <array>
@@ -27,17 +27,20 @@ class RunHeaders {
   };
 
   RunHeaders() = default;
-  // `first`: in bitmap mode, of an opcode that has no headers but BTH, BXTH and perhaps RETH; no acknowledgement
-  // inside, and no part of an operation.
+  // `first`: in bitmap mode, of an opcode that has no headers but BTH, BXTH and perhaps RETH, or AETH, which is the
+  // same for all; no acknowledgement inside, and no part of an operation.
   explicit RunHeaders(const Packet& first)
-      : path_(std::uint32_t{first.bxth.path} << 24), has_reth_(opcode_shape(first.bth.opcode).has(OpcodeShape::kReth)) {
+      : path_(std::uint32_t{first.bxth.path} << 24),
+        has_reth_(opcode_shape(first.bth.opcode).has(OpcodeShape::kReth)),
+        has_aeth_(opcode_shape(first.bth.opcode).has(OpcodeShape::kAeth)) {
     BRDMA_CHECK(headers_size(first) == size() && first.bxth.operation == 0);
     emit_bth(first.bth, shared_.data());
     emit_bxth(first.bxth, shared_.data() + kBthSize);
+    emit_aeth(first.aeth, shared_.data() + kBase);
     shared_[1] &= ~(kSolicited | kPad);
   }
 
-  [[nodiscard]] std::size_t size() const { return has_reth_ ? kBase + kRethSize : kBase; }
+  [[nodiscard]] std::size_t size() const { return kBase + (has_reth_ ? kRethSize : 0) + (has_aeth_ ? kAethSize : 0); }
 
   // Writes size() bytes: what emit_headers() gives for the packet.
   void emit(const Own& own, std::size_t pad, std::byte* out) const {
@@ -48,14 +51,15 @@ class RunHeaders {
     store_be32(out + kBthSize + 8, own.rsn);
     store_be32(out + kBthSize + 12, own.packet_index);
     if (has_reth_) emit_reth(own.reth, out + kBase);
+    if (has_aeth_) std::memcpy(out + kBase, shared_.data() + kBase, kAethSize);
   }
 
  private:
   static constexpr std::size_t kBase = kBthSize + kBxthSize;
   static constexpr std::byte kSolicited{0x80}, kPad{0x30};  // of BTH's second byte
-  std::array<std::byte, kBase> shared_{};
+  std::array<std::byte, kBase + kAethSize> shared_{};
   std::uint32_t path_ = 0;  // as its word has it
-  bool has_reth_ = false;
+  bool has_reth_ = false, has_aeth_ = false;
 };
 
 }  // namespace brdma::wire

@@ -1,7 +1,8 @@
 // transfer_cost - what a packet costs both sides of a connection, in instructions, without sockets: for callgrind.
-//   transfer_cost write|send|read BYTES bitmap|standard [LIST [QUEUE_PAIRS]]
-//   BYTES: of each message, path MTU 4096; LIST: so many are posted at once (16)
-//   QUEUE_PAIRS: the LIST is posted one by one instead, each request to the next of so many, before anything is sent
+//   transfer_cost write|send|read BYTES bitmap|standard [LIST [QUEUE_PAIRS [MTU]]]
+//   BYTES: of each message; LIST: so many are posted at once (16); MTU: of the path, 4096 or 1024
+//   QUEUE_PAIRS: the LIST is posted one by one instead, each request to the next of so many, before anything is sent;
+//   0: a list
 // Prints how many packets of data went over; functions cost_... below are what to look at: `budget` does.
 #include <cstdio>
 #include <cstring>
@@ -24,7 +25,6 @@ using namespace brdma;  // a program, no header
 using namespace brdma::bench_micro;
 
 constexpr std::size_t kPackets = 20'000;
-constexpr std::uint32_t kMtu = 4096;
 
 // --- what is counted: the requester's four, the responder's three. noipa: alike as they are, they stay apart ---
 [[gnu::noipa]] bool cost_requester_post(Host& host, std::span<const SendRequest> requests, Instant now) {
@@ -57,14 +57,14 @@ constexpr std::uint32_t kMtu = 4096;
 class Load {
  public:
   // `queue_pairs`: 0: one, and lists.
-  Load(WorkOpcode opcode, std::uint32_t bytes, bool bitmap, std::size_t list, std::size_t queue_pairs)
-      : opcode_(opcode), bytes_(bytes), one_by_one_(queue_pairs > 0), completions_(4096) {
+  Load(WorkOpcode opcode, std::uint32_t bytes, bool bitmap, std::size_t list, std::size_t queue_pairs, PathMtu mtu)
+      : opcode_(opcode), bytes_(bytes), mtu_(mtu), one_by_one_(queue_pairs > 0), completions_(4096) {
     make(a_, 1, bitmap, false);
     make(b_, 2, bitmap, false);
     while (pairs_.size() < std::max<std::size_t>(queue_pairs, 1)) {
       if (!pairs_.empty()) add_queue_pair(a_), add_queue_pair(b_);
-      connect(a_, b_, PathMtu::k4096, now_);
-      connect(b_, a_, PathMtu::k4096, now_);
+      connect(a_, b_, mtu, now_);
+      connect(b_, a_, mtu, now_);
       pairs_.push_back({a_.qp, b_.qp});
     }
     from_ = {a_.at(), bytes, a_.key};
@@ -82,7 +82,8 @@ class Load {
 
   // Packets of data.
   std::size_t run(std::size_t wanted) {
-    const std::size_t each = (bytes_ + kMtu - 1) / kMtu * requests_.size();
+    const std::uint32_t mtu = mtu_bytes(mtu_);
+    const std::size_t each = (bytes_ + mtu - 1) / mtu * requests_.size();
     const std::size_t signaled = one_by_one_ ? requests_.size() : 1;
     std::size_t packets = 0;
     for (; packets < wanted; packets += each) {
@@ -139,6 +140,7 @@ class Load {
 
   WorkOpcode opcode_;
   std::uint32_t bytes_;
+  PathMtu mtu_;
   bool one_by_one_;
   Instant now_ = Instant::from_ns(1'000'000);
   Host a_, b_;
@@ -152,7 +154,7 @@ class Load {
 };
 
 int usage() {
-  std::fputs("transfer_cost write|send|read BYTES bitmap|standard [LIST [QUEUE_PAIRS]]\n", stderr);
+  std::fputs("transfer_cost write|send|read BYTES bitmap|standard [LIST [QUEUE_PAIRS [MTU]]]\n", stderr);
   return 2;
 }
 
@@ -170,7 +172,9 @@ int main(int argc, char** argv) {
   if (bytes == 0 || bytes > 1u << 20 || list == 0 || list > 1024) return usage();
   const std::size_t queue_pairs = argc > 5 ? std::strtoul(argv[5], nullptr, 10) : 0;
   if (queue_pairs > 65'000) return usage();
-  Load load{opcode, bytes, mode == "bitmap", list, queue_pairs};
+  const std::string mtu = argc > 6 ? argv[6] : "4096";
+  if (mtu != "4096" && mtu != "1024") return usage();
+  Load load{opcode, bytes, mode == "bitmap", list, queue_pairs, mtu == "4096" ? PathMtu::k4096 : PathMtu::k1024};
   if (queue_pairs > 0) {  // what the first use of each takes does not count
     load.run(queue_pairs);
     CALLGRIND_ZERO_STATS;

@@ -85,6 +85,33 @@ TEST(SendWindow, ReachesOnlyWhatWasSent) {
   EXPECT_EQ(window.base(), Psn{1});
 }
 
+// As acknowledge() and advance() would.
+TEST(SendWindow, PassesTheFirst) {
+  SendWindow window{Psn{0xFFFFFF}, WindowShape{.window = 4}, pool};
+  const test::ThrowingChecks checks;
+  EXPECT_THROW(window.pass_first(), test::CheckFailed) << "nothing was sent";
+  window.sent_run(3, 0, Instant{});
+  window.pass_first();
+  EXPECT_EQ(window.base(), Psn{0});
+  EXPECT_EQ(window.in_window(), 2u);
+  EXPECT_EQ(window.unacked(), 2u);
+  EXPECT_EQ(window.room(), 2u);
+  window.acknowledge(Psn{0});
+  EXPECT_THROW(window.pass_first(), test::CheckFailed) << "it is acknowledged";
+  EXPECT_EQ(window.advance(), 1u);
+  window.request_retransmission(Psn{1});
+  EXPECT_THROW(window.pass_first(), test::CheckFailed) << "it is to be sent again";
+  window.retransmitted(Psn{1}, 0, Instant{});
+  EXPECT_THROW(window.pass_first(), test::CheckFailed) << "it was sent twice";
+  window.acknowledge(Psn{1});
+  EXPECT_EQ(window.advance(), 1u);
+  window.sent(0, Instant{});
+  window.pass_first();
+  EXPECT_EQ(window.in_window(), 0u);
+  EXPECT_EQ(window.unacked(), 0u);
+  EXPECT_EQ(window.base(), window.next());
+}
+
 TEST(SendWindow, RemembersWhenAnEntryWasSentOverTheWrapOfItsClock) {
   SendWindow window{Psn{1}, WindowShape{.window = 4}, pool};
   const Instant at = Instant::from_ns((std::int64_t{1} << 38) - 100);  // 64 ns * 2^32 is 2^38 ns

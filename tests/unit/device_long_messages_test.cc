@@ -1,9 +1,12 @@
-// The inside of long messages leaves in runs (qp/transmit_inside.cc): what is on the wire and in memory is as if each
-// packet had been looked at alone.
+// The inside of long messages leaves in runs (qp/transmit_inside.cc), and so does that of answers to READs
+// (qp/answer_inside.cc), which is taken in short as well (qp/take_inside.cc): what is on the wire and in memory is as
+// if each packet had been looked at alone.
 #include <gtest/gtest.h>
 
 #include <vector>
 
+#include "bitmap/gap_table.h"
+#include "support/seeds.h"
 #include "support/two_engines.h"
 
 namespace brdma::test {
@@ -89,6 +92,141 @@ TEST_P(LongMessages, FailsWhereItsMemoryIsNotThere) {
 }
 
 INSTANTIATE_TEST_SUITE_P(WriteAndSend, LongMessages, testing::Values(WorkOpcode::kRdmaWrite, WorkOpcode::kSend));
+
+// --- READs ---
+
+struct LongReads : testing::Test {
+  static PairOptions options() {
+    PairOptions options;
+    options.segments_max = 64;
+    options.receive_packets = 8192;
+    options.receive_bytes = 8u << 20;
+    return options;
+  }
+  explicit LongReads(const PairOptions& given = options()) : pair(given) { pair.fill(1, 1); }
+
+  void read(std::uint32_t bytes, std::uint64_t offset = 0) {
+    ASSERT_TRUE(pair.post(0, pair.request(0, WorkOpcode::kRdmaRead, offset, bytes, 5)).ok());
+    ASSERT_TRUE(pair.run_until_idle());
+    const auto done = pair.poll(0);
+    ASSERT_EQ(done.size(), 1u);
+    EXPECT_EQ(done[0].status, CompletionStatus::kSuccess);
+    EXPECT_TRUE(pair.same(offset, bytes));
+  }
+  [[nodiscard]] std::vector<const Sent*> answers() const {
+    std::vector<const Sent*> all;
+    for (const Sent& each : pair.wire) {
+      if (each.from == 1 && is_answer(each)) all.push_back(&each);
+    }
+    return all;
+  }
+  [[nodiscard]] static bool is_answer(const Sent& sent) {
+    return sent.bth().opcode < wire::kTransportControl && wire::is_read_response(sent.packet().op);
+  }
+  TwoEngines pair;
+};
+
+// To the bit: made anew from what the READ is, with the timestamp of its batch.
+TEST_F(LongReads, AnAnswerOfTheInsideSaysWhatItWouldAlone) {
+  constexpr std::uint32_t kRead = 16, kBytes = kRead * kMtu - 7;  // one request
+  read(kBytes);
+  const auto sent = answers();
+  ASSERT_EQ(sent.size(), kRead);
+  for (std::uint32_t i = 0; i < kRead; ++i) {
+    const wire::Packet packet = sent[i]->packet();
+    const bool last = i + 1 == kRead;
+    wire::Packet alone;
+    alone.bth.opcode = wire::opcode_of(i == 0 ? wire::RcOp::kReadResponseFirst
+                                       : last ? wire::RcOp::kReadResponseLast
+                                              : wire::RcOp::kReadResponseMiddle,
+                                       true);
+    alone.bth.dest_qpn = pair.side[0].engine->qp_num(pair.side[0].qp);
+    alone.bth.psn = Psn{kFirstPsn + i};
+    alone.bxth.source_qpn = pair.side[1].engine->qp_num(pair.side[1].qp);
+    alone.bxth.packet_index = i;
+    alone.bxth.timestamp = sent[0]->packet().bxth.timestamp;
+    alone.aeth = {wire::kSyndromeAck, 1};
+    const std::span<const std::byte> memory{pair.side[1].memory};
+    EXPECT_EQ(pair.make(1, alone, memory.subspan(std::size_t{i} * kMtu, packet.payload.size())), sent[i]->bytes) << i;
+    EXPECT_EQ(sent[i]->batch, sent[0]->batch);
+  }
+  EXPECT_EQ(pair.side[1].count(Counter::kSentDataPackets), kRead);
+  EXPECT_EQ(pair.side[0].qp->requester().snapshot().answers_bytes, 0u);
+}
+
+// Of any length, and cut into several requests.
+TEST_F(LongReads, ComeWhole) {
+  for (const std::uint32_t bytes : {1u, kMtu, kMtu + 1, 2 * kMtu, 2 * kMtu + 1, 3 * kMtu, 100 * kMtu, 300'000u})
+    read(bytes, 3);
+}
+
+// Batches of many sizes; what is lost is asked for again, and told by its bit.
+TEST_F(LongReads, ComeWholeOverALossyNetwork) {
+  for_each_seed(20, [](Random& random) {
+    PairOptions some = options();
+    some.segments_max = static_cast<std::uint32_t>(1 + random.below(64));
+    TwoEngines pair{some};
+    pair.fill(1, random.next());
+    pair.drop = [&](const Sent&) { return random.below(30) == 0; };
+    pair.extra_delay = [&](const Sent&) { return random.below(10) == 0 ? 10_us : Duration{}; };
+    for (int i = 0; i < 8; ++i) {
+      ASSERT_TRUE(pair.post(0, pair.request(0, WorkOpcode::kRdmaRead, static_cast<std::uint64_t>(i) * 100'000,
+                                            static_cast<std::uint32_t>(random.below(100'000)), 5))
+                      .ok());
+    }
+    ASSERT_TRUE(pair.run_until_idle());
+    const auto done = pair.poll(0);
+    ASSERT_EQ(done.size(), 8u);
+    for (std::uint64_t i = 0; i < 8; ++i) EXPECT_TRUE(pair.same(i * 100'000, done[i].byte_length)) << i;
+  });
+}
+
+// Its own region goes while answers are on their way: it fails, nothing is written where nothing is.
+TEST_F(LongReads, FailWhereTheirOwnRegionGoes) {
+  std::size_t answered = 0;
+  ASSERT_TRUE(pair.post(0, pair.request(0, WorkOpcode::kRdmaRead, 0, 16 * kMtu, 5)).ok());
+  pair.drop = [&](const Sent& sent) {
+    if (sent.from == 1 && is_answer(sent) && ++answered == 8) {
+      EXPECT_TRUE(pair.side[0].engine->deregister_memory(pair.side[0].region).ok());
+    }
+    return false;
+  };
+  ASSERT_TRUE(pair.run_until_idle());
+  const auto done = pair.poll(0);
+  ASSERT_EQ(done.size(), 1u);
+  EXPECT_EQ(done[0].status, CompletionStatus::kLocalProtectionError);
+  EXPECT_GT(pair.side[0].count(DropReason::kFault), 0u);
+}
+
+// More gaps than are kept: of the last nobody knows but by the base. What lies behind it is here.
+struct ManyGaps : LongReads {
+  static PairOptions patient() {
+    PairOptions options = LongReads::options();
+    options.mtu = PathMtu::k256;
+    options.recovery.depth_max = 100'000;
+    options.recovery.age_max = options.recovery.stall_max = 1_s;
+    return options;
+  }
+  ManyGaps() : LongReads(patient()) {}
+};
+TEST_F(ManyGaps, OneThatIsNotKeptClosesLikeAnyOther) {
+  constexpr std::uint32_t kBytes = 256 * 256 * 4;
+  for (int i = 0; i < 8; ++i) read(kBytes);  // until the congestion window lets enough be asked for at once
+  ASSERT_EQ(pair.side[0].count(Counter::kGapsSeen), 0u);
+  pair.extra_delay = [&](const Sent& sent) {
+    const bool late =
+        sent.from == 1 && is_answer(sent) && sent.packet().op == wire::RcOp::kReadResponseMiddle && sent.psn() % 2 == 0;
+    return late ? 40_us : Duration{};
+  };
+  const std::uint64_t again = pair.side[0].count(Counter::kReadsReissued);
+  // Of those that are not kept, an even number and an odd one.
+  for (const std::uint32_t bytes : {kBytes, kBytes - 512, kBytes - 1024, kBytes - 1536}) {
+    const std::uint64_t before = pair.side[0].count(Counter::kGapsSeen);
+    read(bytes);
+    EXPECT_GT(pair.side[0].count(Counter::kGapsSeen) - before, bitmap::kGapsMax);
+  }
+  EXPECT_EQ(pair.side[0].count(Counter::kReadsReissued), again);
+}
 
 }  // namespace
 }  // namespace brdma::test

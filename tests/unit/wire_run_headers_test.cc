@@ -25,6 +25,7 @@ Packet some_packet(RcOp op, Random& random) {
   packet.bxth.rsn = bits24(random);
   packet.bxth.packet_index = bits24(random);
   packet.bxth.timestamp = random.next() & kTimestampMask;
+  packet.aeth = {static_cast<std::uint8_t>(random.below(256)), bits24(random)};
   packet.reth = {random.next(), static_cast<std::uint32_t>(random.next()), static_cast<std::uint32_t>(random.next())};
   return packet;
 }
@@ -32,7 +33,8 @@ Packet some_packet(RcOp op, Random& random) {
 TEST(RunHeaders, SayWhatEachPacketWouldAlone) {
   Random random{1, "run headers"};
   for (int i = 0; i < 1000; ++i) {
-    const RcOp op = std::array{RcOp::kWriteOnly, RcOp::kSendOnly, RcOp::kWriteMiddle, RcOp::kSendMiddle}[i % 4];
+    const RcOp op = std::array{RcOp::kWriteOnly, RcOp::kSendOnly, RcOp::kWriteMiddle, RcOp::kSendMiddle,
+                               RcOp::kReadResponseMiddle}[i % 5];
     const Packet first = some_packet(op, random);
     const RunHeaders headers{first};
     Packet packet = some_packet(op, random);
@@ -40,6 +42,7 @@ TEST(RunHeaders, SayWhatEachPacketWouldAlone) {
     packet.bxth.path = first.bxth.path;
     packet.bxth.source_qpn = first.bxth.source_qpn;
     packet.bxth.timestamp = first.bxth.timestamp;
+    packet.aeth = first.aeth;
     std::array<std::byte, kPacketHeadersMax> expected{}, made{};
     ASSERT_EQ(emit_headers(packet, expected.data()), headers.size());
     headers.emit({.psn = packet.bth.psn,

@@ -1,0 +1,53 @@
+// The inside of the answer to a READ: packets of a whole path MTU that are neither the first nor the last of it. What
+// is the same for all of them is looked at once, as transmit_inside.cc does for requests. It does what serve_read.cc
+// would do with each, and leaves to it whatever is not as usual: standard packets, several paths, what is sent again.
+#include <algorithm>
+
+#include "qp/responder_impl.h"
+
+namespace brdma::qp {
+
+// How many packets of its inside are still to be sent, where they may leave in runs.
+std::uint32_t Responder::Impl::inside_left(const Response& answer) const {
+  if (!answer.started || answer.bytes_left <= mtu) return 0;
+  if (!answer.bitmap || answer.replay || answer_paths) return 0;
+  return (answer.bytes_left - 1) / mtu;
+}
+
+// True: some were added. Memory that is not to be read any more is found again, and told of, by who sends a packet
+// alone.
+bool Responder::Impl::send_inside(Response& answer, TransmitBatch& batch, Instant now) {
+  std::uint32_t count = inside_left(answer);
+  if (count == 0) return false;
+  wire::Packet packet = answer_packet(answer, wire::RcOp::kReadResponseMiddle, now);
+  count =
+      static_cast<std::uint32_t>(std::min<std::size_t>(count, batch.room(TransmitBatch::packet_bytes(packet, mtu))));
+  if (count == 0) return false;
+  Slice slice{nullptr, mtu};
+  std::byte* data = nullptr;
+  if (env.memory.resolve(identity.accessor(), answer.rkey, answer.address, std::uint64_t{count} * mtu,
+                         kAccessRemoteRead, &data) != memory::Fault::kNone) {
+    return false;
+  }
+  const wire::RunHeaders headers{packet};
+  wire::RunHeaders::Own own;
+  own.msn = answer.message;
+  std::uint32_t sent = 0;
+  for (; sent < count && batch.takes_slices(1); ++sent, data += mtu) {
+    own.psn = answer.psn + sent;
+    own.packet_index = (answer.packet_index + sent) & 0xFF'FFFF;
+    slice.data = data;
+    batch.add_of_run(headers, own, {&slice, 1}, mtu);
+    packet.bth.psn = own.psn;
+    trace_answer(packet, answer, mtu, now);
+  }
+  if (sent == 0) return false;
+  env.count(Counter::kSentDataPackets, sent);
+  answer.psn = answer.psn + sent;
+  answer.packet_index = (answer.packet_index + sent) & 0xFF'FFFF;
+  answer.address += std::uint64_t{sent} * mtu;
+  answer.bytes_left -= sent * mtu;
+  return true;
+}
+
+}  // namespace brdma::qp

@@ -188,6 +188,12 @@ void Requester::Impl::go_back_for_nak(Sequence sequence, Instant now) {
     repairing().gone_back_to = sequence;
 }
 
+// Answers have begun to come, so the request counts as executed; but the peer can't go on: its memory is gone since.
+bool Requester::Impl::refuses_rest(std::uint8_t syndrome, Sequence at) const {
+  return kind_of(syndrome) == kKindNak && syndrome != wire::kSyndromeNakSequence &&
+         messages[messages.find(at)].answered() && window.entry(psn_of(at)).state != EntryState::kAcked;
+}
+
 // Standard acknowledgement: psn is the newest request executed, or the one that a NAK refuses.
 Outcome Requester::Impl::handle_aeth(const wire::Packet& packet, Instant now) {
   const std::uint8_t syndrome = packet.aeth.syndrome;
@@ -197,7 +203,7 @@ Outcome Requester::Impl::handle_aeth(const wire::Packet& packet, Instant now) {
     env.count(Counter::kAcksReceived);
     return {};
   }
-  if (!sequence || *sequence < cumulative) {
+  if (!sequence || (*sequence < cumulative && !refuses_rest(syndrome, *sequence))) {
     env.drop(DropReason::kStaleResponse);
     return {};
   }

@@ -363,6 +363,7 @@ struct Requester::Impl {
   void widen_trial();
   Outcome handle_rnr(std::uint8_t syndrome, Sequence at, Instant now);
   void go_back_for_nak(Sequence sequence, Instant now);
+  [[nodiscard]] bool refuses_rest(std::uint8_t syndrome, Sequence at) const;
   Outcome handle_fatal_nak(std::uint8_t syndrome, Sequence at, Instant now);
   void note_progress(Instant now);
   void end_stall(Instant now);

@@ -181,7 +181,30 @@ TEST_F(LongReads, ComeWholeOverALossyNetwork) {
   });
 }
 
-// Its own region goes while answers are on their way: it fails, nothing is written where nothing is.
+// Its region goes while answers are on their way: what has left has left, a NAK refuses the rest.
+TEST_F(LongReads, EndWithTheRegion) {
+  PairOptions short_batches = options();
+  short_batches.segments_max = 4;
+  TwoEngines pair{short_batches};
+  std::size_t answered = 0;
+  TransmitBuffer buffer;
+  Transmit out;
+  ASSERT_TRUE(pair.post(0, pair.request(0, WorkOpcode::kRdmaRead, 0, 16 * kMtu, 5)).ok());
+  pair.drop = [&](const Sent& sent) {
+    if (sent.from == 1 && is_answer(sent) && ++answered == 8) {
+      EXPECT_TRUE(pair.side[1].engine->deregister_memory(pair.side[1].region).ok());
+    }
+    return false;
+  };
+  ASSERT_TRUE(pair.run_until_idle());
+  EXPECT_GE(answered, 8u);
+  EXPECT_LT(answered, 16u);
+  const auto done = pair.poll(0);
+  ASSERT_EQ(done.size(), 1u);
+  EXPECT_EQ(done[0].status, CompletionStatus::kRemoteAccessError);
+}
+
+// Likewise here: the work request fails, nothing is written where nothing is.
 TEST_F(LongReads, FailWhereTheirOwnRegionGoes) {
   std::size_t answered = 0;
   ASSERT_TRUE(pair.post(0, pair.request(0, WorkOpcode::kRdmaRead, 0, 16 * kMtu, 5)).ok());

@@ -105,6 +105,18 @@ def judge(row, sides):
     return PASSED
 
 
+# libfabric's reliable datagrams close their connection when they hear that the other side has, and report as cancelled what they have
+# not polled for until then: destroying a queue pair takes its completions along. Of fi_pingpong that is the last message, whose
+# acknowledgement may come with that news; its table is complete then.
+PINGPONG_RACE, PINGPONG_LAST = "cq_readerr: Work Request Flushed Error", "\n1m  "
+
+
+def without_its_own_race(row, name, code, output):
+    rping = row.client[0] == "rping" and name == "client" and code == 255 and special.RPING_RACE in output
+    pingpong = "verbs;ofi_rxm" in row.client and code == 125 and PINGPONG_RACE in output and PINGPONG_LAST in output
+    return name, 0 if rping or pingpong else code, output
+
+
 def run_row(lab, row, scratch):
     if row.run:
         getattr(special, row.run)(lab, scratch)
@@ -115,8 +127,7 @@ def run_row(lab, row, scratch):
     serving = lab.start("h1", *scratch.fill(row.server))
     wait_until_ready(lab, row.ready, serving)
     client = ("client", *finish(lab.start("h2", *scratch.fill(row.client)), row.seconds))
-    if row.client[0] == "rping" and client[1] == 255 and special.RPING_RACE in client[2]:
-        client = ("client", 0, client[2])
+    client = without_its_own_race(row, *client)
     if not row.server_ends:
         # It serves on, and is not asked what it thinks of being ended.
         still = serving.poll() is None
@@ -124,7 +135,7 @@ def run_row(lab, row, scratch):
         finish(serving, 5)
         verdict = judge(row, [client])
         return verdict if still or verdict != PASSED else "the server ended"
-    return judge(row, [client, ("server", *finish(serving, row.seconds if client[1] == 0 else 5))])
+    return judge(row, [client, without_its_own_race(row, "server", *finish(serving, row.seconds if client[1] == 0 else 5))])
 
 
 def end_all(lab):

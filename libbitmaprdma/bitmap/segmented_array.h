@@ -8,7 +8,8 @@
 //
 // Nothing held: no memory, but for a short directory that stays for the next load. The owner knows which stretch is
 // held: it names its first index with each new element (reach), and what it has left behind (leave, release).
-// Elements of a new block are zero. T: trivially copyable, a power of two of bytes.
+// Elements of a new block are zero, unless their owner writes each before it is read (NewElements::kUndefined).
+// T: trivially copyable, a power of two of bytes.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +26,9 @@
 
 namespace brdma::bitmap {
 
-template <class T>
+enum class NewElements : bool { kZero, kUndefined };
+
+template <class T, NewElements kNew = NewElements::kZero>
 class SegmentedArray {
   static_assert(std::is_trivially_copyable_v<T> && std::has_single_bit(sizeof(T)));
 
@@ -139,7 +142,7 @@ class SegmentedArray {
 
   T* take_block(std::size_t bytes) {
     void* const block = pool_->take(bytes);
-    std::memset(block, 0, bytes);
+    if constexpr (kNew == NewElements::kZero) std::memset(block, 0, bytes);
     ++taken_;
     return static_cast<T*>(block);
   }

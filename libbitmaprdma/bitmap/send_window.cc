@@ -43,6 +43,11 @@ void SendWindow::sent_run(std::uint32_t count, std::uint8_t path, Instant now) {
   const SendEntry entry{to_ticks(now), EntryState::kSentUnacked, path, 1};
   const std::uint32_t first = (base_ - lag()).value();
   unacked_ += count;
+  if (count == 1) {
+    entries_.reach(first, next().value()) = entry;
+    ++count_;
+    return;
+  }
   if (count > 1) entries_.reach(first, (next() + (count - 1)).value());  // as long as all of them need
   while (count > 0) {
     SendEntry* const place = &entries_.reach(first, next().value());

@@ -118,7 +118,7 @@ class SendWindow {
   SegmentedBits pending_bits_;
   // Of [base_, base_ + told_held_); nothing is kept of what lies beyond. Made when first used.
   std::unique_ptr<SegmentedBits> told_bits_;
-  SegmentedArray<SendEntry> entries_;  // by PSN
+  SegmentedArray<SendEntry, NewElements::kUndefined> entries_;  // by PSN: those that have been sent
 };
 
 }  // namespace brdma::bitmap

@@ -10,6 +10,8 @@ namespace brdma {
 namespace {
 
 constexpr std::uint32_t kCqEntriesMax = 1u << 22;
+// The state of so many, 3 KB each, is most likely in a core's cache, and fetching it ahead would gain nothing.
+constexpr std::size_t kQueuePairsCached = 256;
 
 bool within_limits(const QpCapabilities& asked) {
   return asked.send_wr_max <= qp::kWorkRequestsMax && asked.receive_wr_max <= qp::kWorkRequestsMax &&
@@ -162,6 +164,7 @@ Status Engine::check_send(const QueuePair* qp, std::span<const SendRequest> requ
 }
 
 Status Engine::post_send(QueuePair* qp, std::span<const SendRequest> requests, Instant now, std::size_t& posted) {
+  if (impl_->queue_pairs.size() > kQueuePairsCached) qp->fetch_ahead();
   const Status status = qp->post_send(requests, now, posted);
   if (posted > 0) impl_->touched(qp);
   return status;

@@ -9,6 +9,7 @@
 
 #include "base/compact_optional.h"
 #include "base/datagram.h"
+#include "base/fetch_ahead.h"
 #include "bitmaprdma/types.h"
 #include "qp/completion_queue.h"
 #include "qp/environment.h"
@@ -39,6 +40,12 @@ class QueuePair {
   QueuePair& operator=(const QueuePair&) = delete;
 
   [[nodiscard]] const qp::Identity& identity() const { return identity_; }
+  // Brings its state into the cache, while other work goes on: of many queue pairs each is cold when its turn comes.
+  void fetch_ahead() const {
+    brdma::fetch_ahead(this, sizeof *this);
+    requester_.fetch_ahead();
+    responder_.fetch_ahead();
+  }
   // Of RC only ...
   [[nodiscard]] const qp::Requester& requester() const { return requester_; }
   void follow_irn(const qp::IrnTimeouts& timeouts) { requester_.follow_irn(timeouts); }
@@ -89,6 +96,8 @@ class QueuePair {
   // It has neither output nor a deadline, whatever the time, until something happens to it; seen at a glance (rest.cc).
   // False where that would take a closer look.
   [[nodiscard]] bool rests() const;
+  // It has no output, seen at a glance (rest.cc); false where that would take a closer look.
+  [[nodiscard]] bool has_said_all() const;
   [[nodiscard]] bool only_deferrable(Instant now) const;
   // What our requester would send next belongs to a large command: others have the first turn.
   [[nodiscard]] bool next_is_large() const {

@@ -35,6 +35,8 @@ class Requester {
   Requester(const Environment& environment, Identity& identity);
   ~Requester();
 
+  void fetch_ahead() const;                 // rest.cc: its state into the cache
+  [[nodiscard]] bool all_has_left() const;  // rest.cc: nothing that was posted is still to leave
   // Up to the first that fails: EINVAL, ENOMEM. `posted`: how many were.
   Status post_send(std::span<const SendRequest> requests, std::size_t& posted);
   [[nodiscard]] Status check_send(std::span<const SendRequest> requests) const;  // of all of them, changing nothing

@@ -229,6 +229,7 @@ struct Requester::Impl {
     wire::RunHeaders headers;
     [[nodiscard]] bool writes() const { return opcode == WorkOpcode::kRdmaWrite; }
   };
+  [[nodiscard]] bool is_last_posted(const Message& message) const { return message.wqe + 1 == queue.tail(); }
   [[nodiscard]] SmallRun begin_run(Instant now) const;
   bool add_to_run(SmallRun& run, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
   void trace_run(const SmallRun& run, Instant now) const;

@@ -49,6 +49,7 @@ class Responder {
   Responder(const Environment& environment, Identity& identity);
   ~Responder();
 
+  void fetch_ahead() const;                            // rest.cc
   Status post_receive(const ReceiveRequest& request);  // EINVAL, ENOMEM
   void receive_posted();                               // to the shared receive queue
   void start(Psn first);                               // INIT -> RTR

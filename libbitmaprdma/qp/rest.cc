@@ -1,6 +1,7 @@
 // Seen at a glance, in the state of both halves: does a queue pair rest, and which half has something to say? Of many
 // queue pairs used in turn each sends a packet and rests as soon as that is acknowledged: it then needs no turn and no
 // timer, and in the turns that it has only one half is asked.
+#include "base/fetch_ahead.h"
 #include "qp/queue_pair.h"
 #include "qp/requester_impl.h"
 #include "qp/responder_impl.h"
@@ -14,7 +15,11 @@ bool Requester::rests() const {
          !me.own_judge && !me.paths;
 }
 
+void Requester::fetch_ahead() const { brdma::fetch_ahead(impl_.get(), sizeof(Impl)); }
+void Responder::fetch_ahead() const { brdma::fetch_ahead(impl_.get(), sizeof(Impl)); }
+
 bool Requester::has_signals() const { return impl_->signals != nullptr; }
+bool Requester::all_has_left() const { return impl_->all_has_left(); }
 
 bool Responder::only_acknowledges() const {
   const Impl& me = *impl_;
@@ -33,6 +38,11 @@ bool Responder::rests() const {
 bool QueuePair::rests() const {
   return !unreliable_ && requester_.rests() && responder_.rests() && !negotiation_.ask_due &&
          !negotiation_.answer_due && !negotiation_.ask_again && !drain_wanted_;
+}
+
+bool QueuePair::has_said_all() const {
+  return !unreliable_ && !negotiation_.ask_due && !negotiation_.answer_due && responder_.owes_nothing() &&
+         !requester_.has_signals() && requester_.all_has_left();
 }
 
 QueuePair::Speaker QueuePair::speaker() const {

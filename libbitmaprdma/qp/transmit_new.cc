@@ -202,7 +202,10 @@ bool Requester::Impl::poll_new(TransmitBatch& batch, Instant now) {
   PayloadCursor cursor(env.memory, id.pd, 0);
   bool added = false;
   while (true) {
-    if (transmit_small(cursor, batch, now)) added = true;
+    if (transmit_small(cursor, batch, now)) {
+      added = true;
+      if (queue.next() == queue.tail()) break;
+    }
     if (!ready_to_send_new(now)) break;
     if (next_is_local()) [[unlikely]] {
       if (!execute_local(now)) break;

@@ -47,7 +47,6 @@ Requester::Impl::SmallRun Requester::Impl::begin_run(Instant now) const {
   SmallRun run;
   run.opcode = queue[queue.next()].opcode;
   run.allowed = allowance();
-  run.ack_interval = ack_request_interval();
   run.message.first = next_sequence();
   run.message.wqe = queue.next();
   run.message.packets = 1;
@@ -55,9 +54,16 @@ Requester::Impl::SmallRun Requester::Impl::begin_run(Instant now) const {
   run.message.msn = next_msn;
   run.message.rsn = next_rsn;
   run.message.first_operation = operations->next_number();
-  wire::Packet first;
-  build_data(first, run.message, run.message.first, false, now);
-  run.headers = wire::RunHeaders{first};
+  // One that is alone asks for its acknowledgement anyway (nothing_behind).
+  run.ack_interval = is_last_posted(run.message) ? 1 : ack_request_interval();
+  // As build_data() gives them for each; over many queue pairs a run is one packet most often.
+  wire::Bth bth;
+  bth.opcode = wire::opcode_of(run.writes() ? wire::RcOp::kWriteOnly : wire::RcOp::kSendOnly, /*bitmap=*/true);
+  bth.dest_qpn = id.attributes.destination_qpn;
+  wire::Bxth bxth;
+  bxth.source_qpn = id.qpn;
+  bxth.timestamp = wire::timestamp_of(now);
+  run.headers = wire::RunHeaders{bth, bxth, run.writes()};
   return run;
 }
 
@@ -75,7 +81,7 @@ bool Requester::Impl::add_to_run(SmallRun& run, PayloadCursor& cursor, TransmitB
   const std::size_t packet_bytes = TransmitBatch::packet_bytes(run.headers.size(), wqe.length);
   if (packet_bytes != run.packet_bytes) {
     run.packet_bytes = packet_bytes;
-    run.room = batch.room(packet_bytes);
+    run.room = is_last_posted(message) ? std::size_t{batch.fits(packet_bytes, 0, true)} : batch.room(packet_bytes);
   }
   if (run.room == 0 || !cursor.take_all(queue, message.wqe)) return false;
   --run.room;

@@ -30,13 +30,16 @@ class RunHeaders {
   // `first`: in bitmap mode, of an opcode that has no headers but BTH, BXTH and perhaps RETH, or AETH, which is the
   // same for all; no acknowledgement inside, and no part of an operation.
   explicit RunHeaders(const Packet& first)
-      : path_(std::uint32_t{first.bxth.path} << 24),
-        has_reth_(opcode_shape(first.bth.opcode).has(OpcodeShape::kReth)),
-        has_aeth_(opcode_shape(first.bth.opcode).has(OpcodeShape::kAeth)) {
-    BRDMA_CHECK(headers_size(first) == size() && first.bxth.operation == 0);
-    emit_bth(first.bth, shared_.data());
-    emit_bxth(first.bxth, shared_.data() + kBthSize);
+      : RunHeaders(first.bth, first.bxth, opcode_shape(first.bth.opcode).has(OpcodeShape::kReth)) {
+    has_aeth_ = opcode_shape(first.bth.opcode).has(OpcodeShape::kAeth);
     emit_aeth(first.aeth, shared_.data() + kBase);
+    BRDMA_CHECK(headers_size(first) == size() && first.bxth.operation == 0);
+  }
+  // Likewise, from what is known of it, and without AETH: a run may be one packet.
+  RunHeaders(const Bth& bth, const Bxth& bxth, bool has_reth)
+      : path_(std::uint32_t{bxth.path} << 24), has_reth_(has_reth) {
+    emit_bth(bth, shared_.data());
+    emit_bxth(bxth, shared_.data() + kBthSize);
     shared_[1] &= ~(kSolicited | kPad);
   }
 

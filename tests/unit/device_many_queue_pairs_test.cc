@@ -57,18 +57,20 @@ TEST_F(ManyQueuePairs, AcknowledgementsShareABatch) {
 
 TEST_F(ManyQueuePairs, WhoHasNothingToDoRests) {
   const auto resting = [&](QueuePair* qp) {
+    EXPECT_FALSE(qp->has_said_all() && qp->has_output(both.now));
     if (qp->rests()) {
-      EXPECT_FALSE(qp->has_output(both.now));
+      EXPECT_TRUE(qp->has_said_all());
       EXPECT_EQ(qp->next_timeout(), std::nullopt);
     }
     return qp->rests();
   };
   for (const auto& [qp, peer] : pairs) EXPECT_TRUE(resting(qp) && resting(peer));
   write_on_all();
-  for (const auto& [qp, peer] : pairs) EXPECT_TRUE(!resting(qp) && resting(peer));
+  for (const auto& [qp, peer] : pairs) EXPECT_TRUE(!resting(qp) && !qp->has_said_all() && resting(peer));
   both.drop = [](const Sent& sent) { return sent.from == 1 && sent.copy == 1; };
   both.run_for(6_us);  // they are there, and their acknowledgements are lost
-  for (const auto& [qp, peer] : pairs) EXPECT_TRUE(!resting(qp) && qp->next_timeout() && resting(peer));
+  for (const auto& [qp, peer] : pairs)
+    EXPECT_TRUE(!resting(qp) && qp->has_said_all() && qp->next_timeout() && resting(peer));
   ASSERT_TRUE(both.run_until_idle());
   for (const auto& [qp, peer] : pairs) EXPECT_TRUE(resting(qp) && resting(peer));
   EXPECT_THAT(both.poll(0), testing::SizeIs(kPairs));

@@ -36,7 +36,10 @@ TEST(RunHeaders, SayWhatEachPacketWouldAlone) {
     const RcOp op = std::array{RcOp::kWriteOnly, RcOp::kSendOnly, RcOp::kWriteMiddle, RcOp::kSendMiddle,
                                RcOp::kReadResponseMiddle}[i % 5];
     const Packet first = some_packet(op, random);
-    const RunHeaders headers{first};
+    const OpcodeShape shape = opcode_shape(first.bth.opcode);
+    const bool whole = i % 2 == 0 || shape.has(OpcodeShape::kAeth);
+    const RunHeaders headers =
+        whole ? RunHeaders{first} : RunHeaders{first.bth, first.bxth, shape.has(OpcodeShape::kReth)};
     Packet packet = some_packet(op, random);
     packet.bth.dest_qpn = first.bth.dest_qpn;
     packet.bxth.path = first.bxth.path;

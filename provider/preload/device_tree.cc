@@ -93,9 +93,12 @@ int make_tree(const std::string& directory, const std::string& root, std::span<c
   return error == EEXIST || error == ENOTEMPTY ? 0 : error;  // another process was faster: take its tree
 }
 
+// time() goes by the last tick and may be a second behind what a file was made at just now.
 bool is_idle(int fd, long idle_seconds) {
   struct stat status {};
-  return ::fstat(fd, &status) == 0 && ::time(nullptr) - status.st_mtime >= idle_seconds;
+  timespec now{};
+  return ::fstat(fd, &status) == 0 && ::clock_gettime(CLOCK_REALTIME, &now) == 0 &&
+         now.tv_sec - status.st_mtime >= idle_seconds;
 }
 
 }  // namespace

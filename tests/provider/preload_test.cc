@@ -302,6 +302,22 @@ TEST_F(TreeTest, PruningSparesWhatIsInUse) {
   EXPECT_EQ(trees(), 0u);
 }
 
+// The clock that time() reads runs behind that of files by up to a tick: seen where a second begins.
+TEST_F(TreeTest, WhatWasUsedThisMomentIsIdleForNoTimeAtTheTurnOfASecondToo) {
+  const auto entries = device_files(std::vector{device()}, makedev(1, 7));
+  const auto now = [] {
+    timespec time{};
+    ::clock_gettime(CLOCK_REALTIME, &time);
+    return time;
+  };
+  const auto begun = now().tv_sec;
+  for (timespec at = now(); at.tv_sec == begun || (at.tv_sec == begun + 1 && at.tv_nsec < 20'000'000); at = now()) {
+    ASSERT_TRUE(DeviceTree::open_in(directory_, entries).ok());
+    prune_trees(directory_, 0);
+    ASSERT_EQ(trees(), 0u) << at.tv_nsec;
+  }
+}
+
 TEST_F(TreeTest, NoRoomLeavesNothingBehind) {
   const auto entries = device_files(std::vector{device()}, makedev(1, 7));
   const auto tree = DeviceTree::open_in(directory_ / "missing", entries);

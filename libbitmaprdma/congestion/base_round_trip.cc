@@ -62,13 +62,17 @@ bool BaseRoundTrip::is_doubtful(const Round& round) {
   return true;
 }
 
-void BaseRoundTrip::begin_drain(Duration rtt, Duration queueing) { doubted_ = rtt - value() > queueing ? rtt : kNone; }
+void BaseRoundTrip::begin_drain(Duration rtt, Duration lately, Duration queueing) {
+  doubted_ = rtt - value() > queueing ? rtt : kNone;
+  doubted_lately_ = lately;
+}
 
 // What was sent in the drain was sent while the flight was half of what the path holds, or less. As long as before,
 // then what was sent is not what makes the path long.
-BaseRoundTrip::Verdict BaseRoundTrip::judge(Duration rtt, Duration queueing, Instant now) {
+BaseRoundTrip::Verdict BaseRoundTrip::judge(Duration rtt, Duration lately, Duration queueing, Instant now) {
   const Duration before = std::exchange(doubted_, kNone);
-  if (before == kNone || rtt + before / kConfig.same_part < before) {
+  const bool collapsed = lately + doubted_lately_ / kConfig.collapsed_part < doubted_lately_;
+  if (before == kNone || collapsed || rtt + before / kConfig.same_part < before) {
     const bool again = drains_are_rare() && is_far_beyond(rtt, queueing) && !std::exchange(once_more_, true);
     return again ? Verdict::kOnceMore : Verdict::kKept;
   }

@@ -8,7 +8,9 @@
 //
 // A base that no longer holds, after a change of route, is given up by a drain: where the round trip was above base and
 // target before and is as long with half the flight (within a thirty-second; of flows of more hosts than that, one's
-// share cannot be told), it is no queue of this host's, and what was measured in the drain is the base. A way may
+// share cannot be told), it is no queue of this host's, and what was measured in the drain is the base. That goes by a
+// round's smallest, which while a queue grows is that of its begin: so what acknowledgements meet in the end must not
+// have fallen by collapsed_part in the drain either. A way may
 // become longer while a queue stands on it, which the drain empties, and what is left may be the way: where that is
 // still doubt_targets targets beyond, one drain more follows, which compares with it.
 //
@@ -29,7 +31,7 @@ namespace brdma::congestion {
 struct BaseRoundTripConfig {
   Duration base_rtt_period = 1_s;
   Duration drain_period = Duration::from_ns(1 << 28);  // 268 ms; doubled until it is 64 base RTTs
-  std::int64_t same_part = 32;
+  std::int64_t same_part = 32, collapsed_part = 8;
   std::int64_t doubt_targets = 2;
   int doubt_rounds = 2, doubt_rest_min = 2, doubt_rest_max = 16;
 };
@@ -66,9 +68,10 @@ class BaseRoundTrip {
 
   // Once a round in which the window adapted. True: drain.
   [[nodiscard]] bool wants_drain(const Round& round, Instant now);
-  // A drain begins after this round; the first round that was sent in it has ended.
-  void begin_drain(Duration rtt, Duration queueing);
-  [[nodiscard]] Verdict judge(Duration rtt, Duration queueing, Instant now);
+  // A drain begins after this round; the first round that was sent in it has ended. `rtt`: the round's smallest;
+  // `lately`: what the last acknowledgements met, smoothed.
+  void begin_drain(Duration rtt, Duration lately, Duration queueing);
+  [[nodiscard]] Verdict judge(Duration rtt, Duration lately, Duration queueing, Instant now);
   // The window before the doubt that the last drain has confirmed; 0: there was none.
   [[nodiscard]] std::uint64_t undoubted() const { return undoubted_; }
 
@@ -84,6 +87,7 @@ class BaseRoundTrip {
   Instant period_start_{};
   std::int64_t drain_number_ = -1;  // of the period in which the last drain was
   Duration doubted_{};              // round trip before the drain, where it was longer than base and target; 0: not
+  Duration doubted_lately_{};       // at the end of that round
   bool once_more_ = false;          // the drain is the second one in a row
   int rounds_beyond_ = 0;           // limited ones in a row; below 0: so many rounds of rest are left
   int rest_ = BaseRoundTripConfig{}.doubt_rest_min;

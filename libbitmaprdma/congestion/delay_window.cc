@@ -96,6 +96,7 @@ void DelayWindow::Measured::on_acknowledgement(std::uint64_t acked_bytes, const 
   forget_room(now);
   rtt_ = rtt;
   queue_ = queue_ + (on_the_way - base_rtt() - queue_) / 8;
+  lately_ = lately_ + (on_the_way - lately_) / 8;
   if (!round_begun_) return begin_round(now, rtt);
   round_bytes_ += acked_bytes;
   round_limited_ = round_limited_ || limited;
@@ -238,7 +239,7 @@ bool DelayWindow::Measured::arrives() const { return spread_ && round_bytes_ >= 
 // Down to half of what the path holds: what is spread sends half of what it did for a round, what is not waits.
 void DelayWindow::Measured::drain() {
   phase_ = Phase::kDraining;
-  base_.begin_drain(round_rtt_, queueing());
+  base_.begin_drain(round_rtt_, lately_, queueing());
   drained_ = std::clamp(scale(rate_, ns(base_rtt()), kNsPerSecond) / 2, std::min(floor_, limit_), limit_);
   refills_ = 0;
   gently_ = arrives();
@@ -255,7 +256,7 @@ void DelayWindow::Measured::end_drain(Instant now) {
 
 // True: it is not over yet, whatever has come back.
 bool DelayWindow::Measured::judge_drain(Instant now) {
-  switch (base_.judge(round_rtt_, queueing(), now)) {
+  switch (base_.judge(round_rtt_, lately_, queueing(), now)) {
     case BaseRoundTrip::Verdict::kKept:
       window_ = std::min(window_, adapted_);
       limit_ = std::min(limit_, window_);
@@ -333,6 +334,7 @@ std::uint64_t DelayWindow::Measured::grown() const {
 
 void DelayWindow::Measured::shift_base(Duration by) {
   base_.shift(by);
+  lately_ = std::max(lately_ + by, kTick);
   if (round_rtt_ != kNone) round_rtt_ = std::max(round_rtt_ + by, kTick);
 }
 

@@ -87,7 +87,7 @@ class DelayWindow::Measured {
   std::size_t rates_next_ = 0;
   std::uint64_t throughput_ = 0;  // of any round
   Duration rtt_{};                // of the last acknowledgement
-  Duration queue_{};              // on the way, smoothed by eighths
+  Duration queue_{}, lately_{};   // on the way, smoothed by eighths: beyond the base of then, and all of it
   Instant acknowledged_;          // last time
   Duration silence_{};            // the longest of late, halved every kSilenceHalfLife
   Instant silence_at_;

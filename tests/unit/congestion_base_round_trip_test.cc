@@ -46,15 +46,15 @@ TEST(BaseRoundTrip, ARoundFarBeyondTheTargetBringsOneForward) {
 
 TEST(BaseRoundTrip, WhatHalfTheFlightDoesNotMakeShorterIsThePath) {
   BaseRoundTrip base = of_20_ms();
-  base.begin_drain(25'600_us, kTarget);
-  EXPECT_EQ(base.judge(24'801_us, kTarget, kNow), Verdict::kLonger) << "within a thirty-second";
+  base.begin_drain(25'600_us, 25'600_us, kTarget);
+  EXPECT_EQ(base.judge(24'801_us, 24'801_us, kTarget, kNow), Verdict::kLonger) << "within a thirty-second";
   EXPECT_EQ(base.value(), 24'801_us);
 }
 
 TEST(BaseRoundTrip, WhatItMakesShorterIsAQueue) {
   BaseRoundTrip base = of_20_ms();
-  base.begin_drain(25'600_us, kTarget);
-  EXPECT_EQ(base.judge(22'500_us, kTarget, kNow), Verdict::kKept);
+  base.begin_drain(25'600_us, 25'600_us, kTarget);
+  EXPECT_EQ(base.judge(22'500_us, 22'500_us, kTarget, kNow), Verdict::kKept);
   EXPECT_EQ(base.value(), 20_ms);
 }
 
@@ -62,21 +62,32 @@ TEST(BaseRoundTrip, WhatItMakesShorterIsAQueue) {
 TEST(BaseRoundTrip, ALongerPathUnderAQueueIsSeenByASecondDrain) {
   BaseRoundTrip base = of_20_ms();
   ASSERT_TRUE(wants_drain(base, 28_ms, true));
-  base.begin_drain(28_ms, kTarget);
-  EXPECT_EQ(base.judge(25_ms, kTarget, kNow), Verdict::kOnceMore);
-  base.begin_drain(25_ms, kTarget);
-  EXPECT_EQ(base.judge(25_ms, kTarget, kNow), Verdict::kLonger);
+  base.begin_drain(28_ms, 28_ms, kTarget);
+  EXPECT_EQ(base.judge(25_ms, 25_ms, kTarget, kNow), Verdict::kOnceMore);
+  base.begin_drain(25_ms, 25_ms, kTarget);
+  EXPECT_EQ(base.judge(25_ms, 25_ms, kTarget, kNow), Verdict::kLonger);
   EXPECT_EQ(base.value(), 25_ms);
+}
+
+// It grows from 11 ms to 218 in the round before the drain, and falls from 218 to 117 in the drain.
+TEST(BaseRoundTrip, AQueueThatGrewInTheRoundBeforeIsNoLongerPath) {
+  BaseRoundTrip base = of_20_ms();
+  ASSERT_TRUE(wants_drain(base, 63_ms, true));
+  base.begin_drain(63_ms, 218_ms, kTarget);
+  EXPECT_EQ(base.judge(117_ms, 125_ms, kTarget, kNow), Verdict::kOnceMore);
+  EXPECT_EQ(base.value(), 20_ms);
+  base.begin_drain(117_ms, 125_ms, kTarget);
+  EXPECT_EQ(base.judge(117_ms, 110_ms, kTarget, kNow), Verdict::kLonger) << "an eighth is no collapse";
 }
 
 // A queue that other flows keep: this one's part of it goes with each drain.
 TEST(BaseRoundTrip, ASecondDrainIsTheLast) {
   BaseRoundTrip base = of_20_ms();
   ASSERT_TRUE(wants_drain(base, 40_ms, true));
-  base.begin_drain(40_ms, kTarget);
-  EXPECT_EQ(base.judge(38_ms, kTarget, kNow), Verdict::kOnceMore);
-  base.begin_drain(38_ms, kTarget);
-  EXPECT_EQ(base.judge(36_ms, kTarget, kNow), Verdict::kKept);
+  base.begin_drain(40_ms, 40_ms, kTarget);
+  EXPECT_EQ(base.judge(38_ms, 38_ms, kTarget, kNow), Verdict::kOnceMore);
+  base.begin_drain(38_ms, 38_ms, kTarget);
+  EXPECT_EQ(base.judge(36_ms, 36_ms, kTarget, kNow), Verdict::kKept);
   EXPECT_EQ(base.value(), 20_ms);
 }
 
@@ -86,8 +97,8 @@ TEST(BaseRoundTrip, DrainsThatFindAQueueBecomeRare) {
   for (int round = 1; round <= 100; ++round) {
     if (!wants_drain(base, 26_ms, true)) continue;
     drains.push_back(round);
-    base.begin_drain(26_ms, kTarget);
-    EXPECT_EQ(base.judge(20_ms, kTarget, kNow), Verdict::kKept);
+    base.begin_drain(26_ms, 26_ms, kTarget);
+    EXPECT_EQ(base.judge(20_ms, 20_ms, kTarget, kNow), Verdict::kKept);
   }
   EXPECT_EQ(drains, (std::vector{1, 4, 9, 18, 35, 52, 69, 86}));
   for (int round = 0; round < 30; ++round) EXPECT_FALSE(wants_drain(base, 20_ms, true));

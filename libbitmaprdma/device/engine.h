@@ -172,6 +172,8 @@ class Engine {
   // Next batch to send. False: nothing to send now. `buffer` and the application's memory back the slices, until the
   // next call: by then the batch has been sent, and work requests of UC and UD complete.
   bool poll_transmit(TransmitBuffer& buffer, Transmit& out, Instant now);
+  // Seen at a glance: poll_transmit() would answer false and do nothing. False where that takes a closer look.
+  [[nodiscard]] bool all_sent() const;
   [[nodiscard]] std::optional<Instant> next_timeout() const;
   [[nodiscard]] std::optional<Notification> poll_notification();
 

@@ -43,6 +43,10 @@ bool Engine::poll_transmit(TransmitBuffer& buffer, Transmit& out, Instant now) {
   return false;
 }
 
+bool Engine::all_sent() const {
+  return impl_->given_out == nullptr && impl_->touched_pairs.empty() && impl_->ready.front() == nullptr;
+}
+
 // `qp`, first of those that are ready, adds to the batch what it may.
 void Engine::Impl::take_turn(QueuePair* qp, qp::TransmitBatch& batch) {
   const bool large = qp->ready_queue == registry::ReadyQueue::kLarge;
@@ -99,9 +103,9 @@ bool Engine::only_deferrable_output() const {
   me.settle();
   bool any = false;  // without output there is nothing to put off
   const bool urgent = me.ready.any_of([&](const QueuePair* qp) {
-    if (!qp->has_output(me.now)) return false;
-    any = true;
-    return !qp->only_deferrable(me.now);
+    const QueuePair::Output output = qp->output(me.now);
+    any = any || output != QueuePair::Output::kNone;
+    return output == QueuePair::Output::kUrgent;
   });
   return any && !urgent;
 }

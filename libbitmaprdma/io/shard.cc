@@ -330,8 +330,9 @@ bool Shard::drain(Instant now, Hold hold) {
   deferral_.sent(!deferrable);
   Transmit transmit;
   for (unsigned i = 0; i < kTransmitBurstMax; ++i) {
-    if (i > 0) now = monotonic_now();  // a batch takes microseconds, and carries timestamps
-    if (!engine_.poll_transmit(buffer_, transmit, now)) {
+    const bool all_sent = engine_.all_sent();
+    if (i > 0 && !all_sent) now = monotonic_now();  // a batch takes microseconds, and carries timestamps
+    if (all_sent || !engine_.poll_transmit(buffer_, transmit, now)) {
       output_possible_ = false;
       return sent;
     }

@@ -111,8 +111,7 @@ bool Requester::Impl::acknowledges_in_bulk() const {
          operations->size() == 0 && !paths && own_judge == nullptr;
 }
 
-// All from `from` on, which nothing has acknowledged yet.
-void Requester::Impl::acknowledge_run(Sequence from, Sequence boundary, Instant now) {
+std::uint64_t Requester::Impl::payload_of_run(Sequence from, Sequence boundary) const {
   std::uint64_t bytes = 0;
   std::size_t i = messages.find(from);
   for (Sequence at = from; at < boundary; ++i) {
@@ -121,6 +120,12 @@ void Requester::Impl::acknowledge_run(Sequence from, Sequence boundary, Instant 
     bytes += message.payload_before(end, id.mtu()) - message.payload_before(at, id.mtu());
     at = end;
   }
+  return bytes;
+}
+
+// All from `from` on, which nothing has acknowledged yet: that is all that is under way, or the older part of it.
+void Requester::Impl::acknowledge_run(Sequence from, Sequence boundary, Instant now) {
+  const std::uint64_t bytes = boundary == next_sequence() ? flight.bytes : payload_of_run(from, boundary);
   if (env.sink != nullptr) [[unlikely]] {
     for (Sequence at = from; at < boundary; ++at)
       trace_entry(at, window.entry(psn_of(at)).state, EntryState::kAcked, now);

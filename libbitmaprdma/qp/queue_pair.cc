@@ -249,6 +249,7 @@ bool QueuePair::poll_transmit(qp::TransmitBatch& batch, Instant now) {
   if (const Speaker one = speaker(); one != Speaker::kBoth) {
     requests_first_ = control_first_ = false;
     if (one == Speaker::kAcknowledgement) return responder_.poll_acknowledgement(batch, now);
+    if (one == Speaker::kRequestsAcknowledging) return poll_acknowledging(batch, now);
     const bool sent = requester_.poll_requests(batch, now);
     if (sent) responder_.piggyback_acknowledgement(batch, now);  // what the last one said, once more
     carry_out(requester_.take_outcome(now), now);
@@ -279,6 +280,24 @@ bool QueuePair::poll_transmit(qp::TransmitBatch& batch, Instant now) {
     requester_.note_paced(requester_.has_unpaced_output(now) || responder_.has_answers(), now);
   carry_out(requester_.take_outcome(now), now);
   return added;
+}
+
+// A reply: requests, and the acknowledgement of what they answer. As poll_transmit() does it where nothing else is due.
+bool QueuePair::poll_acknowledging(qp::TransmitBatch& batch, Instant now) {
+  batch.keep_last_segment(responder_.has_output(now));
+  const bool data = requester_.poll_requests(batch, now);
+  batch.keep_last_segment(false);
+  bool acknowledged = false;
+  if (!data || !acknowledgement_waits(now)) {
+    if (data) {
+      responder_.acknowledge_now();
+      responder_.piggyback_acknowledgement(batch, now);
+    }
+    acknowledged = responder_.poll_acknowledgement(batch, now);
+    control_first_ = data && responder_.has_output(now);
+  }
+  carry_out(requester_.take_outcome(now), now);
+  return data || acknowledged;
 }
 
 void QueuePair::begin_batch(qp::TransmitBatch& batch, Instant now) {
@@ -373,16 +392,22 @@ void QueuePair::handed_over(Instant now) {
 }
 
 bool QueuePair::has_output(Instant now) const {
+  return output_beside_requests(now) || (!unreliable_ && identity_.can_receive() && requester_.has_output(now));
+}
+
+bool QueuePair::output_beside_requests(Instant now) const {
   if (unreliable_) [[unlikely]]
     return unreliable_->sender.has_output();
   if (identity_.state == QpState::kErr) return responder_.has_output(now);
-  return identity_.can_receive() &&
-         (negotiation_.ask_due || negotiation_.answer_due || requester_.cnp_due() || requester_.inquiry_due(now) ||
-          responder_.has_output(now) || requester_.has_output(now));
+  return identity_.can_receive() && (negotiation_.ask_due || negotiation_.answer_due || requester_.cnp_due() ||
+                                     requester_.inquiry_due(now) || responder_.has_output(now));
 }
 
-bool QueuePair::only_deferrable(Instant now) const {
-  return !unreliable_ && owes_only_acknowledgement(now) && !requester_.has_output(now);
+QueuePair::Output QueuePair::output(Instant now) const {
+  const bool requests = !unreliable_ && identity_.can_receive() && requester_.has_output(now);
+  if (requests) return Output::kUrgent;
+  if (!output_beside_requests(now)) return Output::kNone;
+  return !unreliable_ && owes_only_acknowledgement(now) ? Output::kDeferrable : Output::kUrgent;
 }
 
 bool QueuePair::owes_only_acknowledgement(Instant now, int delays) const {
@@ -396,7 +421,7 @@ bool QueuePair::owes_only_acknowledgement(Instant now, int delays) const {
 // already, because its thread receives: with the delay alone as the limit, two such programs would stay out of step.
 bool QueuePair::acknowledgement_waits(Instant now) const {
   constexpr int kDelaysWithReply = 4;
-  return owes_only_acknowledgement(now, kDelaysWithReply) && requester_.ends_soon() && requester_.has_output(now);
+  return requester_.ends_soon() && owes_only_acknowledgement(now, kDelaysWithReply) && requester_.has_output(now);
 }
 
 int QueuePair::take_async_event() {

@@ -98,7 +98,9 @@ class QueuePair {
   [[nodiscard]] bool rests() const;
   // It has no output, seen at a glance (rest.cc); false where that would take a closer look.
   [[nodiscard]] bool has_said_all() const;
-  [[nodiscard]] bool only_deferrable(Instant now) const;
+  // Whatever leaves at once if it may, or an acknowledgement that may wait for the application's reply.
+  enum class Output : std::uint8_t { kNone, kDeferrable, kUrgent };
+  [[nodiscard]] Output output(Instant now) const;
   // What our requester would send next belongs to a large command: others have the first turn.
   [[nodiscard]] bool next_is_large() const {
     return environment_.config.transfer.threshold_bytes != 0 && !unreliable_ && requester_.next_is_large();
@@ -145,12 +147,14 @@ class QueuePair {
   [[nodiscard]] bool may_transmit() const { return identity_.can_receive() || identity_.state == QpState::kErr; }
   void carry_out(const qp::Outcome& outcome, Instant now);
   bool poll_control(qp::TransmitBatch& batch, Instant now);
-  // Most turns are of one half, the other having nothing to say: told at a glance (rest.cc).
-  enum class Speaker : std::uint8_t { kBoth, kRequests, kAcknowledgement };
+  // Most turns are of one half, the other having nothing to say, or only acknowledging: told at a glance (rest.cc).
+  enum class Speaker : std::uint8_t { kBoth, kRequests, kAcknowledgement, kRequestsAcknowledging };
   [[nodiscard]] Speaker speaker() const;
+  [[nodiscard]] bool output_beside_requests(Instant now) const;
   // And that may wait until it has waited for so many times its delay.
   [[nodiscard]] bool owes_only_acknowledgement(Instant now, int delays = 1) const;
   [[nodiscard]] bool acknowledgement_waits(Instant now) const;
+  bool poll_acknowledging(qp::TransmitBatch& batch, Instant now);
   bool poll_data(qp::TransmitBatch& batch, Instant now);
   void begin_batch(qp::TransmitBatch& batch, Instant now);
   [[nodiscard]] qp::TransmitBatch::Destination destination() const;  // with one path

@@ -343,6 +343,7 @@ struct Requester::Impl {
   void note_overtaken(Psn late, Instant now);
   void request_is_received(Message& message);
   [[nodiscard]] bool acknowledges_in_bulk() const;
+  [[nodiscard]] std::uint64_t payload_of_run(Sequence from, Sequence boundary) const;
   void acknowledge_run(Sequence from, Sequence boundary, Instant now);
   void acknowledge_each_before(Sequence boundary, Instant now);
   void acknowledge_untold(const Message& message, Sequence from, Sequence to, Instant now);

@@ -48,7 +48,9 @@ bool QueuePair::has_said_all() const {
 QueuePair::Speaker QueuePair::speaker() const {
   if (identity_.sending_paths != 1 || negotiation_.ask_due || negotiation_.answer_due) return Speaker::kBoth;
   if (responder_.owes_nothing()) return requester_.has_signals() ? Speaker::kBoth : Speaker::kRequests;
-  return requester_.rests() && responder_.only_acknowledges() ? Speaker::kAcknowledgement : Speaker::kBoth;
+  if (!responder_.only_acknowledges()) return Speaker::kBoth;
+  if (requester_.rests()) return Speaker::kAcknowledgement;
+  return requester_.has_signals() || control_first_ ? Speaker::kBoth : Speaker::kRequestsAcknowledging;
 }
 
 }  // namespace brdma

@@ -23,25 +23,28 @@ TransmitBatch::TransmitBatch(TransmitBuffer& buffer, const EngineConfig& config)
     : buffer_(buffer), config_(config), segments_max_(std::clamp<std::size_t>(config.segments_max, 1, kSegmentsMax)) {}
 
 void TransmitBatch::begin(const Destination& destination, wire::AddressedIcrcFlow& flow) {
-  const wire::IcrcPath path = begin_to(destination);
-  if (!flow.is(path)) flow = wire::AddressedIcrcFlow{path};
+  begin_to(destination);
+  if (const wire::IcrcPath path = icrc_path(); !flow.is(path)) flow = wire::AddressedIcrcFlow{path};
   flow_ = &flow;
 }
 
 void TransmitBatch::begin(const Destination& destination, wire::IcrcFlow& flow) {
-  const wire::IcrcPath path = begin_to(destination);
-  if (!flow.has_ports_of(path)) flow = wire::IcrcFlow{path};
+  begin_to(destination);
+  if (!flow.has_ports(config_.source_ports[destination.path], kRoceUdpPort)) flow = wire::IcrcFlow{icrc_path()};
   flow_ = &flow;
 }
 
-wire::IcrcPath TransmitBatch::begin_to(const Destination& destination) {
+void TransmitBatch::begin_to(const Destination& destination) {
   BRDMA_CHECK(segments_ == 0);
   destination_ = destination;
   begun_ = true;
   v4_ = destination.source.is_v4();
-  return {.source = destination.source,
-          .destination = destination.destination,
-          .source_port = config_.source_ports[destination.path],
+}
+
+wire::IcrcPath TransmitBatch::icrc_path() const {
+  return {.source = destination_.source,
+          .destination = destination_.destination,
+          .source_port = config_.source_ports[destination_.path],
           .destination_port = kRoceUdpPort,
           .ip_id = 0};
 }

@@ -91,7 +91,8 @@ class TransmitBatch {
   bool finish(Transmit& out);
 
  private:
-  wire::IcrcPath begin_to(const Destination& destination);
+  void begin_to(const Destination& destination);
+  [[nodiscard]] wire::IcrcPath icrc_path() const;
   static constexpr std::size_t kUnlimited = ~std::size_t{0};
   static constexpr std::size_t kEthernetSize = 14;
   static constexpr std::size_t kKeepFrom = 4;  // shorter batches would lose too much by a segment kept back

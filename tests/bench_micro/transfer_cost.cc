@@ -1,5 +1,7 @@
 // transfer_cost - what a packet costs both sides of a connection, in instructions, without sockets: for callgrind.
-//   transfer_cost write|send|read BYTES bitmap|standard [LIST [QUEUE_PAIRS [MTU]]]
+//   transfer_cost write|send|read|turns BYTES bitmap|standard [LIST [QUEUE_PAIRS [MTU]]]
+//   turns: both sides WRITE, each when the other's has come, acknowledgement and reply in one packet (ib_write_lat);
+//   with all that the driver asks of an engine for it
 //   BYTES: of each message; LIST: so many are posted at once (16); MTU: of the path, 4096 or 1024
 //   QUEUE_PAIRS: the LIST is posted one by one instead, each request to the next of so many, before anything is sent;
 //   0: a list
@@ -54,6 +56,35 @@ constexpr std::size_t kPackets = 20'000;
   return host.engine->poll_cq(host.cq, completions);
 }
 
+// A side's part of a turn, as io/shard.cc has it: what came is taken, the completion of its own last WRITE fetched, and
+// the acknowledgement held back for the reply; this is posted, leaves (as above), and the deadline is asked for.
+void hear_turn(Host& host, std::span<const Datagram> datagrams, std::span<Completion> completions, Instant now) {
+  for (const Datagram& datagram : datagrams) host.engine->handle_datagram(datagram, now);
+  (void)host.engine->poll_cq(host.cq, completions);
+  (void)host.engine->next_timeout();
+  if (!host.engine->only_deferrable_output()) std::abort();
+  (void)host.engine->next_timeout();
+}
+bool reply(Host& host, std::span<const SendRequest> requests, Instant now) {
+  std::size_t posted = 0;
+  return host.engine->post_send(host.qp, requests, now, posted).ok() && !host.engine->only_deferrable_output();
+}
+[[gnu::noipa]] void cost_requester_turn(Host& host, std::span<const Datagram> datagrams,
+                                        std::span<Completion> completions, Instant now) {
+  hear_turn(host, datagrams, completions, now);
+}
+[[gnu::noipa]] void cost_responder_turn(Host& host, std::span<const Datagram> datagrams,
+                                        std::span<Completion> completions, Instant now) {
+  hear_turn(host, datagrams, completions, now);
+}
+[[gnu::noipa]] bool cost_requester_reply(Host& host, std::span<const SendRequest> requests, Instant now) {
+  return reply(host, requests, now);
+}
+[[gnu::noipa]] bool cost_responder_reply(Host& host, std::span<const SendRequest> requests, Instant now) {
+  return reply(host, requests, now);
+}
+[[gnu::noipa]] void cost_responder_end(Engine& engine) { (void)engine.next_timeout(); }
+
 class Load {
  public:
   // `queue_pairs`: 0: one, and lists.
@@ -78,6 +109,39 @@ class Load {
       receives_.push_back({.sges = {&to_, 1}});
     }
     for (int i = 0; i < 4; ++i) exchange();  // the sides agree on their mode
+  }
+
+  // Packets of data of each side.
+  std::size_t take_turns(std::size_t wanted) {
+    from_.length = bytes_;
+    const Sge back{b_.at(), bytes_, b_.key};
+    SendRequest reply = requests_[0];
+    reply.sges = {&back, 1};
+    reply.remote_address = a_.at();
+    reply.rkey = a_.key;
+    const auto hear = [this](Engine&, std::span<const Datagram> datagrams) {
+      cost_requester_turn(a_, datagrams, completions_, now_);
+    };
+    const auto hear_there = [this](Engine&, std::span<const Datagram> datagrams) {
+      cost_responder_turn(b_, datagrams, completions_, now_);
+    };
+    for (std::size_t i = 0; i < wanted; ++i) {
+      if (!cost_requester_reply(a_, {requests_.data(), 1}, now_)) std::abort();
+      drain(a_, wires_, [this](Engine& engine, TransmitBuffer& buffer, Transmit& out) {
+        return cost_requester_send(engine, buffer, out, now_);
+      });
+      cost_requester_end(*a_.engine);
+      deliver(a_, b_, wires_, hear_there);
+      now_ = now_ + 4_us;
+      if (!cost_responder_reply(b_, {&reply, 1}, now_)) std::abort();
+      drain(b_, wires_, [this](Engine& engine, TransmitBuffer& buffer, Transmit& out) {
+        return cost_responder_answer(engine, buffer, out, now_);
+      });
+      cost_responder_end(*b_.engine);
+      deliver(b_, a_, wires_, hear);
+      now_ = now_ + 4_us;
+    }
+    return wanted;
   }
 
   // Packets of data.
@@ -154,7 +218,7 @@ class Load {
 };
 
 int usage() {
-  std::fputs("transfer_cost write|send|read BYTES bitmap|standard [LIST [QUEUE_PAIRS [MTU]]]\n", stderr);
+  std::fputs("transfer_cost write|send|read|turns BYTES bitmap|standard [LIST [QUEUE_PAIRS [MTU]]]\n", stderr);
   return 2;
 }
 
@@ -163,9 +227,10 @@ int usage() {
 int main(int argc, char** argv) {
   if (argc < 4) return usage();
   const std::string what = argv[1], mode = argv[3];
-  const WorkOpcode opcode = what == "write"  ? WorkOpcode::kRdmaWrite
-                            : what == "send" ? WorkOpcode::kSend
-                                             : WorkOpcode::kRdmaRead;
+  const bool turns = what == "turns";
+  const WorkOpcode opcode = turns || what == "write" ? WorkOpcode::kRdmaWrite
+                            : what == "send"         ? WorkOpcode::kSend
+                                                     : WorkOpcode::kRdmaRead;
   if (opcode == WorkOpcode::kRdmaRead && what != "read") return usage();
   const auto bytes = static_cast<std::uint32_t>(std::strtoul(argv[2], nullptr, 10));
   const std::size_t list = argc > 4 ? std::strtoul(argv[4], nullptr, 10) : 16;
@@ -179,6 +244,11 @@ int main(int argc, char** argv) {
     load.run(queue_pairs);
     CALLGRIND_ZERO_STATS;
   }
-  std::printf("%zu packets\n", load.run(kPackets));
+  if (turns) {
+    load.run(1);
+    load.take_turns(1);  // the reply's first has no acknowledgement to carry
+    CALLGRIND_ZERO_STATS;
+  }
+  std::printf("%zu packets\n", turns ? load.take_turns(kPackets) : load.run(kPackets));
   return 0;
 }

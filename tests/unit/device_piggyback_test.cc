@@ -78,6 +78,27 @@ TEST_F(Piggyback, AReplyCarriesTheAcknowledgement) {
   expect_all_counted();
 }
 
+TEST_F(Piggyback, SeenAtAGlanceAllIsSentWhereNothingMoreLeaves) {
+  Engine& replies = *pair.side[1].engine;
+  ASSERT_TRUE(pair.run_until_idle());
+  EXPECT_TRUE(replies.all_sent());
+  TransmitBuffer buffer;
+  Transmit out;
+  for (int turn = 0; turn < 3; ++turn) {
+    ASSERT_TRUE(pair.post(0, pair.write(0, 0, 8, 1)).ok());
+    EXPECT_FALSE(pair.side[0].engine->all_sent());
+    pair.round();
+    pair.now = pair.now + pair.options.one_way_delay;
+    ASSERT_TRUE(pair.post(1, pair.write(1, 4096, 8, 2)).ok());
+    EXPECT_FALSE(replies.only_deferrable_output()) << "there is a reply";
+    EXPECT_FALSE(replies.all_sent());
+    pair.round();
+    EXPECT_TRUE(replies.all_sent());
+    EXPECT_FALSE(replies.poll_transmit(buffer, out, pair.now));
+    ASSERT_TRUE(pair.run_until_idle());
+  }
+}
+
 TEST_F(Piggyback, ResponsesCarryItToo) {
   ASSERT_TRUE(pair.post(0, pair.write(0, 0, 8, 1)).ok());
   ASSERT_TRUE(pair.post(0, pair.request(0, WorkOpcode::kRdmaRead, 4096, 16, 2)).ok());

@@ -71,8 +71,9 @@ void BaseRoundTrip::begin_drain(Duration rtt, Duration lately, Duration queueing
 // then what was sent is not what makes the path long.
 BaseRoundTrip::Verdict BaseRoundTrip::judge(Duration rtt, Duration lately, Duration queueing, Instant now) {
   const Duration before = std::exchange(doubted_, kNone);
+  const bool grew = doubted_lately_ - before > before / kConfig.grown_part;
   const bool collapsed = lately + doubted_lately_ / kConfig.collapsed_part < doubted_lately_;
-  if (before == kNone || collapsed || rtt + before / kConfig.same_part < before) {
+  if (before == kNone || grew || collapsed || rtt + before / kConfig.same_part < before) {
     const bool again = drains_are_rare() && is_far_beyond(rtt, queueing) && !std::exchange(once_more_, true);
     return again ? Verdict::kOnceMore : Verdict::kKept;
   }

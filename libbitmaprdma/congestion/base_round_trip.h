@@ -9,8 +9,8 @@
 // A base that no longer holds, after a change of route, is given up by a drain: where the round trip was above base and
 // target before and is as long with half the flight (within a thirty-second; of flows of more hosts than that, one's
 // share cannot be told), it is no queue of this host's, and what was measured in the drain is the base. That goes by a
-// round's smallest, which while a queue grows is that of its begin: so what acknowledgements meet in the end must not
-// have fallen by collapsed_part in the drain either. A way may
+// round's smallest, which while a queue grows is that of its begin: so the last acknowledgements of the round before
+// must not have met a grown_part more than that, nor those after the drain a collapsed_part less than they. A way may
 // become longer while a queue stands on it, which the drain empties, and what is left may be the way: where that is
 // still doubt_targets targets beyond, one drain more follows, which compares with it.
 //
@@ -31,7 +31,7 @@ namespace brdma::congestion {
 struct BaseRoundTripConfig {
   Duration base_rtt_period = 1_s;
   Duration drain_period = Duration::from_ns(1 << 28);  // 268 ms; doubled until it is 64 base RTTs
-  std::int64_t same_part = 32, collapsed_part = 8;
+  std::int64_t same_part = 32, grown_part = 4, collapsed_part = 8;
   std::int64_t doubt_targets = 2;
   int doubt_rounds = 2, doubt_rest_min = 2, doubt_rest_max = 16;
 };

@@ -79,6 +79,12 @@ TEST(BaseRoundTrip, AQueueThatGrewInTheRoundBeforeIsNoLongerPath) {
   base.begin_drain(117_ms, 125_ms, kTarget);
   EXPECT_EQ(base.judge(117_ms, 110_ms, kTarget, kNow), Verdict::kLonger) << "an eighth is no collapse";
 }
+TEST(BaseRoundTrip, WhatFallsInTheDrainIsAQueueThoughItBeganShorter) {
+  BaseRoundTrip base = of_20_ms();
+  ASSERT_TRUE(wants_drain(base, 100_ms, true));
+  base.begin_drain(100_ms, 124_ms, kTarget);
+  EXPECT_EQ(base.judge(100_ms, 105_ms, kTarget, kNow), Verdict::kOnceMore);
+}
 
 // A queue that other flows keep: this one's part of it goes with each drain.
 TEST(BaseRoundTrip, ASecondDrainIsTheLast) {

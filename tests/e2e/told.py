@@ -26,10 +26,11 @@ def run(build, network, program, environment=None):
 
 
 def felt(edn, counters):
-    """What the switch's word has led to. On a busy machine ICMP, which comes by way of the daemon, may be later than whoever misses
-    the packet: then what it names is found and counted as a packet that needs nothing more, or, where all of it is done, as a stale
-    message."""
-    return sum(counters[what] for what in (EFFECTS if edn == "icmp" else EFFECTS[:1]))
+    """What the switch's word has led to. Where a queue is full, as answers of a READ make it now and then, copies are dropped as well
+    as what they repeat, and told of after the packet was sent again: then there is nothing more to do, which is counted. On a busy
+    machine ICMP, which comes by way of the daemon, may be later than whoever misses the packet: then what it names is found and
+    counted as a packet that needs nothing more, or, where all of it is done, as a stale message."""
+    return sum(counters[what] for what in (EFFECTS if edn == "icmp" else ["retransmitted_by_edn", "edn_pkts_recent"]))
 
 
 def requests_are_sent_again(edn, program):

@@ -211,8 +211,10 @@ void DelayWindow::Measured::end_round(Instant now, Duration rtt) {
     case Phase::kStart:
     case Phase::kSteady: {
       // Who has no more to send, and yet a queue stands: the window is longer than the path, and what the application
-      // gives next, perhaps all at once, would not fit. On a short path it is the peer's work that takes as long.
-      const bool queued = phase_ == Phase::kSteady && is_long_path() && round_rtt_ - base_rtt() > queueing();
+      // gives next, perhaps all at once, would not fit. On a short path it is the peer's work that takes as long; of
+      // who sends little, and is at the start, it may be somebody else's queue.
+      const bool sends = phase_ == Phase::kSteady || round_bytes_ >= kConfig.initial_bytes;
+      const bool queued = sends && is_long_path() && round_rtt_ - base_rtt() > queueing();
       if (!round_limited_ && !queued) break;
       measure_rate(now, rtt);
       const std::uint64_t before = window_, allowed = limit_;

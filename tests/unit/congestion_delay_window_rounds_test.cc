@@ -98,6 +98,18 @@ TEST(DelayWindowRounds, AQueueThatStandsWhileTheWindowIsNotFullShrinksItAndNothi
   EXPECT_LT(window.bytes(), 2u << 20);
 }
 
+// It has never met a queue: its start lasts until it does, and ends there.
+TEST(DelayWindowRounds, AQueueThatStandsEndsTheStartOfWhoNeverFilledTheWindow) {
+  DelayWindow window;
+  Rounds rounds{window};
+  rounds.run(9, 20_ms);
+  rounds.run(8, 20_ms, 2u << 20);
+  ASSERT_TRUE(window.starting());
+  ASSERT_GT(window.bytes(), 4u << 20);
+  rounds.run(8, 50_ms, 2u << 20);
+  EXPECT_LT(window.bytes(), 2u << 20);
+}
+
 // On one host or one switch a message that the peer works on looks like a queue: programs that answer each other's
 // messages would find the window at a few packets.
 TEST(DelayWindowRounds, OnAShortPathAWindowThatIsNotFullIsLeftAlone) {

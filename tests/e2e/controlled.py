@@ -161,10 +161,10 @@ class Network:
         switches = json.loads(self.run(self.brdma, "lab", "show", "--name", self.name, "-j"))["switches"]
         return {(one["switch"], route["prefix"]): route["via"] for one in switches for route in one["routes"]}
 
-    def server_listens(self, program):
+    def server_listens(self, program, host="h1"):
         if program == "rping":
-            return any(row["state"] == "LISTEN" for row in self.ask_host("h1", "resource", "show", "cm_id"))
-        table = self.run(*self.on("h1", "cat", "/proc/net/tcp", "/proc/net/tcp6"))
+            return any(row["state"] == "LISTEN" for row in self.ask_host(host, "resource", "show", "cm_id"))
+        table = self.run(*self.on(host, "cat", "/proc/net/tcp", "/proc/net/tcp6"))
         return any(" 0A " in line and ":4853 " in line for line in table.splitlines())  # 18515
 
     def begin(self, program):
@@ -193,7 +193,10 @@ class Network:
         return waiting >> (number - 1) & 1 == 1
 
     def both_switches(self):
-        self.wait_for("both switches", lambda: [s["connected"] for s in self.state("switches")] == [True, True])
+        self.all_switches(2)
+
+    def all_switches(self, count):
+        self.wait_for(f"{count} switches", lambda: [one["connected"] for one in self.state("switches")] == [True] * count)
 
     def usable(self):
         """Which of the two links the controller takes for usable."""

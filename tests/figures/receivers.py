@@ -7,8 +7,6 @@ from chart import Axis, figure, table
 
 EVENTS = {"link": "the second one's link can do a twentieth", "host": "the second one stands still"}
 LISTS = {"off": "without the managed list", "on": "with it"}
-
-
 PLACES = {"simulator": "simulated", "lab": "in the lab"}
 
 
@@ -25,13 +23,12 @@ def summary(rows, event):
     body = []
     for way in ways_of(rows):
         alone = [float(row["first_mbps"]) for row in those(rows, way, "off", "alone") if row["disturbed"] == "1"]
-        runs = len(alone) / len({row["s"] for row in rows if row["disturbed"] == "1"})
+        runs, alone_mean = len(alone) / len({row["s"] for row in rows if row["disturbed"] == "1"}), statistics.mean(alone)
         for managed in LISTS:
             found = [row for row in those(rows, way, managed, event) if row["disturbed"] == "1"]
             first, second = (statistics.mean(float(row[f"{name}_mbps"]) for row in found) for name in ("first", "second"))
             least = min(float(row["first_mbps"]) for row in found)
             lost, again = (sum(int(row[name]) for row in found) / runs for name in ("dropped", "resent"))
-            alone_mean = statistics.mean(alone)
             body.append([way, managed, f"{alone_mean:.0f}", f"{first:.0f}", f"{least:.0f}", f"{second:.0f}", f"{first / (alone_mean - second):.3f}", f"{lost:.0f}", f"{again:.0f}"])
     head = ["", "managed list", "first, alone", "first", "its least in 0.2 s", "second", "first, of what the second leaves", "dropped", "sent again"]
     return table(head, body)

@@ -2,7 +2,6 @@
    receivers_figures prints them.   receivers_lab.py BUILD RUNS"""
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../e2e"))
 import cases  # noqa: E402
 from controlled import Network  # noqa: E402
+from reroute_lab import RESENT  # noqa: E402
 
 # A fifth of the simulator's rates. The sender's own link is the narrowest one while all is well, and long enough to lose nothing.
 TOPOLOGY = """[network]
@@ -46,7 +46,6 @@ WAYS = {"default": (), "no congestion control": ("BRDMA_CONGESTION=none",)}
 STEP, STEPS, FROM, TO = 0.2, 40, 10, 30
 SETTLED = 2.0  # before the first step
 WRITE = ["ib_write_bw", "-s", "65536", "-t", "64", "-u", "19", "-D", "14"]
-RESENT = re.compile("^retransmitted_(by_|expected)")
 
 
 class Receivers(Network):
@@ -67,16 +66,12 @@ class Receivers(Network):
             words = ["--controller", self.listen, "--controller-key", self.keys]
         self.lab("up", "--topology", f"{self.directory}/receivers.toml", *words)
         if self.managed:
-            self.wait_for("three switches", lambda: [one["connected"] for one in self.state("switches")] == [True] * 3)
+            self.all_switches(3)
         return self
-
-    def listens(self, host):
-        table = self.run(*self.on(host, "cat", "/proc/net/tcp", "/proc/net/tcp6"))
-        return any(" 0A " in line and ":4853 " in line for line in table.splitlines())  # 18515
 
     def stream(self, host, address):
         server = self.start(host, *WRITE)
-        self.wait_for("the server", lambda: self.listens(host))
+        self.wait_for("the server", lambda: self.server_listens("write", host))
         return server, self.start("h2", *WRITE, address)
 
     def look(self):

@@ -123,6 +123,14 @@ struct LongReads : testing::Test {
   [[nodiscard]] static bool is_answer(const Sent& sent) {
     return sent.bth().opcode < wire::kTransportControl && wire::is_read_response(sent.packet().op);
   }
+  static void lose_region_at_eighth(TwoEngines& pair, TwoEngines::Side& side, std::size_t& answered) {
+    pair.drop = [&](const Sent& sent) {
+      if (sent.from == 1 && is_answer(sent) && ++answered == 8) {
+        EXPECT_TRUE(side.engine->deregister_memory(side.region).ok());
+      }
+      return false;
+    };
+  }
   TwoEngines pair;
 };
 
@@ -187,15 +195,8 @@ TEST_F(LongReads, EndWithTheRegion) {
   short_batches.segments_max = 4;
   TwoEngines pair{short_batches};
   std::size_t answered = 0;
-  TransmitBuffer buffer;
-  Transmit out;
   ASSERT_TRUE(pair.post(0, pair.request(0, WorkOpcode::kRdmaRead, 0, 16 * kMtu, 5)).ok());
-  pair.drop = [&](const Sent& sent) {
-    if (sent.from == 1 && is_answer(sent) && ++answered == 8) {
-      EXPECT_TRUE(pair.side[1].engine->deregister_memory(pair.side[1].region).ok());
-    }
-    return false;
-  };
+  lose_region_at_eighth(pair, pair.side[1], answered);
   ASSERT_TRUE(pair.run_until_idle());
   EXPECT_GE(answered, 8u);
   EXPECT_LT(answered, 16u);
@@ -208,12 +209,7 @@ TEST_F(LongReads, EndWithTheRegion) {
 TEST_F(LongReads, FailWhereTheirOwnRegionGoes) {
   std::size_t answered = 0;
   ASSERT_TRUE(pair.post(0, pair.request(0, WorkOpcode::kRdmaRead, 0, 16 * kMtu, 5)).ok());
-  pair.drop = [&](const Sent& sent) {
-    if (sent.from == 1 && is_answer(sent) && ++answered == 8) {
-      EXPECT_TRUE(pair.side[0].engine->deregister_memory(pair.side[0].region).ok());
-    }
-    return false;
-  };
+  lose_region_at_eighth(pair, pair.side[0], answered);
   ASSERT_TRUE(pair.run_until_idle());
   const auto done = pair.poll(0);
   ASSERT_EQ(done.size(), 1u);

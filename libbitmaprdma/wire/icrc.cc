@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "wire/headers.h"
 #include "wire/small_crc.h"
+#include "wire/wide_crc.h"
 
 namespace brdma::wire {
 namespace {
@@ -22,7 +23,8 @@ constexpr std::size_t kPseudoMax = kPrefixSize + kIpv6Size + kUdpSize + kBthSize
 constexpr std::size_t kBthMaskedByte = 4;  // FECN, BECN and the reserved bits beside them
 
 // Which of the two is faster depends on the size only (measured, docs/wire.md#icrc): libdeflate has no start-up cost,
-// but a loop over single bytes between 8 and 15; isa-l folds more bytes at a time.
+// but a loop over single bytes between 8 and 15; isa-l folds more bytes at a time, though not always as many as the
+// machine can (wire/wide_crc.h).
 constexpr std::size_t kBulkMin = 256;
 bool better_in_bulk(std::size_t size) { return size >= kBulkMin || (size >= 8 && size < 16); }
 
@@ -45,6 +47,7 @@ void clear_upper_halves() {}
 // Both take and give a finished CRC-32 (complemented before and after, zlib's convention), so a running value passes
 // between them freely.
 std::uint32_t extend(std::uint32_t crc, ConstBytes bytes) {
+  if (internal::wide_crc_pays && wide_crc_takes(bytes.size())) return wide_crc(crc, bytes);
   if (!better_in_bulk(bytes.size())) return libdeflate_crc32(crc, bytes.data(), bytes.size());
   // isa-l's declaration lacks a const; it only reads.
   auto* data = const_cast<unsigned char*>(reinterpret_cast<const unsigned char*>(bytes.data()));

@@ -11,6 +11,7 @@
 #include "wire/headers.h"
 #include "wire/icrc.h"
 #include "wire/small_crc.h"
+#include "wire/wide_crc.h"
 
 namespace brdma::wire {
 namespace {
@@ -157,6 +158,22 @@ TEST(SmallCrc, IsCrc32WithTheCongestionByteMasked) {
   }
   for (const std::size_t size : {std::size_t{0}, kSmallCrcMin - 4, kSmallCrcMin + 2, kSmallCrcMax + 4})
     EXPECT_FALSE(small_crc_takes(size)) << size;
+}
+
+TEST(WideCrc, IsCrc32) {
+  if (!internal::wide_crc_able) GTEST_SKIP() << "this processor does not multiply 32 bytes without carries";
+  Random random{3, "wide crc"};
+  for (std::size_t size = kWideCrcMin; size <= 8192; size += size < 1280 ? 16 : 528) {
+    ASSERT_TRUE(wide_crc_takes(size));
+    Bytes before(random.below(40)), bytes(size + 1);
+    for (Bytes* each : {&before, &bytes})
+      for (std::byte& byte : *each) byte = static_cast<std::byte>(random.next());
+    const ConstBytes odd_address = ConstBytes{bytes}.subspan(1);
+    const Bytes copy(odd_address.begin(), odd_address.end());
+    ASSERT_EQ(wide_crc(crc32_bitwise(before), odd_address), crc32_bitwise(before + copy)) << size;
+  }
+  for (const std::size_t size : {std::size_t{0}, kWideCrcMin - 16, kWideCrcMin + 8, std::size_t{4100}})
+    EXPECT_FALSE(wide_crc_takes(size)) << size;
 }
 
 #if defined(__x86_64__)

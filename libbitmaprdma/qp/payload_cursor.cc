@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "memory/copy.h"
 
 namespace brdma::qp {
 
@@ -98,7 +99,7 @@ bool scatter(const memory::MemoryTable& memory, const ProtectionDomain* pd, cons
         memory::Fault::kNone) {
       return false;
     }
-    std::memcpy(memory_at, bytes.data(), part);
+    copy_bytes(memory_at, bytes.data(), part);
     bytes = bytes.subspan(part);
     offset = 0;
   }

@@ -27,6 +27,24 @@ TEST(CopyEndLast, CopiesEveryByteAtAnyAlignment) {
   }
 }
 
+// Also where the destination begins a few bytes behind the source, pages left aside: in pieces.
+TEST(CopyBytes, CopiesEveryByteWhereverItLies) {
+  constexpr std::size_t kPage = 4096, kSize = 2 * kPage + 100;
+  alignas(kPage) static std::array<std::byte, 3 * kPage> from, to;
+  for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i % 251 + 1);
+  for (const std::size_t behind : {0, 1, 16, 31, 32, 100}) {
+    for (const std::size_t size :
+         {std::size_t{0}, std::size_t{31}, kPage / 2, kPage / 2 + 1, kPage, kPage + 1, kSize}) {
+      to.fill(std::byte{0});
+      copy_bytes(to.data() + behind, from.data(), size);
+      for (std::size_t i = 0; i < to.size(); ++i) {
+        const bool copied = i >= behind && i < behind + size;
+        ASSERT_EQ(to[i], copied ? from[i - behind] : std::byte{0}) << behind << " " << size << " " << i;
+      }
+    }
+  }
+}
+
 // Looks closely, but lets the other go on where there is one core.
 template <class Done>
 void wait_until(Done done) {

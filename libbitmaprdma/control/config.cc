@@ -15,6 +15,7 @@
 #include <mutex>
 #include <sstream>
 
+#include "base/toml_text.h"
 #include "control/definitions.h"
 
 namespace brdma::control {
@@ -91,6 +92,11 @@ void load_file(Loader& loader, const std::string& path, SettingSource source) {
   if (path.empty()) return;
   const auto text = read_file(path, loader.result.errors);
   if (!text) return;
+  if (const std::size_t line = stray_character_line(*text); line != 0) {
+    loader.result.errors.push_back(path + ":" + std::to_string(line) +
+                                   ": not TOML: a character outside ASCII that is in neither a string nor a comment");
+    return;
+  }
   const toml::parse_result parsed = toml::parse(*text, std::string_view(path));
   if (!parsed) {
     const auto& error = parsed.error();

@@ -143,6 +143,8 @@ TEST_F(ConfigTest, BadFilesAreNamedWithTheirLine) {
   EXPECT_EQ(error(), places_.user_file + ":1: there is no setting window");
   user_file("[recovery\nwindow = 4096\n");
   EXPECT_NE(error().find(places_.user_file + ":1: not TOML"), std::string::npos) << error();
+  user_file("# Länge\n[recovery]\nlänge = 4096\n");
+  EXPECT_NE(error().find(places_.user_file + ":3: not TOML"), std::string::npos) << error();
   user_file("[daemon]\npath = 'brdmad'\n");
   EXPECT_NE(error().find("an absolute path"), std::string::npos);
 }

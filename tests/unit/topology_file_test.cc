@@ -89,6 +89,7 @@ TEST(TopologyFile, SaysWhatIsWrongAndWhere) {
               HasSubstr("no such port"));
   EXPECT_THAT(with("[[route]]\nswitch = \"s1\"\nprefix = \"10.77.2.0/24\"\nvia = []\n"), HasSubstr("via"));
   EXPECT_THAT(with("[routing]\nshortest = \"no\"\n"), HasSubstr("true or false"));
+  EXPECT_THAT(error_of("# Köln\n[[switch]]\nstraße = 1\n"), HasSubstr(":3: a character outside ASCII"));
   EXPECT_THAT(error_of(std::string(kTextMax + 1, '#')), HasSubstr("longer than"));
 }
 

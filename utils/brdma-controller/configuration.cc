@@ -7,6 +7,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "base/toml_text.h"
 #include "controller-session/messages.h"
 #include "fabric/quantity.h"
 
@@ -117,6 +118,8 @@ void each(const toml::table& root, const char* name, Take take) {
 
 Configuration parse_configuration(const std::string& text) {
   Configuration result;
+  if (const std::size_t line = stray_character_line(text); line != 0)
+    refuse("a character outside ASCII, in neither a string nor a comment, at line " + std::to_string(line));
   toml::table root;
   try {
     root = toml::parse(text);

@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <string_view>
 
+#include "base/toml_text.h"
 #include "topology/prefix_text.h"
 
 namespace brdma::topology {
@@ -20,6 +21,9 @@ class Parser {
   explicit Parser(std::string name) : name_(std::move(name)) {}
 
   Topology parse(const std::string& text) {
+    if (const std::size_t line = stray_character_line(text); line != 0)
+      fail(static_cast<toml::source_index>(line),
+           "a character outside ASCII that is in neither a string nor a comment");
     const toml::parse_result result = toml::parse(text, name_);
     if (!result) fail(result.error().source().begin.line, std::string{result.error().description()});
     const toml::table& root = result.table();

@@ -1,0 +1,1 @@
+brdma_unit_test(base_toml_text_test LINK brdma_base)

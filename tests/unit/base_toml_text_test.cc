@@ -1,0 +1,30 @@
+// What a parser must not see: characters outside ASCII that are in no string and no comment.
+#include <gtest/gtest.h>
+
+#include "base/toml_text.h"
+
+namespace brdma {
+namespace {
+
+TEST(TomlText, HasItsOwnCharactersInStringsAndComments) {
+  for (const char* text : {"", "# Brücke\nname = \"s1\"", "name = \"Brücke\" # Brücke", "name = 'Brücke'",
+                           "name = \"\"\"\nBrücke \" ' # \\\" ü\n\"\"\"", "name = '''\nBrücke ' \\'''\nx = 1",
+                           "\xEF\xBB\xBFname = 1", "name = \"a\\\"ü\"", "name = \"\"\"a\\\n  b ü\"\"\""}) {
+    EXPECT_EQ(stray_character_line(text), 0u) << text;
+  }
+}
+
+TEST(TomlText, IsToldWhereAStrayCharacterIs) {
+  EXPECT_EQ(stray_character_line("name = 1\nstraße = 2"), 2u);
+  EXPECT_EQ(stray_character_line("ü"), 1u);
+  EXPECT_EQ(stray_character_line("# ü\n'ü' = ü"), 2u);
+  EXPECT_EQ(stray_character_line("name = 1 \xEF\xBB\xBF"), 1u) << "a byte order mark elsewhere than at the start";
+  EXPECT_EQ(stray_character_line("name = \"ü\nü = 1"), 2u) << "a string that does not end on its line";
+  EXPECT_EQ(stray_character_line("name = \"\\ü\""), 1u) << "behind a backslash";
+  EXPECT_EQ(stray_character_line("name = \"\"\"a\\\n  \n ü\"\"\""), 3u) << "behind a backslash and blanks";
+  EXPECT_EQ(stray_character_line("name = \"\"\"ü\"\"\"ü"), 1u);
+  EXPECT_EQ(stray_character_line("name = \"\"\"a \"\"\"\"\"ü"), 1u) << "behind a string that ends with quotes";
+}
+
+}  // namespace
+}  // namespace brdma

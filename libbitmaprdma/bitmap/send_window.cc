@@ -144,6 +144,19 @@ void SendWindow::pass_first() {
   drop_front(1);
 }
 
+void SendWindow::pass_all() {
+  BRDMA_CHECK(unacked_ == count_ && pending_ == 0);
+  if (told_held_ > 0) [[unlikely]]
+    drop_told(count_);
+  const Psn slid = base_ - lag();
+  const std::uint32_t stretch = count_ + lag();
+  base_ = anchor_ = next();
+  count_ = unacked_ = 0;
+  acked_prefix_ = 0;
+  entries_.release(slid.value(), stretch);
+  pending_bits_.release(slid, stretch);
+}
+
 void SendWindow::drop_front(std::uint32_t dropped) {
   const Psn slid = base_ - lag();
   const std::uint32_t stretch = count_ + lag();

@@ -80,6 +80,9 @@ class SendWindow {
   // The entry at the base, which waits for its acknowledgement and was sent once, is acknowledged and done: what
   // acknowledge() and advance() do, where what is behind it is not acked.
   void pass_first();
+  // All entries, each of which waits for its acknowledgement, are acknowledged and done: what acknowledge_run() and
+  // advance() do one by one.
+  void pass_all();
   // The peer threw away what it had said it received (no receive was posted): kAcked -> kSuspectedLost.
   void unacknowledge(Psn psn);
 

@@ -45,20 +45,12 @@ Engine::~Engine() = default;
 void Engine::Impl::settle() {
   for (QueuePair* qp : touched_pairs) {
     qp->is_touched = false;
-    if (!qp->rests()) ready.push_back(qp, qp->next_is_large());
+    const bool rests = qp->rests();
+    if (!rests) ready.push_back(qp, qp->next_is_large());
     note_changes(qp);
+    qp->is_at_rest = rests;
   }
   touched_pairs.clear();
-}
-
-void Engine::Impl::note_changes(QueuePair* qp) {
-  if (!qp->timer_is_stale) {
-    qp->timer_is_stale = true;
-    stale_timers.push_back(qp);
-  }
-  if (qp->has_async_event()) [[unlikely]]
-    take_events(qp);
-  if (!environment.notices.empty() || !environment.low_queues.empty()) collect_notices();
 }
 
 void Engine::Impl::take_events(QueuePair* qp) {
@@ -88,11 +80,17 @@ void Engine::Impl::collect_notices() {
     }
 }
 
-// Deadlines are asked once a round, not once a packet, and so are packets in flight.
+// Deadlines are asked once a round, not once a packet, and so are packets in flight. Who rests has neither.
 void Engine::Impl::refresh_timers() {
   settle();
   for (QueuePair* qp : stale_timers) {
     qp->timer_is_stale = false;
+    if (qp->is_at_rest) {
+      BRDMA_CHECK_SLOW(!qp->next_timeout() && qp->requester().packets_in_flight() == 0);
+      timers.take_away(qp);
+      qp->count_in_flight(0);
+      continue;
+    }
     timers.set(qp, qp->next_timeout());
     qp->count_in_flight();
   }

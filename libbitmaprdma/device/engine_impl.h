@@ -58,7 +58,18 @@ struct Engine::Impl {
   }
   void settle();
   [[nodiscard]] bool admits_queue_pair();  // manage.cc
-  void note_changes(QueuePair* qp);        // deadline and events only
+  // Deadline and events only.
+  void note_changes(QueuePair* qp) {
+    qp->is_at_rest = false;
+    if (!qp->timer_is_stale) {
+      qp->timer_is_stale = true;
+      stale_timers.push_back(qp);
+    }
+    if (qp->has_async_event()) [[unlikely]]
+      take_events(qp);
+    if (environment.has_notices()) [[unlikely]]
+      collect_notices();
+  }
   void take_events(QueuePair* qp);
   void refresh_timers();
   void hand_over();
@@ -70,6 +81,7 @@ struct Engine::Impl {
   void take_congested_peers();
   void visit_managed();
   void note_peer(QueuePair* qp);
+  bool hear_plain_ack(const Datagram& datagram);                                // receive.cc
   void handle_multicast(const Datagram& datagram, const wire::Packet& packet);  // multicast.cc
   void collect_notices();
   // `own_flow`: of a queue pair with one peer, whose addresses the packet has; else null.

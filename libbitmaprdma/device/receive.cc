@@ -1,6 +1,7 @@
 // A datagram's way in: bytes to a packet, the queue pair it is for, its peer, its ICRC; then the queue pair takes over.
 // accepted plus all drops equals received: each packet is counted once, by the first that judges it.
 #include "device/engine_impl.h"
+#include "wire/control.h"
 #include "wire/edn.h"
 
 namespace brdma {
@@ -10,6 +11,7 @@ void Engine::handle_datagram(const Datagram& datagram, Instant now) {
   me.now = now;
   me.environment.count(Counter::kReceivedPackets);
   me.environment.count(Counter::kReceivedBytes, datagram.bytes.size());
+  if (wire::is_plain_ack(datagram.bytes) && me.hear_plain_ack(datagram)) return;
   wire::Packet packet;
   if (const auto reason = wire::parse_packet_into(datagram.bytes, packet)) return me.drop(datagram, *reason);
   QueuePair* const qp = me.queue_pairs.find(packet.bth.dest_qpn);
@@ -32,6 +34,29 @@ void Engine::handle_datagram(const Datagram& datagram, Instant now) {
   me.touched(qp);
   if (!me.environment.congested_peers.empty()) [[unlikely]]
     me.take_congested_peers();
+}
+
+// What comes most often over many queue pairs, without a Packet made of it. False, and nothing has happened: something
+// is not as usual, and the long way says what.
+bool Engine::Impl::hear_plain_ack(const Datagram& datagram) {
+  constexpr std::size_t kDestinationQpn = 5;  // of BTH
+  QueuePair* const qp = queue_pairs.find(load_be24(datagram.bytes.data() + kDestinationQpn));
+  if (qp == nullptr || !qp->hears_plain_acks()) return false;
+  const qp::Identity& identity = qp->identity();
+  if (datagram.source != identity.attributes.peer_address ||
+      datagram.destination != identity.attributes.local_address ||
+      !qp->received_flow.has_ports(datagram.source_port, kRoceUdpPort)) {
+    return false;
+  }
+  const wire::BitmapAck ack = wire::parse_plain_ack(datagram.bytes);
+  if (ack.source_qpn != identity.attributes.destination_qpn) return false;
+  if (wire::packet_icrc(qp->received_flow, 0, datagram.bytes) != wire::stored_icrc(datagram.bytes)) return false;
+  environment.waited = datagram.waited;
+  qp->hear(ack, now);
+  touched(qp);
+  if (!environment.congested_peers.empty()) [[unlikely]]
+    take_congested_peers();
+  return true;
 }
 
 // Bitmap mode and IPv6 leave nothing open. A standard packet over IPv4 has an identification that a UDP socket does not

@@ -3,11 +3,8 @@
 namespace brdma::device {
 
 void Timers::set(QueuePair* qp, std::optional<Instant> deadline) {
+  if (!deadline) return take_away(qp);
   const std::size_t at = qp->timer_slot;
-  if (!deadline) {
-    if (at != kNowhere) erase(at);
-    return;
-  }
   if (at == kNowhere) {
     heap_.emplace_back();
     sift(heap_.size() - 1, Entry{*deadline, order_++, qp});

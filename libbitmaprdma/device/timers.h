@@ -16,6 +16,9 @@ class Timers {
  public:
   // Sets, moves or (nullopt) takes away the queue pair's deadline.
   void set(QueuePair* qp, std::optional<Instant> deadline);
+  void take_away(QueuePair* qp) {
+    if (qp->timer_slot != kNowhere) erase(qp->timer_slot);
+  }
   [[nodiscard]] std::optional<Instant> earliest() const {
     return heap_.empty() ? std::nullopt : std::optional<Instant>(heap_.front().deadline);
   }

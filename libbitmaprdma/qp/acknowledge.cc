@@ -126,74 +126,95 @@ std::uint16_t Responder::Impl::judged() const {
 // `psn`: of the standard form. A BitmapAck speaks of the base, which is where a NAK's PSN stands too.
 bool Responder::Impl::send_acknowledgement(TransmitBatch& batch, const wire::Aeth& aeth, Psn psn, bool bitmap,
                                            Instant now) {
-  if (!bitmap) {
-    wire::Packet packet;
-    packet.op = wire::RcOp::kAcknowledge;
-    packet.bth.opcode = wire::opcode_of(packet.op, false);
-    packet.bth.dest_qpn = identity.attributes.destination_qpn;
-    packet.bth.psn = psn;
-    packet.aeth = aeth;
-    if (!batch.fits(TransmitBatch::packet_bytes(packet, 0), 0, false)) return false;
-    batch.add(packet, {}, 0);
-  } else {
-    std::array<std::byte, wire::kAckBitsMax / 8> bits;
-    std::array<std::byte, wire::kAckRangesMax * wire::kAckRangeSize> ranges;
-    // The base itself may lie here, unexecuted because it was refused: by definition it has not arrived.
-    const bool only_base = window.highest() == base();
-    const auto known = only_base ? 0 : static_cast<std::uint32_t>(distance(window.highest(), base()) + 1);
-    // What the bits cannot tell of ranges do: half of the room for each.
-    const bool more = known > std::min(std::uint32_t{wire::kAckBitsMax}, mtu * 8) && identity.peer_reads_ranges;
-    const std::uint32_t bit_count = std::min({known, std::uint32_t{wire::kAckBitsMax}, more ? mtu * 4 : mtu * 8});
-    const std::size_t bits_size = (bit_count + 31) / 32 * 4;
-    const std::uint32_t range_count = more ? list_ranges(base() + bit_count, ranges.data()) : 0;
-    const std::size_t ranges_size = range_count * wire::kAckRangeSize;
-    window.export_bits(bit_count, bits.data());
-    if (bit_count > 0) bits[0] &= std::byte{0x7F};
-    if (!escape->empty()) hide_escaped(bit_count, bits.data());
-    const PeerCredit credit = env.credit_share();
-    wire::BitmapAck body;
-    body.source_qpn = identity.qpn;
-    body.path = ack.echo_path;
-    body.msn = aeth.msn;
-    body.syndrome = aeth.syndrome;
-    body.base = base();
-    body.highest = only_base ? base() - 1 : window.highest();
-    body.credit_packets = credit.packets;
-    body.credit_bytes = credit.bytes;
-    body.echo_valid = ack.echo_valid;
-    body.ts_echo = ack.echo;
-    body.tr = static_cast<std::uint64_t>(ack.echo_arrival.ns());
-    body.made = made_at(now);
-    if (identity.peer_reads_waited && ack.echo_valid) body.waited = ack.echo_waited;
-    body.judged = judged();
-    body.bit_count = static_cast<std::uint16_t>(bit_count);
-    body.bits = ConstBytes{bits.data(), bits_size};
-    if (operations->used()) {
-      const auto completed = operations->completed();
-      body.operations_valid = true;
-      body.operations_next = completed.next;
-      body.operations_beyond = completed.beyond;
-    }
-    body.range_count = static_cast<std::uint16_t>(range_count);
-    body.ranges = ConstBytes{ranges.data(), ranges_size};
-    std::byte bytes[wire::kBitmapAckSize + wire::kAckWaitedSize + sizeof bits + sizeof ranges];
-    const std::size_t emitted = wire::emit_bitmap_ack(body, bytes);
-    // By its size as it is: of several queue pairs' in one batch none may be longer than the first.
-    if (!batch.fits(wire::kBthSize + emitted + wire::kIcrcSize, 0, true)) return false;
-    if (more) {
-      told_ranges(range_count);
-    } else if (disorder != nullptr) {
-      disorder->ranges_told.begun = false;
-    }
-    wire::Bth bth;
-    bth.opcode = static_cast<std::uint8_t>(wire::Control::kBitmapAck);
-    bth.dest_qpn = identity.attributes.destination_qpn;
-    bth.psn = base();
-    batch.add_control(bth, ConstBytes{bytes, emitted});
-    ack.repeats = kRepeats;
-    ack.echo_valid = false;  // one echo a packet: later acknowledgements would tell of an old round trip
-  }
+  if (bitmap ? !send_bitmap_ack(batch, aeth, now) : !send_standard_ack(batch, aeth, psn)) return false;
   acknowledged(aeth.syndrome, now);
+  return true;
+}
+
+bool Responder::Impl::send_standard_ack(TransmitBatch& batch, const wire::Aeth& aeth, Psn psn) {
+  wire::Packet packet;
+  packet.op = wire::RcOp::kAcknowledge;
+  packet.bth.opcode = wire::opcode_of(packet.op, false);
+  packet.bth.dest_qpn = identity.attributes.destination_qpn;
+  packet.bth.psn = psn;
+  packet.aeth = aeth;
+  if (!batch.fits(TransmitBatch::packet_bytes(packet, 0), 0, false)) return false;
+  batch.add(packet, {}, 0);
+  return true;
+}
+
+bool Responder::Impl::send_bitmap_ack(TransmitBatch& batch, const wire::Aeth& aeth, Instant now) {
+  const PeerCredit credit = env.credit_share();
+  wire::BitmapAck body;
+  body.source_qpn = identity.qpn;
+  body.path = ack.echo_path;
+  body.msn = aeth.msn;
+  body.syndrome = aeth.syndrome;
+  body.base = base();
+  body.highest = base() - 1;
+  body.credit_packets = credit.packets;
+  body.credit_bytes = credit.bytes;
+  body.echo_valid = ack.echo_valid;
+  body.ts_echo = ack.echo;
+  body.tr = static_cast<std::uint64_t>(ack.echo_arrival.ns());
+  body.made = made_at(now);
+  if (identity.peer_reads_waited && ack.echo_valid) body.waited = ack.echo_waited;
+  if (operations->used()) [[unlikely]] {
+    const auto completed = operations->completed();
+    body.operations_valid = true;
+    body.operations_next = completed.next;
+    body.operations_beyond = completed.beyond;
+  }
+  if (!window.empty()) [[unlikely]] {
+    if (!send_with_bits(batch, body)) return false;
+  } else {
+    if (!batch.fits(wire::kBthSize + wire::bitmap_ack_start_size(body) + wire::kIcrcSize, 0, true)) return false;
+    if (disorder != nullptr) [[unlikely]]
+      disorder->ranges_told.begun = false;
+    batch.end_control(wire::emit_bitmap_ack_start(body, batch.begin_control(ack_header())));
+  }
+  ack.repeats = kRepeats;
+  ack.echo_valid = false;  // one echo a packet: later acknowledgements would tell of an old round trip
+  return true;
+}
+
+wire::Bth Responder::Impl::ack_header() const {
+  wire::Bth bth;
+  bth.opcode = static_cast<std::uint8_t>(wire::Control::kBitmapAck);
+  bth.dest_qpn = identity.attributes.destination_qpn;
+  bth.psn = base();
+  return bth;
+}
+
+// Something lies beyond the base. `body`: what is the same where nothing does.
+bool Responder::Impl::send_with_bits(TransmitBatch& batch, wire::BitmapAck body) {
+  std::array<std::byte, wire::kAckBitsMax / 8> bits;
+  std::array<std::byte, wire::kAckRangesMax * wire::kAckRangeSize> ranges;
+  // The base itself may lie here, unexecuted because it was refused: by definition it has not arrived.
+  const bool only_base = window.highest() == base();
+  const auto known = only_base ? 0 : static_cast<std::uint32_t>(distance(window.highest(), base()) + 1);
+  // What the bits cannot tell of ranges do: half of the room for each.
+  const bool more = known > std::min(std::uint32_t{wire::kAckBitsMax}, mtu * 8) && identity.peer_reads_ranges;
+  const std::uint32_t bit_count = std::min({known, std::uint32_t{wire::kAckBitsMax}, more ? mtu * 4 : mtu * 8});
+  const std::uint32_t range_count = more ? list_ranges(base() + bit_count, ranges.data()) : 0;
+  window.export_bits(bit_count, bits.data());
+  if (bit_count > 0) bits[0] &= std::byte{0x7F};
+  if (!escape->empty()) hide_escaped(bit_count, bits.data());
+  body.highest = only_base ? base() - 1 : window.highest();
+  body.judged = judged();
+  body.bit_count = static_cast<std::uint16_t>(bit_count);
+  body.bits = ConstBytes{bits.data(), wire::bitmap_bytes(body.bit_count)};
+  body.range_count = static_cast<std::uint16_t>(range_count);
+  body.ranges = ConstBytes{ranges.data(), range_count * wire::kAckRangeSize};
+  const std::size_t size = wire::bitmap_ack_start_size(body) + body.bits.size() + body.ranges.size();
+  // By its size as it is: of several queue pairs' in one batch none may be longer than the first.
+  if (!batch.fits(wire::kBthSize + size + wire::kIcrcSize, 0, true)) return false;
+  if (more) {
+    told_ranges(range_count);
+  } else if (disorder != nullptr) {
+    disorder->ranges_told.begun = false;
+  }
+  batch.end_control(wire::emit_bitmap_ack(body, batch.begin_control(ack_header())));
   return true;
 }
 

@@ -48,6 +48,11 @@ void Requester::Impl::advance(Instant now) {
     if (repairs->gone_back_to && *repairs->gone_back_to < base) repairs->gone_back_to.reset();
     if (repairs->done() && resent_under_way == 0) end_repairs();
   }
+  complete_passed(now);
+}
+
+// Messages that the base has left behind.
+void Requester::Impl::complete_passed(Instant now) {
   while (!messages.empty() && messages.front().end() <= base) {
     const bool answered = messages.front().answered(), last = messages.front().last_of_wqe;
     messages.pop_front();

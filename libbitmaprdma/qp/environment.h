@@ -106,6 +106,9 @@ struct Environment {
       sink->record(now, qpn, event);
   }
 
+  // Something that the engine is to tell its user.
+  [[nodiscard]] bool has_notices() const { return !notices.empty() || !low_queues.empty(); }
+
   // Every completion goes through here: into its queue, to the trace, to the notices where the queue is armed.
   // False: the queue is overrun and the completion lost; the queue pair goes to error.
   bool complete(CompletionQueue& cq, const Completion& completion, bool solicited, Instant now) const {

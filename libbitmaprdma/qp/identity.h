@@ -28,6 +28,7 @@ struct Outcome {
   int async_event = -1;      // enum ibv_event_type to raise, -1 = none
   bool sends_fail = false;   // UC, UD: move to kSqe and flush the send queue
   bool wants_local = false;  // a message of the size that is fetched between processes of one host
+  [[nodiscard]] bool asks_something() const { return to_error || sends_fail || wants_local || async_event >= 0; }
 };
 
 // Credit stated by the peer: what may be in flight towards it.

@@ -136,7 +136,7 @@ void QueuePair::note_marked(const wire::Packet& packet, Instant now) {
   requester_.note_marked(now);
 }
 
-std::uint8_t QueuePair::traffic_class() const {
+std::uint8_t QueuePair::marked_traffic_class() const {
   const CongestionConfig& config = identity_.recovery->congestion;
   const auto with = [this](std::uint8_t ecn) {
     return static_cast<std::uint8_t>((identity_.attributes.traffic_class & ~kEcnMask) | ecn);
@@ -151,8 +151,7 @@ std::uint8_t QueuePair::traffic_class() const {
     case EcnField::kEct1:
       return with(kEct1);
   }
-  const bool hears = config.control == CongestionControl::kDcqcn || config.control == CongestionControl::kBoth;
-  return hears ? with(kEct0) : identity_.attributes.traffic_class;
+  return hears_marks() ? with(kEct0) : identity_.attributes.traffic_class;
 }
 
 }  // namespace brdma

@@ -80,7 +80,24 @@ void QueuePair::handle_packet(const wire::Packet& packet, const Datagram& datagr
       note_marked(packet, now);
     handle_reliable(packet, now);
   }
-  if (environment_.dropped == dropped) {
+  count_judged(dropped);
+}
+
+void QueuePair::hear(const wire::BitmapAck& ack, Instant now) {
+  count_here();
+  if (environment_.sink != nullptr) [[unlikely]] {
+    const auto body = static_cast<std::uint32_t>(wire::bitmap_ack_start_size(ack));
+    constexpr auto kOpcode = static_cast<std::uint8_t>(wire::Control::kBitmapAck);
+    environment_.trace(now, identity_.qpn, trace::PacketReceived{kOpcode, ack.base, body});
+  }
+  const std::uint64_t dropped = environment_.dropped;
+  carry_out(requester_.handle_bitmap_ack(ack, received_flow.source_port(), now), now);
+  count_judged(dropped);
+}
+
+// A packet; so many had been dropped before it.
+void QueuePair::count_judged(std::uint64_t dropped_before) {
+  if (environment_.dropped == dropped_before) {
     environment_.count(Counter::kAcceptedPackets);
   } else {
     statistics_.add(QpCounter::kDropped);
@@ -308,16 +325,6 @@ void QueuePair::begin_batch(qp::TransmitBatch& batch, Instant now) {
   batch.begin(to, requester_.flow(to.path));
 }
 
-qp::TransmitBatch::Destination QueuePair::destination() const {
-  const QpAttributes& to = identity_.attributes;
-  return {.source = to.local_address,
-          .destination = to.peer_address,
-          .path = negotiation_path(),
-          .traffic_class = traffic_class(),
-          .hop_limit = to.hop_limit,
-          .slot = to.destination_qpn & ((1u << environment_.config.slot_bits) - 1)};
-}
-
 // On several paths requests and answers are sprayed batch by batch. Feedback and NAKs are not: they go by one path, so
 // that they arrive in order, until there is a sign that they are not heard. Answers the path of the batch.
 std::uint8_t QueuePair::take_turn(Instant now) {
@@ -431,17 +438,12 @@ int QueuePair::take_async_event() {
   return event;
 }
 
-void QueuePair::carry_out(const Outcome& outcome, Instant now) {
-  if (outcome.async_event >= 0) [[unlikely]]
-    raise(outcome.async_event);
-  if (outcome.sends_fail && identity_.can_send()) [[unlikely]]
-    enter_send_error(now);
-  if (outcome.wants_local && identity_.local_state == LocalState::kNotAsked) [[unlikely]]
-    want_local();
-  if (outcome.to_error) [[unlikely]]
-    enter_error(now);
-  if (drain_wanted_) [[unlikely]]
-    note_drained();
+void QueuePair::do_carry_out(const Outcome& outcome, Instant now) {
+  if (outcome.async_event >= 0) raise(outcome.async_event);
+  if (outcome.sends_fail && identity_.can_send()) enter_send_error(now);
+  if (outcome.wants_local && identity_.local_state == LocalState::kNotAsked) want_local();
+  if (outcome.to_error) enter_error(now);
+  if (drain_wanted_) note_drained();
 }
 
 }  // namespace brdma

@@ -77,6 +77,12 @@ class QueuePair {
   void receive_posted() { responder_.receive_posted(); }  // to the shared receive queue
   // Peer and ICRC checked by the engine. `datagram`: what it came in.
   void handle_packet(const wire::Packet& packet, const Datagram& datagram, Instant now);
+  // Likewise, for an acknowledgement of requests and nothing else (wire::is_plain_ack). Precondition of hear().
+  [[nodiscard]] bool hears_plain_acks() const {
+    return identity_.type == QpType::kRc && identity_.can_send() && identity_.bitmap_agreed &&
+           negotiates(identity_.recovery->mode);
+  }
+  void hear(const wire::BitmapAck& ack, Instant now);
   void handle_edn(const wire::Edn& edn, Instant now);  // told by ICMP; addresses and numbers checked by the engine
   void handle_timeout(Instant now);
   [[nodiscard]] std::optional<Instant> next_timeout() const;
@@ -115,6 +121,7 @@ class QueuePair {
   registry::ReadyQueue ready_queue = registry::ReadyQueue::kNone;
   bool timer_is_stale : 1 = false;  // listed among those whose deadline is to be asked again
   bool is_touched : 1 = false;      // listed among those that something happened to
+  bool is_at_rest : 1 = false;      // rests(), when it was asked last; nothing has happened to it since
   bool begins_batch : 1 = false;    // its next packets do not follow others' (device/transmit.cc)
   std::int16_t turn_left = 0;  // words of 4 bytes that its turn still has; below 0: of the next (device/transmit.cc)
   std::uint32_t counted_in_flight = 0;  // in its completion queue's count
@@ -137,6 +144,7 @@ class QueuePair {
   // --- queue_pair.cc ---
   // First in every function that may count.
   void count_here() const { environment_.counting = &statistics_; }
+  void count_judged(std::uint64_t dropped_before);
   void take_piggyback(const wire::Packet& packet, Instant now);
   qp::Outcome route(const wire::Packet& packet, Instant now);
   qp::Outcome route_control(const wire::Packet& packet, Instant now);
@@ -145,7 +153,11 @@ class QueuePair {
   [[nodiscard]] bool takes_sends() const { return identity_.state >= QpState::kRts; }
   // In ERR only what the responder still owes leaves: the NAK that tells the peer why.
   [[nodiscard]] bool may_transmit() const { return identity_.can_receive() || identity_.state == QpState::kErr; }
-  void carry_out(const qp::Outcome& outcome, Instant now);
+  void carry_out(const qp::Outcome& outcome, Instant now) {
+    if (outcome.asks_something() || drain_wanted_) [[unlikely]]
+      do_carry_out(outcome, now);
+  }
+  void do_carry_out(const qp::Outcome& outcome, Instant now);
   bool poll_control(qp::TransmitBatch& batch, Instant now);
   // Most turns are of one half, the other having nothing to say, or only acknowledging: told at a glance (rest.cc).
   enum class Speaker : std::uint8_t { kBoth, kRequests, kAcknowledgement, kRequestsAcknowledging };
@@ -157,7 +169,15 @@ class QueuePair {
   bool poll_acknowledging(qp::TransmitBatch& batch, Instant now);
   bool poll_data(qp::TransmitBatch& batch, Instant now);
   void begin_batch(qp::TransmitBatch& batch, Instant now);
-  [[nodiscard]] qp::TransmitBatch::Destination destination() const;  // with one path
+  [[nodiscard]] qp::TransmitBatch::Destination destination() const {  // with one path
+    const QpAttributes& to = identity_.attributes;
+    return {.source = to.local_address,
+            .destination = to.peer_address,
+            .path = identity_.bitmap_agreed ? std::uint8_t{0} : negotiation_path(),
+            .traffic_class = traffic_class(),
+            .hop_limit = to.hop_limit,
+            .slot = to.destination_qpn & ((1u << environment_.config.slot_bits) - 1)};
+  }
   [[nodiscard]] std::uint8_t take_turn(Instant now);
   bool poll_answers(qp::TransmitBatch& batch, bool naks, Instant now);
   void handle_reliable(const wire::Packet& packet, Instant now);
@@ -167,7 +187,16 @@ class QueuePair {
   // --- pace.cc ---
   void handle_cnp(Instant now);
   void note_marked(const wire::Packet& packet, Instant now);
-  [[nodiscard]] std::uint8_t traffic_class() const;  // of what leaves
+  [[nodiscard]] std::uint8_t traffic_class() const {  // of what leaves
+    if (identity_.recovery->congestion.ecn == EcnField::kAuto && !hears_marks()) [[likely]]
+      return identity_.attributes.traffic_class;
+    return marked_traffic_class();
+  }
+  [[nodiscard]] bool hears_marks() const {
+    const CongestionControl control = identity_.recovery->congestion.control;
+    return control == CongestionControl::kDcqcn || control == CongestionControl::kBoth;
+  }
+  [[nodiscard]] std::uint8_t marked_traffic_class() const;
 
   // --- negotiate.cc ---
   void begin_negotiation();

@@ -345,6 +345,10 @@ struct Requester::Impl {
   [[nodiscard]] bool acknowledges_in_bulk() const;
   [[nodiscard]] std::uint64_t payload_of_run(Sequence from, Sequence boundary) const;
   void acknowledge_run(Sequence from, Sequence boundary, Instant now);
+  [[nodiscard]] bool acknowledges_all(const wire::BitmapAck& ack, Sequence boundary) const;
+  void acknowledge_all(Instant now);
+  Outcome hear_all(const wire::BitmapAck& ack, Instant now);
+  void take_echo(const wire::BitmapAck& ack, std::uint64_t acknowledged, std::uint16_t source_port, Instant now);
   void acknowledge_each_before(Sequence boundary, Instant now);
   void acknowledge_untold(const Message& message, Sequence from, Sequence to, Instant now);
   void acknowledge_requests_before(Sequence boundary, Instant now);
@@ -467,6 +471,7 @@ struct Requester::Impl {
 
   // --- complete.cc ---
   void advance(Instant now);
+  void complete_passed(Instant now);
   void complete_head(CompletionStatus status, Instant now);
   void make_completion(const SendWqe& wqe, CompletionStatus status, Instant now);
   // Work request `wqe` failed at the peer: what is before it and incomplete is flushed, it completes with `status`.

@@ -231,6 +231,10 @@ struct Responder::Impl {
   void acknowledged(std::uint8_t syndrome, Instant now);
   [[nodiscard]] std::uint32_t made_at(Instant now) const;
   bool send_acknowledgement(TransmitBatch& batch, const wire::Aeth& aeth, Psn psn, bool bitmap, Instant now);
+  bool send_standard_ack(TransmitBatch& batch, const wire::Aeth& aeth, Psn psn);
+  bool send_bitmap_ack(TransmitBatch& batch, const wire::Aeth& aeth, Instant now);
+  bool send_with_bits(TransmitBatch& batch, wire::BitmapAck body);
+  [[nodiscard]] wire::Bth ack_header() const;
   [[nodiscard]] Instant acknowledgement_deadline() const { return ack.since + ack_delay(); }
   // While packets are missing, the sender is told sooner what has arrived.
   [[nodiscard]] Duration ack_delay() const {

@@ -1,3 +1,13 @@
+std::size_t pad_of(std::size_t payload_bytes) { return (0 - payload_bytes) & kPadMax; }
+
+void TransmitBatch::count_packet(std::size_t bytes) {
+  BRDMA_CHECK(segments_ == 0 || (!closed_ && bytes <= segment_bytes_));
+  if (segments_ == 0) segment_bytes_ = bytes;
+  closed_ = bytes < segment_bytes_;
+  bytes_ += bytes;
+  ++segments_;
+}
+
 #include "qp/transmit_batch.h"
 
 #include <algorithm>
@@ -11,8 +21,6 @@ namespace {
 constexpr std::byte kPadMask{0x30};  // BTH byte 1, bits 5..4
 constexpr std::size_t kPadMax = 3;
 constexpr std::size_t kTrailerMax = kPadMax + wire::kIcrcSize;
-
-std::size_t pad_of(std::size_t payload_bytes) { return (0 - payload_bytes) & kPadMax; }
 
 // Bitmap mode and control packets compute their ICRC with identification 0 whatever the IP header says.
 bool ignores_identification(std::uint8_t opcode) { return opcode >= wire::kTransportBitmap; }
@@ -145,11 +153,13 @@ void TransmitBatch::seal_open() {
 }
 
 void TransmitBatch::add_control(const wire::Bth& bth, ConstBytes body) {
-  seal();
+  std::memcpy(begin_control(bth), body.data(), body.size());
+  end_control(body.size());
+}
+
+void TransmitBatch::end_control(std::size_t body_bytes) {
   std::byte* const packet = buffer_.headers.data() + header_used_;
-  wire::emit_bth(bth, packet);
-  std::memcpy(packet + wire::kBthSize, body.data(), body.size());
-  const std::size_t covered = wire::kBthSize + body.size();
+  const std::size_t covered = wire::kBthSize + body_bytes;
   header_used_ += covered;
   const wire::Icrc icrc(*flow_, 0, covered + wire::kIcrcSize, MutableBytes{packet, covered});
   append_trailer(0, icrc.finish());
@@ -217,14 +227,6 @@ void TransmitBatch::append_slice(const void* data, std::size_t size) { buffer_.s
 void TransmitBatch::append_trailer(std::size_t pad, std::uint32_t icrc) {
   store_le32(buffer_.headers.data() + header_used_ + pad, icrc);
   header_used_ += pad + wire::kIcrcSize;
-}
-
-void TransmitBatch::count_packet(std::size_t bytes) {
-  BRDMA_CHECK(segments_ == 0 || (!closed_ && bytes <= segment_bytes_));
-  if (segments_ == 0) segment_bytes_ = bytes;
-  closed_ = bytes < segment_bytes_;
-  bytes_ += bytes;
-  ++segments_;
 }
 
 }  // namespace brdma::qp

@@ -75,8 +75,16 @@ class TransmitBatch {
   [[nodiscard]] bool takes_slices(std::size_t payload_slices) const {
     return slices_ + payload_slices + 2 <= kSlicesMax;
   }
-  // A control packet: `body` is copied.
+  // A control packet: `body` is copied. Precondition: fits().
   void add_control(const wire::Bth& bth, ConstBytes body);
+  // Likewise, the body written to where it is to lie, between these two.
+  [[nodiscard]] std::byte* begin_control(const wire::Bth& bth) {
+    seal();
+    std::byte* const packet = buffer_.headers.data() + header_used_;
+    wire::emit_bth(bth, packet);
+    return packet + wire::kBthSize;
+  }
+  void end_control(std::size_t body_bytes);
   // Puts the acknowledgement into the packet added last. False, and nothing done: that is no bitmap-mode data packet,
   // or it would become longer than the first segment or than `packet_bytes_max`.
   bool piggyback(const wire::Piggyback& acknowledgement, std::size_t packet_bytes_max);

@@ -8,24 +8,14 @@
 namespace brdma::wire {
 namespace {
 
+using internal::byte_and_24;
+using internal::first_word;
+
 constexpr std::uint32_t kMask24 = 0xFF'FFFF;
 constexpr std::uint8_t kFlagReply = 1;                              // CAPS
 constexpr std::uint8_t kFlagLocalFetches = 1, kFlagLocalHeard = 2;  // CAPS, of the local part
-constexpr std::uint8_t kFlagResponses = 1, kFlagEchoValid = 2, kFlagOperations = 4,
-                       kFlagWaited = 8;        // BitmapAck; FFM has the first
-constexpr std::uint32_t kPsnsMax = 0x80'0000;  // half the circle: beyond, before and after are one
-
-std::uint32_t first_word(std::uint8_t flags, std::uint32_t source_qpn) {
-  return (std::uint32_t{kBitmapVersion} << 28) | (std::uint32_t{flags} << 24) | (source_qpn & kMask24);
-}
-std::uint32_t byte_and_24(std::uint8_t high, std::uint32_t low) {
-  return (std::uint32_t{high} << 24) | (low & kMask24);
-}
-
-bool syndrome_exists(std::uint8_t syndrome) {
-  if (syndrome < 0x40) return true;  // ACK with any credit, RNR NAK with any timer
-  return syndrome >= kSyndromeNakSequence && syndrome <= kSyndromeNakRemoteOperation;
-}
+constexpr std::uint8_t kFlagResponses = kAckResponses;              // FFM has it too
+constexpr std::uint32_t kPsnsMax = 0x80'0000;                       // half the circle: beyond, before and after are one
 
 // No bit may be set where `base` itself lies, behind `highest`, or in what rounds bit_count up to words.
 bool bits_possible(const BitmapAck& ack) {
@@ -91,32 +81,13 @@ std::optional<Caps> parse_caps(ConstBytes body) {
 
 std::optional<BitmapAck> parse_bitmap_ack(ConstBytes body, Psn bth_psn) {
   if (body.size() < kBitmapAckSize) return std::nullopt;
-  const std::byte* p = body.data();
-  BitmapAck ack;
-  ack.responses = (load_u8(p) & kFlagResponses) != 0;
-  ack.echo_valid = (load_u8(p) & kFlagEchoValid) != 0;
-  ack.source_qpn = load_be32(p) & kMask24;
-  ack.path = load_u8(p + 4);
-  ack.msn = load_be32(p + 4) & kMask24;
-  ack.syndrome = load_u8(p + 8);
-  ack.base = bth_psn;
-  ack.highest = Psn{load_be32(p + 8)};
-  ack.credit_packets = load_be32(p + 12);
-  ack.credit_bytes = load_be32(p + 16);
-  ack.judged = load_be16(p + 20);
-  ack.ts_echo = load_be64(p + 20) & kTimestampMask;
-  ack.tr = load_be64(p + 28);
-  ack.made = load_be32(p + 36);
-  ack.bit_count = load_be16(p + 40);
-  ack.operations_valid = (load_u8(p) & kFlagOperations) != 0;
-  ack.operations_next = load_u8(p + 42);
-  ack.operations_beyond = load_u8(p + 43);
+  BitmapAck ack = parse_bitmap_ack_start(body.data(), bth_psn);
   if (ack.bit_count > kAckBitsMax || !syndrome_exists(ack.syndrome)) return std::nullopt;
   std::size_t fixed_size = kBitmapAckSize;
-  if ((load_u8(p) & kFlagWaited) != 0) {
+  if (says_waited(body.data())) {
     fixed_size += kAckWaitedSize;
     if (body.size() < fixed_size) return std::nullopt;
-    ack.waited = waited_of(load_be32(p + kBitmapAckSize) & kMask24);
+    ack.waited = parse_ack_waited(body.data());
     if (ack.waited == Duration{}) return std::nullopt;
   }
   const std::size_t bits_size = bitmap_bytes(ack.bit_count);
@@ -198,26 +169,7 @@ std::size_t emit_bitmap_ack(const BitmapAck& ack, std::byte* out) {
   const std::size_t bitmap_size = bitmap_bytes(ack.bit_count), ranges_size = ack.range_count * kAckRangeSize;
   BRDMA_CHECK(ack.bit_count <= kAckBitsMax && ack.bits.size() >= bitmap_size);
   BRDMA_CHECK(ack.range_count <= kAckRangesMax && ack.ranges.size() >= ranges_size);
-  const std::uint32_t waited = waited_units(ack.waited);
-  const auto flags =
-      static_cast<std::uint8_t>((ack.responses ? kFlagResponses : 0) | (ack.echo_valid ? kFlagEchoValid : 0) |
-                                (ack.operations_valid ? kFlagOperations : 0) | (waited != 0 ? kFlagWaited : 0));
-  store_be32(out, first_word(flags, ack.source_qpn));
-  store_be32(out + 4, byte_and_24(ack.path, ack.msn));
-  store_be32(out + 8, byte_and_24(ack.syndrome, ack.highest.value()));
-  store_be32(out + 12, ack.credit_packets);
-  store_be32(out + 16, ack.credit_bytes);
-  store_be64(out + 20, std::uint64_t{ack.judged} << 48 | (ack.ts_echo & kTimestampMask));
-  store_be64(out + 28, ack.tr);
-  store_be32(out + 36, ack.made);
-  store_be16(out + 40, ack.bit_count);
-  store_u8(out + 42, ack.operations_next);
-  store_u8(out + 43, ack.operations_beyond);
-  std::size_t size = kBitmapAckSize;
-  if (waited != 0) {
-    store_be32(out + size, waited);
-    size += kAckWaitedSize;
-  }
+  std::size_t size = emit_bitmap_ack_start(ack, out);
   if (bitmap_size != 0) std::memcpy(out + size, ack.bits.data(), bitmap_size);
   size += bitmap_size;
   if (ranges_size != 0) std::memcpy(out + size, ack.ranges.data(), ranges_size);

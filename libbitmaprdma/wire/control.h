@@ -104,6 +104,97 @@ inline constexpr std::uint16_t kAckRangesMax = 64;
   ack.waited = piggyback.waited;
   return ack;
 }
+// What a BitmapAck begins with, up to its bits: read and written for each of many queue pairs that are used in turn, so
+// where it is called, without a detour through memory.
+inline constexpr std::uint8_t kAckResponses = 1, kAckEchoValid = 2, kAckOperations = 4, kAckWaited = 8;  // flags
+namespace internal {
+inline std::uint32_t first_word(std::uint8_t flags, std::uint32_t source_qpn) {
+  return (std::uint32_t{kBitmapVersion} << 28) | (std::uint32_t{flags} << 24) | (source_qpn & 0xFF'FFFF);
+}
+inline std::uint32_t byte_and_24(std::uint8_t high, std::uint32_t low) {
+  return (std::uint32_t{high} << 24) | (low & 0xFF'FFFF);
+}
+}  // namespace internal
+[[nodiscard]] inline bool syndrome_exists(std::uint8_t syndrome) {
+  if (syndrome < 0x40) return true;  // ACK with any credit, RNR NAK with any timer
+  return syndrome >= kSyndromeNakSequence && syndrome <= kSyndromeNakRemoteOperation;
+}
+[[nodiscard]] inline bool says_waited(const std::byte* body) { return (load_u8(body) & kAckWaited) != 0; }
+[[nodiscard]] inline Duration parse_ack_waited(const std::byte* body) {
+  return waited_of(load_be32(body + kBitmapAckSize) & 0xFF'FFFF);
+}
+// The first kBitmapAckSize bytes; judges nothing.
+[[nodiscard]] inline BitmapAck parse_bitmap_ack_start(const std::byte* body, Psn bth_psn) {
+  const std::uint8_t flags = load_u8(body);
+  BitmapAck ack;
+  ack.responses = (flags & kAckResponses) != 0;
+  ack.echo_valid = (flags & kAckEchoValid) != 0;
+  ack.source_qpn = load_be32(body) & 0xFF'FFFF;
+  ack.path = load_u8(body + 4);
+  ack.msn = load_be32(body + 4) & 0xFF'FFFF;
+  ack.syndrome = load_u8(body + 8);
+  ack.base = bth_psn;
+  ack.highest = Psn{load_be32(body + 8)};
+  ack.credit_packets = load_be32(body + 12);
+  ack.credit_bytes = load_be32(body + 16);
+  ack.judged = load_be16(body + 20);
+  ack.ts_echo = load_be64(body + 20) & kTimestampMask;
+  ack.tr = load_be64(body + 28);
+  ack.made = load_be32(body + 36);
+  ack.bit_count = load_be16(body + 40);
+  ack.operations_valid = (flags & kAckOperations) != 0;
+  ack.operations_next = load_u8(body + 42);
+  ack.operations_beyond = load_u8(body + 43);
+  return ack;
+}
+[[nodiscard]] inline std::size_t bitmap_ack_start_size(const BitmapAck& ack) {
+  return kBitmapAckSize + (waited_units(ack.waited) != 0 ? kAckWaitedSize : 0);
+}
+// Answers its size.
+inline std::size_t emit_bitmap_ack_start(const BitmapAck& ack, std::byte* out) {
+  const std::uint32_t waited = waited_units(ack.waited);
+  const auto flags =
+      static_cast<std::uint8_t>((ack.responses ? kAckResponses : 0) | (ack.echo_valid ? kAckEchoValid : 0) |
+                                (ack.operations_valid ? kAckOperations : 0) | (waited != 0 ? kAckWaited : 0));
+  store_be32(out, internal::first_word(flags, ack.source_qpn));
+  store_be32(out + 4, internal::byte_and_24(ack.path, ack.msn));
+  store_be32(out + 8, internal::byte_and_24(ack.syndrome, ack.highest.value()));
+  store_be32(out + 12, ack.credit_packets);
+  store_be32(out + 16, ack.credit_bytes);
+  store_be64(out + 20, std::uint64_t{ack.judged} << 48 | (ack.ts_echo & kTimestampMask));
+  store_be64(out + 28, ack.tr);
+  store_be32(out + 36, ack.made);
+  store_be16(out + 40, ack.bit_count);
+  store_u8(out + 42, ack.operations_next);
+  store_u8(out + 43, ack.operations_beyond);
+  if (waited == 0) return kBitmapAckSize;
+  store_be32(out + kBitmapAckSize, waited);
+  return kBitmapAckSize + kAckWaitedSize;
+}
+// A whole UDP payload with a BitmapAck as it usually is: nothing lies beyond its base, it is no NAK, speaks of requests
+// and of no operations, and nothing in BTH is out of the ordinary. What is not so, damaged things among it, is for
+// parse_packet() and parse_bitmap_ack(), which say what is wrong with it. Of the ICRC nothing is said here.
+[[nodiscard]] inline bool is_plain_ack(ConstBytes udp_payload) {
+  constexpr std::size_t kShort = kBthSize + kBitmapAckSize + kIcrcSize;
+  if (udp_payload.size() != kShort && udp_payload.size() != kShort + kAckWaitedSize) return false;
+  const std::byte* const p = udp_payload.data();
+  const std::byte* const body = p + kBthSize;
+  const bool waited = udp_payload.size() != kShort;
+  // Opcode; pad and version 0; the default partition. Then the control packet's version and flags.
+  constexpr std::uint32_t kBthMask = 0xFF3F'FFFF, kBthPlain = 0xE100'0000 | kDefaultPkey;
+  const std::uint8_t flags = load_u8(body);
+  return (load_be32(p) & kBthMask) == kBthPlain &&
+         (flags & ~kAckEchoValid) == (kBitmapVersion << 4 | (waited ? kAckWaited : 0)) &&
+         load_u8(body + 8) <= kSyndromeAck && Psn{load_be32(body + 8)} + 1 == Psn{load_be32(p + 8)} &&
+         load_be32(body + 40) == 0 && (!waited || (load_be32(body + kBitmapAckSize) & 0xFF'FFFF) != 0);
+}
+// Precondition: is_plain_ack().
+[[nodiscard]] inline BitmapAck parse_plain_ack(ConstBytes udp_payload) {
+  const std::byte* const p = udp_payload.data();
+  BitmapAck ack = parse_bitmap_ack_start(p + kBthSize, Psn{load_be32(p + 8)});
+  if (says_waited(p + kBthSize)) ack.waited = parse_ack_waited(p + kBthSize);
+  return ack;
+}
 // Bytes of the bitmap behind a BitmapAck's fixed part.
 [[nodiscard]] constexpr std::size_t bitmap_bytes(std::uint16_t bit_count) {
   return (std::size_t{bit_count} + 31) / 32 * 4;

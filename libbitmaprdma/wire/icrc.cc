@@ -157,7 +157,7 @@ IcrcFlow::IcrcFlow(const IcrcPath& path)
   without_sizes_ ^= v4_ ? kIpv4Length.of(kIpv4Size + kUdpSize) : kIpv6Length.of(kUdpSize);
 }
 
-std::uint32_t IcrcFlow::before_bth(std::size_t udp_payload_size, std::uint16_t ip_id) const {
+inline std::uint32_t IcrcFlow::before_bth(std::size_t udp_payload_size, std::uint16_t ip_id) const {
   const std::size_t udp = kUdpSize + udp_payload_size;
   const std::uint32_t crc = without_sizes_ ^ kUdpLength.of(udp);
   if (!v4_) return crc ^ kIpv6Length.of(udp);

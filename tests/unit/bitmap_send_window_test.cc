@@ -112,6 +112,29 @@ TEST(SendWindow, PassesTheFirst) {
   EXPECT_EQ(window.base(), window.next());
 }
 
+// As acknowledge_run() and advance() would.
+TEST(SendWindow, PassesAll) {
+  SendWindow window{Psn{0xFFFFFE}, WindowShape{.window = 8, .slide_step = 4}, pool};
+  const test::ThrowingChecks checks;
+  window.sent_run(3, 0, Instant{});
+  window.note_told(Psn{0xFFFFFF});
+  window.pass_all();
+  EXPECT_EQ(window.base(), Psn{1});
+  EXPECT_EQ(window.base(), window.next());
+  EXPECT_EQ(window.in_window(), 0u);
+  EXPECT_EQ(window.unacked(), 0u);
+  EXPECT_EQ(window.room(), 8u) << "nothing is held behind the base";
+  EXPECT_EQ(window.use().bytes, 0u) << "nor in memory";
+  window.sent(0, Instant{});
+  EXPECT_EQ(window.told(Psn{1}), 0u);
+  EXPECT_EQ(window.entry(Psn{1}).state, EntryState::kSentUnacked);
+  window.sent(0, Instant{});
+  window.acknowledge(Psn{2});
+  EXPECT_THROW(window.pass_all(), test::CheckFailed) << "one of them is acknowledged";
+  window.request_retransmission(Psn{1});
+  EXPECT_THROW(window.pass_all(), test::CheckFailed) << "one of them is to be sent again";
+}
+
 TEST(SendWindow, RemembersWhenAnEntryWasSentOverTheWrapOfItsClock) {
   SendWindow window{Psn{1}, WindowShape{.window = 4}, pool};
   const Instant at = Instant::from_ns((std::int64_t{1} << 38) - 100);  // 64 ns * 2^32 is 2^38 ns

@@ -2,6 +2,8 @@
 // their requests do, and who has nothing to do is left alone.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "support/two_engines.h"
 
 namespace brdma::test {
@@ -53,6 +55,36 @@ TEST_F(ManyQueuePairs, AcknowledgementsShareABatch) {
     if (sent.control(wire::Control::kBitmapAck)) batches.push_back(sent.batch);
   EXPECT_THAT(batches, testing::SizeIs(kPairs));
   EXPECT_THAT(batches, testing::Each(batches.at(0)));
+}
+
+// As they usually are, acknowledgements have a way of their own in: nothing damaged is heard there, and each is
+// counted.
+TEST_F(ManyQueuePairs, AnAcknowledgementIsHeardWholeOrNotAtAll) {
+  const auto& here = both.side[0];
+  const auto counted = [&] { return both.accepted_and_dropped(0); };
+  both.drop = [](const Sent& sent) { return sent.control(wire::Control::kBitmapAck); };
+  write_on_all();
+  both.run_for(6_us);
+  const auto last = std::ranges::find_if(both.wire, [](const Sent& s) { return s.control(wire::Control::kBitmapAck); });
+  ASSERT_NE(last, both.wire.end());
+  const std::vector<std::byte> good = last->bytes;
+  const std::uint64_t accepted = here.count(Counter::kAcceptedPackets), before = counted();
+  for (std::size_t bit = 0; bit < good.size() * 8; ++bit) {
+    if (bit / 8 == 4) continue;  // FECN, BECN and the reserved bits beside them: the ICRC masks them
+    auto bad = good;
+    bad[bit / 8] ^= std::byte(1 << (bit % 8));
+    both.inject(0, bad);
+  }
+  EXPECT_EQ(here.count(Counter::kAcceptedPackets), accepted);
+  EXPECT_EQ(counted(), before + (good.size() - 1) * 8);
+  EXPECT_EQ(counted(), here.count(Counter::kReceivedPackets));
+  EXPECT_THAT(both.poll(0), testing::IsEmpty());
+  both.inject(0, good);
+  EXPECT_EQ(here.count(Counter::kAcceptedPackets), accepted + 1);
+  EXPECT_THAT(both.poll(0), testing::SizeIs(1));
+  both.inject(0, good);  // once more: it speaks of nothing new
+  EXPECT_EQ(counted(), here.count(Counter::kReceivedPackets));
+  EXPECT_THAT(both.poll(0), testing::IsEmpty());
 }
 
 TEST_F(ManyQueuePairs, WhoHasNothingToDoRests) {

@@ -4,6 +4,7 @@
 
 #include "support/bytes.h"
 #include "wire/control.h"
+#include "wire/packet.h"
 
 namespace brdma::wire {
 namespace {
@@ -193,6 +194,57 @@ TEST(BitmapAck, SyndromesThatExist) {
   for (unsigned syndrome = 0; syndrome < 256; ++syndrome) {
     const bool exists = syndrome < 0x40 || (syndrome >= 0x60 && syndrome <= 0x63);
     EXPECT_EQ(ack_with(Psn{5}, Psn{4}, 0, {}, static_cast<std::uint8_t>(syndrome)).has_value(), exists) << syndrome;
+  }
+}
+
+// A packet as it usually comes: whatever bit of it is flipped, either it is not plain any more, or the long way reads
+// the same in it.
+TEST(BitmapAck, WhatIsPlainReadsAlikeTheLongWay) {
+  for (const Duration waited : {0_ns, 1024_us}) {
+    BitmapAck plain;
+    plain.source_qpn = 0xABCD;
+    plain.path = 2;
+    plain.msn = 7;
+    plain.base = Psn{0};
+    plain.highest = Psn{0xFFFFFF};
+    plain.credit_packets = 64;
+    plain.credit_bytes = 65536;
+    plain.judged = 3;
+    plain.echo_valid = true;
+    plain.ts_echo = 0x030405060708;
+    plain.tr = 0x1112131415161718;
+    plain.made = 1000;
+    plain.waited = waited;
+    Bytes packet(kBthSize + bitmap_ack_start_size(plain) + kIcrcSize);
+    Bth bth;
+    bth.opcode = static_cast<std::uint8_t>(Control::kBitmapAck);
+    bth.dest_qpn = 0x1234;
+    bth.ack_request = true;
+    bth.psn = plain.base;
+    emit_bth(bth, packet.data());
+    EXPECT_EQ(emit_bitmap_ack(plain, packet.data() + kBthSize), packet.size() - kBthSize - kIcrcSize);
+    EXPECT_TRUE(is_plain_ack(packet));
+    EXPECT_FALSE(is_plain_ack(ConstBytes{packet}.first(packet.size() - 4)));
+    EXPECT_FALSE(is_plain_ack(packet + hex("00000000")));
+    std::size_t alike = 0;
+    for (std::size_t bit = 0; bit < packet.size() * 8; ++bit) {
+      Bytes other = packet;
+      other[bit / 8] ^= std::byte(1 << (bit % 8));
+      if (!is_plain_ack(other)) continue;
+      ++alike;
+      const auto parsed = parse_packet(other);
+      ASSERT_TRUE(parsed.ok()) << bit;
+      const auto wanted = parse_bitmap_ack(parsed.value().payload, parsed.value().bth.psn);
+      ASSERT_TRUE(wanted) << bit;
+      const BitmapAck read = parse_plain_ack(other);
+      EXPECT_EQ(read.responses || wanted->responses || wanted->operations_valid, false) << bit;
+      EXPECT_EQ(wanted->bit_count + wanted->range_count, 0) << bit;
+      Bytes ours(kBitmapAckSize + kAckWaitedSize), theirs(ours);
+      EXPECT_EQ(emit_bitmap_ack(read, ours.data()), emit_bitmap_ack(*wanted, theirs.data())) << bit;
+      EXPECT_EQ(to_hex(ours), to_hex(theirs)) << bit;
+      EXPECT_EQ(read.base, wanted->base) << bit;
+    }
+    EXPECT_GT(alike, packet.size() * 4) << "most of it is numbers";
   }
 }
 

@@ -36,7 +36,12 @@ Instant SendWindow::sent_at(Psn psn, Instant now) const {
   return Instant::from_ns(((now.ns() >> 6) - std::int64_t{ago}) * 64);
 }
 
-void SendWindow::sent(std::uint8_t path, Instant now) { sent_run(1, path, now); }
+void SendWindow::sent(std::uint8_t path, Instant now) {
+  BRDMA_CHECK(room() > 0);
+  entries_.reach((base_ - lag()).value(), next().value()) = {to_ticks(now), EntryState::kSentUnacked, path, 1};
+  ++unacked_;
+  ++count_;
+}
 
 void SendWindow::sent_run(std::uint32_t count, std::uint8_t path, Instant now) {
   BRDMA_CHECK(count <= room());

@@ -236,6 +236,12 @@ struct Requester::Impl {
   void end_run(const SmallRun& run, std::uint8_t path, Instant now);
   void count_run(const Allowance& used, std::uint8_t path, Instant now);  // what has left for the first time
 
+  // --- transmit_alone.cc ---
+  [[nodiscard]] bool is_alone() const;
+  [[nodiscard]] const std::byte* piece_of(std::uint64_t number) const;
+  bool transmit_alone(TransmitBatch& batch, Instant now);
+  void trace_alone(const Message& message, std::size_t packet_bytes, Instant now) const;
+
   // --- transmit_inside.cc ---
   [[nodiscard]] bool may_run_inside(const Message& message) const;
   [[nodiscard]] std::uint64_t inside_allowed(const Message& message) const;

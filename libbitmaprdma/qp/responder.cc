@@ -184,6 +184,7 @@ void Responder::acknowledge_now() {
   if (impl_->ack.pending) impl_->ack.forced = true;
 }
 bool Responder::piggyback_acknowledgement(TransmitBatch& batch, Instant now) {
+  if (!impl_->ack.pending && impl_->ack.repeats == 0) return false;  // nothing to say
   return impl_->piggyback_acknowledgement(batch, now);
 }
 void Responder::take_leave() { impl_->take_leave(); }

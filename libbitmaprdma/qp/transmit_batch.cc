@@ -1,13 +1,3 @@
-std::size_t pad_of(std::size_t payload_bytes) { return (0 - payload_bytes) & kPadMax; }
-
-void TransmitBatch::count_packet(std::size_t bytes) {
-  BRDMA_CHECK(segments_ == 0 || (!closed_ && bytes <= segment_bytes_));
-  if (segments_ == 0) segment_bytes_ = bytes;
-  closed_ = bytes < segment_bytes_;
-  bytes_ += bytes;
-  ++segments_;
-}
-
 #include "qp/transmit_batch.h"
 
 #include <algorithm>

@@ -10,9 +10,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 #include "base/bytes.h"
+#include "base/check.h"
 #include "base/config.h"
 #include "base/datagram.h"
 #include "base/ip_address.h"
@@ -69,6 +71,24 @@ class TransmitBatch {
   // fits().
   void add_of_run(const wire::RunHeaders& headers, const wire::RunHeaders::Own& own, std::span<const Slice> payload,
                   std::size_t payload_bytes);
+  // Likewise a packet alone, of at most kCopiedBytesMax in one piece: its headers, with their pad, are written to where
+  // the first answers, before the second.
+  [[nodiscard]] std::byte* begin_copied(std::size_t headers, std::size_t payload_bytes) {
+    seal();
+    open_ = {.any = true,
+             .bitmap = true,
+             .headers_at = header_used_,
+             .headers_size = headers,
+             .payload_bytes = payload_bytes,
+             .pad = pad_of(payload_bytes)};
+    return buffer_.headers.data() + header_used_;
+  }
+  void end_copied(const std::byte* payload) {
+    std::memcpy(buffer_.headers.data() + header_used_ + open_.headers_size, payload, open_.payload_bytes);
+    header_used_ += open_.headers_size + open_.payload_bytes;
+    count_packet(open_.bytes());
+  }
+  [[nodiscard]] static constexpr std::size_t pad_of(std::size_t payload_bytes) { return (0 - payload_bytes) & 3; }
   // How many of these, one behind the other, all of this size.
   [[nodiscard]] std::size_t room(std::size_t packet_bytes) const;
   // Is there room for a packet's payload in so many pieces?
@@ -113,7 +133,13 @@ class TransmitBatch {
     if (open_.any) seal_open();
   }
   void seal_open();
-  void count_packet(std::size_t bytes);
+  void count_packet(std::size_t bytes) {
+    BRDMA_CHECK(segments_ == 0 || (!closed_ && bytes <= segment_bytes_));
+    if (segments_ == 0) segment_bytes_ = bytes;
+    closed_ = bytes < segment_bytes_;
+    bytes_ += bytes;
+    ++segments_;
+  }
 
   TransmitBuffer& buffer_;
   const EngineConfig& config_;

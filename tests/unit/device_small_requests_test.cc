@@ -2,6 +2,7 @@
 // is as if each had been looked at alone.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "base/random.h"
@@ -59,6 +60,42 @@ TEST_F(SmallRequests, APacketOfARunSaysWhatItWouldAlone) {
   }
   EXPECT_EQ(pair.poll(0).size(), 64u);
   EXPECT_EQ(pair.side[0].count(Counter::kSentDataPackets), 64u);
+}
+
+// One that is alone (qp/transmit_alone.cc) beside the first of two: but for the acknowledgement that it asks for, and
+// the ICRC, the same bytes.
+TEST_F(SmallRequests, OneAloneSaysWhatItWouldInARun) {
+  for (const bool sends : {false, true}) {
+    std::vector<std::vector<std::byte>> first;
+    for (const std::uint32_t count : {1u, 2u}) {
+      TwoEngines both{options()};
+      std::vector<SendRequest> requests;
+      for (std::uint32_t i = 0; i < count; ++i) {
+        ASSERT_TRUE(!sends || both.post_receive(1, 8192, kSize, i).ok());
+        requests.push_back(both.write(0, 0, 61, i));
+        if (sends) requests.back().opcode = WorkOpcode::kSend;
+        if (sends) requests.back().flags |= kSendSolicited;
+      }
+      std::size_t posted = 0;
+      ASSERT_TRUE(both.side[0].engine->post_send(both.side[0].qp, requests, both.now, posted).ok());
+      both.round();
+      for (const Sent& sent : both.wire)
+        if (sent.from == 0 && sent.data() && first.size() < count) first.push_back(sent.bytes);
+      ASSERT_TRUE(both.run_until_idle());
+      EXPECT_EQ(both.poll(0).size(), count);
+      EXPECT_EQ(both.side[0].count(Counter::kSentDataPackets), count);
+    }
+    ASSERT_EQ(first.size(), 2u);
+    ASSERT_EQ(first[0].size(), first[1].size());
+    EXPECT_EQ(first[0][8], std::byte{0x80});
+    EXPECT_EQ(first[1][8], std::byte{0});
+    first[0][8] = std::byte{0};
+    for (auto& bytes : first) {
+      bytes.resize(bytes.size() - wire::kIcrcSize);
+      if (!sends) std::fill_n(bytes.begin() + 36, 8, std::byte{0});  // RETH's address: that of each pair's own memory
+    }
+    EXPECT_EQ(first[0], first[1]);
+  }
 }
 
 TEST_F(SmallRequests, ABatchOfThemIsOneSlice) {

@@ -3,15 +3,71 @@
 #include "device/engine_impl.h"
 #include "wire/control.h"
 #include "wire/edn.h"
+#include "wire/whole_write.h"
 
 namespace brdma {
+namespace {
+
+constexpr std::uint8_t kEcnCongested = 3;  // of the traffic class (RFC 3168)
+
+}  // namespace
+
+// Null: there is none, or it has another peer.
+inline QueuePair* Engine::Impl::addressee(const Datagram& datagram) const {
+  constexpr std::size_t kDestinationQpn = 5;  // of BTH
+  QueuePair* const qp = queue_pairs.find(load_be24(datagram.bytes.data() + kDestinationQpn));
+  if (qp == nullptr) return nullptr;
+  const QpAttributes& attributes = qp->identity().attributes;
+  const bool of_peer = datagram.source == attributes.peer_address && datagram.destination == attributes.local_address;
+  return of_peer ? qp : nullptr;
+}
+
+// The ICRC, which covers no identification, where the flow is that of the last packet.
+inline bool Engine::Impl::plainly_holds(const Datagram& datagram, const QueuePair& qp) const {
+  return qp.received_flow.has_ports(datagram.source_port, kRoceUdpPort) &&
+         wire::packet_icrc(qp.received_flow, 0, datagram.bytes) == wire::stored_icrc(datagram.bytes);
+}
+
+[[gnu::always_inline]] inline void Engine::Impl::was_heard(QueuePair* qp) {
+  touched(qp);
+  if (!environment.congested_peers.empty()) [[unlikely]]
+    take_congested_peers();
+}
+
+// What comes most often over many queue pairs, without a Packet made of it. False, and nothing has happened: something
+// is not as usual, and the long way says what.
+inline bool Engine::Impl::hear_plain_ack(const Datagram& datagram) {
+  QueuePair* const qp = addressee(datagram);
+  if (qp == nullptr || !qp->hears_plain_acks()) return false;
+  const wire::BitmapAck ack = wire::parse_plain_ack(datagram.bytes);
+  if (ack.source_qpn != qp->identity().attributes.destination_qpn || !plainly_holds(datagram, *qp)) return false;
+  environment.waited = datagram.waited;
+  qp->hear(ack, now);
+  was_heard(qp);
+  return true;
+}
+
+inline bool Engine::Impl::take_whole_write(const Datagram& datagram) {
+  QueuePair* const qp = addressee(datagram);
+  if (qp == nullptr || !qp->takes_whole_writes() || datagram.traffic_class % 4 == kEcnCongested) return false;
+  const wire::WholeWrite write = wire::parse_whole_write(datagram.bytes);
+  std::byte* const to = qp->place_of(write);
+  if (to == nullptr || !plainly_holds(datagram, *qp)) return false;
+  environment.waited = datagram.waited;
+  qp->take_whole(write, to, datagram.bytes, now);
+  was_heard(qp);
+  return true;
+}
 
 void Engine::handle_datagram(const Datagram& datagram, Instant now) {
   Impl& me = *impl_;
   me.now = now;
   me.environment.count(Counter::kReceivedPackets);
   me.environment.count(Counter::kReceivedBytes, datagram.bytes.size());
-  if (wire::is_plain_ack(datagram.bytes) && me.hear_plain_ack(datagram)) return;
+  if (wire::is_whole_write(datagram.bytes) ? me.take_whole_write(datagram)
+                                           : wire::is_plain_ack(datagram.bytes) && me.hear_plain_ack(datagram)) {
+    return;
+  }
   wire::Packet packet;
   if (const auto reason = wire::parse_packet_into(datagram.bytes, packet)) return me.drop(datagram, *reason);
   QueuePair* const qp = me.queue_pairs.find(packet.bth.dest_qpn);
@@ -31,32 +87,7 @@ void Engine::handle_datagram(const Datagram& datagram, Instant now) {
   }
   me.environment.waited = datagram.waited;
   qp->handle_packet(packet, datagram, now);
-  me.touched(qp);
-  if (!me.environment.congested_peers.empty()) [[unlikely]]
-    me.take_congested_peers();
-}
-
-// What comes most often over many queue pairs, without a Packet made of it. False, and nothing has happened: something
-// is not as usual, and the long way says what.
-bool Engine::Impl::hear_plain_ack(const Datagram& datagram) {
-  constexpr std::size_t kDestinationQpn = 5;  // of BTH
-  QueuePair* const qp = queue_pairs.find(load_be24(datagram.bytes.data() + kDestinationQpn));
-  if (qp == nullptr || !qp->hears_plain_acks()) return false;
-  const qp::Identity& identity = qp->identity();
-  if (datagram.source != identity.attributes.peer_address ||
-      datagram.destination != identity.attributes.local_address ||
-      !qp->received_flow.has_ports(datagram.source_port, kRoceUdpPort)) {
-    return false;
-  }
-  const wire::BitmapAck ack = wire::parse_plain_ack(datagram.bytes);
-  if (ack.source_qpn != identity.attributes.destination_qpn) return false;
-  if (wire::packet_icrc(qp->received_flow, 0, datagram.bytes) != wire::stored_icrc(datagram.bytes)) return false;
-  environment.waited = datagram.waited;
-  qp->hear(ack, now);
-  touched(qp);
-  if (!environment.congested_peers.empty()) [[unlikely]]
-    take_congested_peers();
-  return true;
+  me.was_heard(qp);
 }
 
 // Bitmap mode and IPv6 leave nothing open. A standard packet over IPv4 has an identification that a UDP socket does not

@@ -14,15 +14,6 @@ constexpr Duration kHeldMax = 2_s;     // below 2^31 ns
 
 }  // namespace
 
-void Responder::Impl::note_for_acknowledgement(const wire::Packet& packet, Instant now) {
-  const bool bitmap = speaks_bitmap();
-  if (!bitmap && !packet.bth.ack_request) return;  // a standard requester asks when it wants one
-  if (!ack.pending || packet.bth.ack_request) ack.since = now;
-  ack.pending = true;
-  ack.requested = ack.requested || packet.bth.ack_request;
-  if (bitmap) ++ack.packets;
-}
-
 void Responder::Impl::acknowledge_soon(Instant now) {
   if (!ack.pending) ack.since = now;
   ack.pending = true;
@@ -68,6 +59,13 @@ bool Responder::Impl::poll_acknowledgement(TransmitBatch& batch, Instant now) {
   return true;
 }
 
+// Of the clock that Tr is of. An echo that has waited longer than the sender can tell (half of what 32 bits hold)
+// counts as one that has waited that long.
+[[gnu::always_inline]] inline std::uint32_t Responder::Impl::made_at(Instant now) const {
+  const Duration held = std::clamp(now - ack.echo_arrival, Duration{}, kHeldMax);
+  return static_cast<std::uint32_t>((ack.echo_arrival + held).ns());
+}
+
 // Inside the batch's last data packet, where that has room: one datagram instead of two. Only what is said most often
 // fits in there: all before the base has arrived, nothing beyond it.
 //
@@ -95,13 +93,6 @@ bool Responder::Impl::piggyback_acknowledgement(TransmitBatch& batch, Instant no
   env.count(Counter::kAcksPiggybacked);
   acknowledged(wire::kSyndromeAck, now);
   return true;
-}
-
-// Of the clock that Tr is of. An echo that has waited longer than the sender can tell (half of what 32 bits hold)
-// counts as one that has waited that long.
-std::uint32_t Responder::Impl::made_at(Instant now) const {
-  const Duration held = std::clamp(now - ack.echo_arrival, Duration{}, kHeldMax);
-  return static_cast<std::uint32_t>((ack.echo_arrival + held).ns());
 }
 
 // An acknowledgement is in the batch.
@@ -143,7 +134,9 @@ bool Responder::Impl::send_standard_ack(TransmitBatch& batch, const wire::Aeth& 
   return true;
 }
 
-bool Responder::Impl::send_bitmap_ack(TransmitBatch& batch, const wire::Aeth& aeth, Instant now) {
+// What all BitmapAcks say; as where nothing lies beyond the base. Made where it is used: most are written from it at
+// once and never lie in memory.
+[[gnu::always_inline]] inline wire::BitmapAck Responder::Impl::bitmap_ack(const wire::Aeth& aeth, Instant now) const {
   const PeerCredit credit = env.credit_share();
   wire::BitmapAck body;
   body.source_qpn = identity.qpn;
@@ -165,20 +158,10 @@ bool Responder::Impl::send_bitmap_ack(TransmitBatch& batch, const wire::Aeth& ae
     body.operations_next = completed.next;
     body.operations_beyond = completed.beyond;
   }
-  if (!window.empty()) [[unlikely]] {
-    if (!send_with_bits(batch, body)) return false;
-  } else {
-    if (!batch.fits(wire::kBthSize + wire::bitmap_ack_start_size(body) + wire::kIcrcSize, 0, true)) return false;
-    if (disorder != nullptr) [[unlikely]]
-      disorder->ranges_told.begun = false;
-    batch.end_control(wire::emit_bitmap_ack_start(body, batch.begin_control(ack_header())));
-  }
-  ack.repeats = kRepeats;
-  ack.echo_valid = false;  // one echo a packet: later acknowledgements would tell of an old round trip
-  return true;
+  return body;
 }
 
-wire::Bth Responder::Impl::ack_header() const {
+inline wire::Bth Responder::Impl::ack_header() const {
   wire::Bth bth;
   bth.opcode = static_cast<std::uint8_t>(wire::Control::kBitmapAck);
   bth.dest_qpn = identity.attributes.destination_qpn;
@@ -186,8 +169,24 @@ wire::Bth Responder::Impl::ack_header() const {
   return bth;
 }
 
-// Something lies beyond the base. `body`: what is the same where nothing does.
-bool Responder::Impl::send_with_bits(TransmitBatch& batch, wire::BitmapAck body) {
+bool Responder::Impl::send_bitmap_ack(TransmitBatch& batch, const wire::Aeth& aeth, Instant now) {
+  if (window.empty()) [[likely]] {
+    const wire::BitmapAck body = bitmap_ack(aeth, now);
+    if (!batch.fits(wire::kBthSize + wire::bitmap_ack_start_size(body) + wire::kIcrcSize, 0, true)) return false;
+    if (disorder != nullptr) [[unlikely]]
+      disorder->ranges_told.begun = false;
+    batch.end_control(wire::emit_bitmap_ack_start(body, batch.begin_control(ack_header())));
+  } else if (!send_with_bits(batch, aeth, now)) {
+    return false;
+  }
+  ack.repeats = kRepeats;
+  ack.echo_valid = false;  // one echo a packet: later acknowledgements would tell of an old round trip
+  return true;
+}
+
+// Something lies beyond the base.
+bool Responder::Impl::send_with_bits(TransmitBatch& batch, const wire::Aeth& aeth, Instant now) {
+  wire::BitmapAck body = bitmap_ack(aeth, now);
   std::array<std::byte, wire::kAckBitsMax / 8> bits;
   std::array<std::byte, wire::kAckRangesMax * wire::kAckRangeSize> ranges;
   // The base itself may lie here, unexecuted because it was refused: by definition it has not arrived.

@@ -5,7 +5,7 @@
 
 namespace brdma {
 
-CompletionQueue::Push CompletionQueue::push(const Completion& completion, bool solicited, Instant now) {
+CompletionQueue::Push CompletionQueue::push_watched(const Completion& completion, bool solicited, Instant now) {
   if (overrun_ || ring_.size() >= entries_) [[unlikely]] {
     if (!options_.ignore_overrun) {
       const bool first = !overrun_;

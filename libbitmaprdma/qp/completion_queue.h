@@ -22,7 +22,13 @@ class CompletionQueue {
   CompletionQueue(std::uint32_t entries, void* user, const CqOptions& options = {})
       : entries_(entries), user_(user), options_(options), ring_(entries), times_(options.stamped ? entries : 0) {}
   // `solicited`: asked for by the sender's solicited flag, or an error: fires a solicited-only arm too.
-  Push push(const Completion& completion, bool solicited, Instant now);
+  Push push(const Completion& completion, bool solicited, Instant now) {
+    if (armed_ == Armed::kNo && !options_.stamped && !overrun_ && ring_.size() < entries_) [[likely]] {
+      ring_.push_back(completion);
+      return Push::kQuiet;
+    }
+    return push_watched(completion, solicited, now);
+  }
   // `times`: empty, or as long as `out`, for when each was made (of a queue that keeps it).
   std::size_t poll(std::span<Completion> out, std::span<Instant> times = {});
   void arm(bool solicited_only);
@@ -39,6 +45,7 @@ class CompletionQueue {
 
  private:
   enum class Armed : std::uint8_t { kNo, kSolicited, kAny };
+  Push push_watched(const Completion& completion, bool solicited, Instant now);
   void pop();
   std::uint32_t entries_;
   void* user_;

@@ -249,6 +249,55 @@ Outcome Requester::Impl::handle_aeth(const wire::Packet& packet, Instant now) {
   return outcome(now);
 }
 
+// What the timestamp says that came back: a round trip, in which so many bytes were acknowledged.
+inline void Requester::Impl::take_echo(const wire::BitmapAck& ack, std::uint64_t acknowledged,
+                                       std::uint16_t source_port, Instant now) {
+  const Instant echo = wire::instant_of(ack.ts_echo, now);
+  const Duration measured = now - echo - ack.held();
+  if (measured <= Duration{} || measured >= kRttMax) return;
+  rtt.sample(measured, now);
+  const Duration felt = paths ? note_echo(ack, source_port, echo, measured, now) : measured;
+  const congestion::RoundTrip trip{felt, ack.waited + env.waited};
+  congestion.on_acknowledgement(acknowledged, trip, congestion_limited, now);
+  feel(trip.on_the_way(), congestion.base_rtt(), now);
+  spread_window(now);
+  congestion_limited = false;
+  bridged = 0;
+  note_evidence(echo, now);
+}
+
+// All that is under way has been executed, and nothing of it was missing, is kept, or was told of before: of many queue
+// pairs used in turn each hears just this. The rest of a long way is left out.
+inline bool Requester::Impl::acknowledges_all(const wire::BitmapAck& ack, Sequence boundary) const {
+  return boundary == next_sequence() && boundary > cumulative && cumulative == base && ack.bit_count == 0 &&
+         ack.range_count == 0 && kind_of(ack.syndrome) == kKindAck && acknowledges_in_bulk() && repairs == nullptr &&
+         !trial && !rnr_until && !answer_ways;
+}
+
+// Precondition: acknowledges_all().
+inline void Requester::Impl::acknowledge_all(Instant now) {
+  if (env.sink != nullptr) [[unlikely]] {
+    for (Sequence at = base; at < next_sequence(); ++at)
+      trace_entry(at, window.entry(psn_of(at)).state, EntryState::kAcked, now);
+  }
+  looked_at += window.in_window();
+  base = cumulative = next_sequence();
+  window.pass_all();
+  flight = Flight{};
+  cumulative_moved = base_moved = now;
+  rnr_count = 0;
+  note_progress(now);
+}
+
+inline Outcome Requester::Impl::hear_all(const wire::BitmapAck& ack, Instant now) {
+  const std::uint64_t bytes = flight.bytes;
+  acknowledge_all(now);
+  if (ack.echo_valid) take_echo(ack, bytes, 0, now);  // without several paths nobody asks for its port
+  env.note_length(now, id.qpn, trace::WindowSide::kSend, window);
+  complete_passed(now);
+  return outcome(now);
+}
+
 Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t source_port, Instant now) {
   Impl& me = *impl_;
   const std::int32_t at = distance(ack.base, me.window.base());
@@ -295,55 +344,6 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t s
   if (result.to_error) return result;
   me.advance(now);
   return me.outcome(now);
-}
-
-// What the timestamp says that came back: a round trip, in which so many bytes were acknowledged.
-void Requester::Impl::take_echo(const wire::BitmapAck& ack, std::uint64_t acknowledged, std::uint16_t source_port,
-                                Instant now) {
-  const Instant echo = wire::instant_of(ack.ts_echo, now);
-  const Duration measured = now - echo - ack.held();
-  if (measured <= Duration{} || measured >= kRttMax) return;
-  rtt.sample(measured, now);
-  const Duration felt = paths ? note_echo(ack, source_port, echo, measured, now) : measured;
-  const congestion::RoundTrip trip{felt, ack.waited + env.waited};
-  congestion.on_acknowledgement(acknowledged, trip, congestion_limited, now);
-  feel(trip.on_the_way(), congestion.base_rtt(), now);
-  spread_window(now);
-  congestion_limited = false;
-  bridged = 0;
-  note_evidence(echo, now);
-}
-
-// All that is under way has been executed, and nothing of it was missing, is kept, or was told of before: of many queue
-// pairs used in turn each hears just this. The rest of a long way is left out.
-bool Requester::Impl::acknowledges_all(const wire::BitmapAck& ack, Sequence boundary) const {
-  return boundary == next_sequence() && boundary > cumulative && cumulative == base && ack.bit_count == 0 &&
-         ack.range_count == 0 && kind_of(ack.syndrome) == kKindAck && acknowledges_in_bulk() && repairs == nullptr &&
-         !trial && !rnr_until && !answer_ways;
-}
-
-// Precondition: acknowledges_all().
-void Requester::Impl::acknowledge_all(Instant now) {
-  if (env.sink != nullptr) [[unlikely]] {
-    for (Sequence at = base; at < next_sequence(); ++at)
-      trace_entry(at, window.entry(psn_of(at)).state, EntryState::kAcked, now);
-  }
-  looked_at += window.in_window();
-  base = cumulative = next_sequence();
-  window.pass_all();
-  flight = Flight{};
-  cumulative_moved = base_moved = now;
-  rnr_count = 0;
-  note_progress(now);
-}
-
-Outcome Requester::Impl::hear_all(const wire::BitmapAck& ack, Instant now) {
-  const std::uint64_t bytes = flight.bytes;
-  acknowledge_all(now);
-  if (ack.echo_valid) take_echo(ack, bytes, 0, now);  // without several paths nobody asks for its port
-  env.note_length(now, id.qpn, trace::WindowSide::kSend, window);
-  complete_passed(now);
-  return outcome(now);
 }
 
 // A packet beyond the base has arrived, the peer says for the first time. True: that is news.

@@ -112,7 +112,7 @@ void QueuePair::handle_reliable(const wire::Packet& packet, Instant now) {
   }
   if (packet.bitmap && packet.bxth.piggyback) {
     const std::uint64_t dropped = environment_.dropped;
-    take_piggyback(packet, now);
+    take_piggyback(packet.bxth, packet.piggyback, now);
     if (environment_.dropped != dropped) return;
   }
   carry_out(route(packet, now), now);
@@ -120,8 +120,8 @@ void QueuePair::handle_reliable(const wire::Packet& packet, Instant now) {
 
 // The acknowledgement that came inside a data packet, before the packet itself. One that tells nothing new (packets
 // overtake each other) is no fault of the data; one that cannot be is a fault of the whole packet.
-void QueuePair::take_piggyback(const wire::Packet& packet, Instant now) {
-  if (packet.bxth.source_qpn != identity_.attributes.destination_qpn) {
+void QueuePair::take_piggyback(const wire::Bxth& bxth, const wire::Piggyback& piggyback, Instant now) {
+  if (bxth.source_qpn != identity_.attributes.destination_qpn) {
     environment_.drop(DropReason::kBadControl);
     return;
   }
@@ -130,9 +130,7 @@ void QueuePair::take_piggyback(const wire::Packet& packet, Instant now) {
     environment_.count(Counter::kStalePiggybacks);
     return;
   }
-  carry_out(requester_.handle_bitmap_ack(wire::bitmap_ack_of(packet.bxth, packet.piggyback),
-                                         received_flow.source_port(), now),
-            now);
+  carry_out(requester_.handle_bitmap_ack(wire::bitmap_ack_of(bxth, piggyback), received_flow.source_port(), now), now);
 }
 
 Outcome QueuePair::route(const wire::Packet& packet, Instant now) {

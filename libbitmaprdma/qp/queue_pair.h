@@ -83,6 +83,14 @@ class QueuePair {
            negotiates(identity_.recovery->mode);
   }
   void hear(const wire::BitmapAck& ack, Instant now);
+  // Likewise, for a WRITE that is whole: where its data goes, null where something is not as usual. Preconditions of
+  // take_whole(), to which `packet` is all of it.
+  [[nodiscard]] bool takes_whole_writes() const {
+    return identity_.type == QpType::kRc && identity_.can_receive() && identity_.bitmap_agreed &&
+           identity_.receiving_paths == 1;
+  }
+  [[nodiscard]] std::byte* place_of(const wire::WholeWrite& write) const { return responder_.place_of(write); }
+  void take_whole(const wire::WholeWrite& write, std::byte* to, ConstBytes packet, Instant now);
   void handle_edn(const wire::Edn& edn, Instant now);  // told by ICMP; addresses and numbers checked by the engine
   void handle_timeout(Instant now);
   [[nodiscard]] std::optional<Instant> next_timeout() const;
@@ -145,7 +153,7 @@ class QueuePair {
   // First in every function that may count.
   void count_here() const { environment_.counting = &statistics_; }
   void count_judged(std::uint64_t dropped_before);
-  void take_piggyback(const wire::Packet& packet, Instant now);
+  void take_piggyback(const wire::Bxth& bxth, const wire::Piggyback& piggyback, Instant now);
   qp::Outcome route(const wire::Packet& packet, Instant now);
   qp::Outcome route_control(const wire::Packet& packet, Instant now);
   qp::Outcome heed_drops(const wire::Edn& edn, Instant now);

@@ -18,11 +18,7 @@ Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now)
   }
   if (packet.bitmap) {
     bitmap_seen = true;
-    ack.echo_valid = true;
-    ack.echo_path = packet.bxth.path;
-    ack.echo = packet.bxth.timestamp;
-    ack.echo_arrival = now;
-    ack.echo_waited = env.waited;
+    note_echo(packet.bxth.path, packet.bxth.timestamp, now);
     if (identity.receiving_paths > 1) [[unlikely]]
       note_path(packet.bxth, now);
   }
@@ -48,7 +44,7 @@ Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now)
       if (identity.state == QpState::kRtr) outcome.async_event = kEventCommEstablished;
     }
     // READs, atomics and the like are acknowledged by their answers.
-    if (wire::is_write(packet.op) || wire::is_send(packet.op)) note_for_acknowledgement(packet, now);
+    if (wire::is_write(packet.op) || wire::is_send(packet.op)) note_for_acknowledgement(packet.bth.ack_request, now);
     if (window.empty()) [[likely]] {
       advanced(packet);
     } else {
@@ -186,7 +182,7 @@ void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant now) {
   if (paths && packet.bitmap) [[unlikely]]
     paths->received(packet.bxth.path, base(), psn, count);
   note_early(previous_highest, packet, now);
-  if (speaks_bitmap()) note_for_acknowledgement(packet, now);  // a standard ACK could not tell of it
+  if (speaks_bitmap()) note_for_acknowledgement(packet.bth.ack_request, now);  // a standard ACK could not tell of it
 }
 
 void Responder::Impl::note_duplicate(const wire::Packet& packet, Instant now) {

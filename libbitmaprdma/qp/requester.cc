@@ -29,7 +29,7 @@ void Requester::flush(Instant now) {
 }
 
 bool Requester::poll_requests(TransmitBatch& batch, Instant now) {
-  if (impl_->is_alone() && impl_->transmit_alone(batch, now)) return true;
+  if (impl_->transmit_alone(batch, now)) return true;
   return paced(pace(), batch, now, [&] { return impl_->poll_requests(batch, now); });
 }
 

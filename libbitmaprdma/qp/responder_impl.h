@@ -81,6 +81,17 @@ struct Responder::Impl {
     Instant echo_arrival;  // here; before that it was so long in this host
     Duration echo_waited;
   };
+  // take_whole_write.cc
+  [[nodiscard]] std::byte* place_of(const wire::WholeWrite& write) const;
+  void take_whole(const wire::WholeWrite& write, std::byte* to, Instant now);
+  // Of a packet in bitmap mode: what its acknowledgement will send back.
+  void note_echo(std::uint8_t path, std::uint64_t timestamp, Instant now) {
+    ack.echo_valid = true;
+    ack.echo_path = path;
+    ack.echo = timestamp;
+    ack.echo_arrival = now;
+    ack.echo_waited = env.waited;
+  }
   // receive_request.cc
   Outcome handle_request(const wire::Packet& packet, Instant now);
   void handle_ahead(const wire::Packet& packet, Instant now);
@@ -222,7 +233,14 @@ struct Responder::Impl {
   void repeat_with_data();
 
   // acknowledge.cc
-  void note_for_acknowledgement(const wire::Packet& packet, Instant now);
+  void note_for_acknowledgement(bool asked, Instant now) {
+    const bool bitmap = speaks_bitmap();
+    if (!bitmap && !asked) return;  // a standard requester asks when it wants one
+    if (!ack.pending || asked) ack.since = now;
+    ack.pending = true;
+    ack.requested = ack.requested || asked;
+    if (bitmap) ++ack.packets;
+  }
   void acknowledge_soon(Instant now);
   void acknowledge_copy(Instant now);
   void take_leave();
@@ -233,7 +251,8 @@ struct Responder::Impl {
   bool send_acknowledgement(TransmitBatch& batch, const wire::Aeth& aeth, Psn psn, bool bitmap, Instant now);
   bool send_standard_ack(TransmitBatch& batch, const wire::Aeth& aeth, Psn psn);
   bool send_bitmap_ack(TransmitBatch& batch, const wire::Aeth& aeth, Instant now);
-  bool send_with_bits(TransmitBatch& batch, wire::BitmapAck body);
+  bool send_with_bits(TransmitBatch& batch, const wire::Aeth& aeth, Instant now);
+  [[nodiscard]] wire::BitmapAck bitmap_ack(const wire::Aeth& aeth, Instant now) const;
   [[nodiscard]] wire::Bth ack_header() const;
   [[nodiscard]] Instant acknowledgement_deadline() const { return ack.since + ack_delay(); }
   // While packets are missing, the sender is told sooner what has arrived.

@@ -8,7 +8,7 @@
 namespace brdma::qp {
 
 // Nothing is under way, kept, tried or paced, and one request waits.
-bool Requester::Impl::is_alone() const {
+inline bool Requester::Impl::is_alone() const {
   const std::uint32_t threshold = env.config.transfer.threshold_bytes;
   return messages.empty() && window.in_window() == 0 && queue.next() + 1 == queue.tail() && id.state == QpState::kRts &&
          repairs == nullptr && !signals && !rnr_until && read_cut == 0 && flows() &&
@@ -16,7 +16,7 @@ bool Requester::Impl::is_alone() const {
 }
 
 // Its memory, where it is in one piece; null: the long way says what is wrong, or takes it together.
-const std::byte* Requester::Impl::piece_of(std::uint64_t number) const {
+inline const std::byte* Requester::Impl::piece_of(std::uint64_t number) const {
   const SendWqe& wqe = queue[number];
   if (wqe.inlined) return queue.inline_bytes(number);
   if (wqe.sge_count != 1) return nullptr;
@@ -26,8 +26,9 @@ const std::byte* Requester::Impl::piece_of(std::uint64_t number) const {
   return at;
 }
 
-// Precondition: is_alone(). False: nothing has happened.
+// False: nothing has happened.
 bool Requester::Impl::transmit_alone(TransmitBatch& batch, Instant now) {
+  if (!is_alone()) return false;
   const std::uint64_t number = queue.next();
   const SendWqe& wqe = queue[number];
   const std::uint32_t length = wqe.length;

@@ -88,6 +88,49 @@ TEST_F(Receive, EveryFlippedBitIsNoticed) {
   EXPECT_GT(pair.side[1].count(DropReason::kBadIcrc), 0u);
 }
 
+// In bitmap mode a WRITE of one packet has a way of its own in, from the second packet on (qp/take_whole_write.cc).
+TEST_F(Receive, AWholeWriteIsTakenWholeOrNotAtAll) {
+  auto& side = pair.side[1];
+  wire::Packet next = write();
+  next.bitmap = true;
+  next.bth.opcode = wire::opcode_of(next.op, true);
+  next.bth.ack_request = true;
+  next.reth.address = side.at(4096);
+  pair.inject(1, bytes(next));
+  ++next.bth.psn;
+  next.reth.address = side.at(0);
+  const auto good = bytes(next);
+  const std::uint64_t accepted = side.count(Counter::kAcceptedPackets);
+  for (std::size_t bit = 0; bit < good.size() * 8; ++bit) {
+    if (bit / 8 == 4) continue;  // as above
+    auto bad = good;
+    bad[bit / 8] ^= std::byte(1 << (bit % 8));
+    pair.inject(1, bad);
+  }
+  EXPECT_EQ(side.count(Counter::kAcceptedPackets), accepted);
+  auto wrong_place = next;
+  wrong_place.reth.address -= 1;  // before the region
+  auto ahead = next;
+  ++ahead.bth.psn;
+  ahead.reth.address = side.at(8);
+  pair.inject(1, bytes(ahead));
+  EXPECT_EQ(side.count(Counter::kOutOfSequence), 1u) << "its turn has not come";
+  EXPECT_EQ(side.memory[0], std::byte{0});
+  pair.inject(1, good);
+  EXPECT_EQ(side.memory[0], std::byte{0xEE});
+  EXPECT_EQ(side.memory[8], std::byte{0xEE});
+  EXPECT_EQ(side.qp->responder().snapshot().next, ahead.bth.psn + 1);
+  EXPECT_EQ(side.qp->responder().snapshot().msn, 3u);
+  EXPECT_EQ(side.count(Counter::kWriteRequests), 3u);
+  pair.inject(1, good);
+  EXPECT_EQ(side.count(Counter::kDuplicateRequest), 1u);
+  wrong_place.bth.psn = ahead.bth.psn + 1;
+  pair.inject(1, bytes(wrong_place));
+  EXPECT_EQ(side.count(Counter::kRemoteAccessErrors), 1u);
+  EXPECT_EQ(side.qp->identity().state, QpState::kErr);
+  EXPECT_EQ(pair.accepted_and_dropped(1), side.count(Counter::kReceivedPackets));
+}
+
 TEST_F(Receive, AnotherHostsPacketIsNotThePeers) {
   auto packet = bytes(write());
   const IpAddress own = pair.side[0].address;

@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 
+import bounds
 import loads
 import measures
 import report
@@ -85,9 +86,12 @@ class Bench:
         results.read(path)
         results.forget({(each.measure, each.system) for each in self.readings})
         results.add(self.readings)
+        goals = report.Goals(results)
+        bound = bounds.Bounds(results, goals)
+        bound.into(results)
         results.write(path)
         report.pictures(results, folder)
-        parts = {**report.tables(results), "goals": report.Goals(results).markdown(), "machine": self.machine()}
+        parts = {**report.tables(results), "goals": goals.markdown(), "bounds": bound.markdown(), "machine": self.machine()}
         if document:
             report.fill(document, parts)
         return parts

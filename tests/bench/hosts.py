@@ -99,13 +99,23 @@ class Lab:
         finally:
             first.end()
 
+    def served(self, program, port, words, seconds=60):
+        """A program of which `serve PORT` on h1 is one end, and the other on h2 ends both."""
+        server = self.start("h1", [program, "serve", port])
+        try:
+            self.wait_bound(port)
+            client = self.run("h2", [program, *words], seconds=seconds)
+            return client, server.wait(20)
+        finally:
+            server.end()
+
     def wait_bound(self, port, seconds=15):
         """Until somebody listens on h1's TCP port, or has the UDP port."""
         until = time.monotonic() + seconds
         if port == "cm":
             wanted, command = re.compile("LISTEN"), [self.brdma, "resource", "show", "cm_id"]
         else:
-            wanted, command = re.compile(rf"^ *\d+: \w+:{port:04X} [\w:]+ (0A|07) ", re.M), ["cat", "/proc/net/tcp", "/proc/net/tcp6", "/proc/net/udp"]
+            wanted, command = re.compile(rf"^ *\d+: \w+:{port:04X} [\w:]+ (0A|07) ", re.M), ["cat", "/proc/net/tcp", "/proc/net/tcp6", "/proc/net/udp", "/proc/net/udp6"]
         while time.monotonic() < until:
             if wanted.search(self.run("h1", command).output):
                 return

@@ -5,6 +5,7 @@ from importlib.machinery import SourceFileLoader
 
 from hosts import ADDRESS
 from measures import Reading, Step, size_name
+from systems import RawSameWork
 
 
 def program(build, name):
@@ -17,29 +18,41 @@ def words(output):
     return dict(zip(parts[::2], map(float, parts[1::2])))
 
 
+QUEUE_PAIRS, QUEUE_PAIRS_QUICK = (1, 100, 1000, 20_000), (1, 1000)
+
+
 def many_queue_pairs(build, mtu, quick):
+    """Ours, and as many connections of the least transport over UDP sockets."""
     rows = (("message_ns", "ns a message"), ("message_cpu_ns", "CPU ns a message, client"), ("bytes", "resident bytes a queue pair, used"),
             ("create_us", "us to create one"), ("connect_us", "us to connect one, numbers told by TCP"))
 
-    def step(count):
+    def ours(count):
         def run(lab):
             found = words(lab.pair([program(build, "many_qps"), count, 200_000], 18600, seconds=120)[0].output)
             return [Reading("queue pairs", name, mtu, str(count), "", found[key]) for key, name in rows]
         return Step(f"{count} queue pairs in turn", run)
-    return [step(count) for count in ((1, 1000) if quick else (1, 100, 1000, 20_000))]
+
+    def least(count):
+        def run(lab):
+            found = RawSameWork(build).messages_in_turn(lab, count, 64, 1_000_000)
+            return [Reading("queue pairs", f"{RawSameWork.name}: {name}", mtu, str(count), "", found[key]) for key, name in rows[:2]]
+        return Step(f"{count} connections in turn, {RawSameWork.name}", run)
+    return [step(count) for count in (QUEUE_PAIRS_QUICK if quick else QUEUE_PAIRS) for step in (ours, least)]
 
 
 def instructions(build, mtu, quick):
     """Of a message in the client's engine, by callgrind, so other work on the machine does not change them. Without sockets: with them a
-    program under callgrind is so slow that its posts do not wait for each other, as they do in life."""
+    program under callgrind is so slow that its posts do not wait for each other, as they do in life. And of the least transport, alike."""
     budget = SourceFileLoader("budget", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "bench_micro", "budget")).load_module()
+    name = "instructions a message, client"
 
-    def step(count):
+    def step(count, shown, *measured):
         def run(lab):
-            counted = budget.measure(build, f"write 64 bitmap 64 {count}")["requester"]
-            return [Reading("queue pairs", "instructions a message, client", mtu, str(count), "", counted)]
-        return Step(f"instructions with {count} queue pairs", run, once=True)
-    return [step(count) for count in ((1, 1000) if quick else (1, 100, 1000, 20_000))]
+            return [Reading("queue pairs", shown, mtu, str(count), "", budget.measure(build, *measured)["requester"])]
+        return Step(f"{shown}, {count} queue pairs", run, once=True)
+    counts = QUEUE_PAIRS_QUICK if quick else QUEUE_PAIRS
+    return [step(count, name, f"write 64 bitmap 64 {count}") for count in counts] + \
+           [step(count, f"{RawSameWork.name}: {name}", f"count {count} 40000", "raw_messages") for count in counts]
 
 
 def threads(build, mtu, quick):
@@ -84,7 +97,15 @@ def seldom_polling(build, mtu):
                     Reading("seldom polling", "server computed, million operations a second", mtu, name, "", found["thousands_computed_per_s"] / 1e3),
                     Reading("seldom polling", "server's CPU time over time", mtu, name, "", found["cpu_share"])]
         return Step(f"READ 1M of a server that does {name}", run)
-    return [step(*each) for each in (("poll", "poll"), ("compute", "compute, polling every 100 ms"), ("sleep", "sleep"))]
+
+    same_work = RawSameWork(build)
+
+    def least(name, *more):
+        def run(lab):
+            return [Reading("seldom polling", f"{same_work.name}, Gbit/s", mtu, name, "Gbit/s", same_work.bandwidth(lab, 1 << 20, *more).gbit)]
+        return Step(f"1M of a sender that does {name}, {same_work.name}", run)
+    poll, compute = "poll", "compute, polling every 100 ms"
+    return [step("poll", poll), step("compute", compute), step("sleep", "sleep"), least(poll), least(compute, "computing")]
 
 
 def connecting(mtu):

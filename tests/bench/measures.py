@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Callable
 
 from hosts import Lab
-from systems import LATENCY_SIZES, SIZES, Iperf, Ours, RawUdp
+from systems import LATENCY_SIZES, SIZES, Iperf, Ours, RawSameWork, RawUdp
 
 QUICK_SIZES = [64, 4 << 10, 64 << 10, 1 << 20]
 QUICK_LATENCIES = [8, 4 << 10, 64 << 10]
@@ -80,11 +80,14 @@ def message_rates(systems, build, mtu, quick):
                     rate = system.message_rate(lab, queue_pairs=count, posting_list=posting_list)
                     return [Reading("messages", f"{system.name}, {name}", mtu, str(count), "M/s", rate)]
                 steps += [Step(f"messages {name}, {count} QPs, {system.name}", run)] * (GOAL_TURNS if count == 1 and not quick else 1)
-    raw = RawUdp(build, "raw UDP", False)
+    raw, same_work = RawUdp(build), RawSameWork(build)
     for way in ("gso", "mmsg"):
         name = {"gso": "raw UDP, segmentation offload", "mmsg": "raw UDP, sendmmsg"}[way]
         steps.append(Step(f"messages {name}", lambda lab, way=way, name=name: [Reading("messages", name, mtu, "1", "M/s", raw.message_rate(lab, way))]))
-    return steps
+
+    def least(lab):
+        return [Reading("messages", same_work.name, mtu, "1", "M/s", same_work.messages_in_turn(lab, 1, 128, 1_500_000)["messages_per_s"] / 1e6)]
+    return steps + [Step(f"messages {same_work.name}", least)] * (1 if quick else GOAL_TURNS)
 
 
 def goodput(systems, build, rate):

@@ -91,7 +91,7 @@ TITLES = {
 def tables(results):
     """By measure: Markdown."""
     out = {}
-    for measure in dict.fromkeys(key[0] for key in results.rows):
+    for measure in dict.fromkeys(key[0] for key in results.rows if key[0] != "bounds"):  # of which bounds.py has the table
         parts = []
         for mtu in results.mtus(measure):
             parts.append(f"{TITLES.get(measure, measure)}; MTU {mtu}; median (least .. most)\n\n" + grid(results, measure, mtu, ""))
@@ -109,6 +109,7 @@ class Goals:
 
     def __init__(self, results):
         self.results, self.lines = results, []
+        self.worst_sizes = {}  # by measure, competitor and MTU
         for mtu in ("9000", "1500"):
             self.of_mtu(mtu)
         self.messages()
@@ -163,6 +164,7 @@ class Goals:
                     ratios = [each for each in ratios if each[0] is not None]
                     if ratios:
                         worst, size = min(ratios)
+                        self.worst_sizes[measure, other, mtu] = size
                         self.line(f"{measure} against {other}, MTU {mtu}: how far ahead at the worst size ({size})", worst, 1.0)
 
     def goodput(self):

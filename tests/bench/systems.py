@@ -144,40 +144,55 @@ class Iperf(System):
 
 
 class RawUdp(System):
-    """Plain UDP sockets with segmentation offload: the limit. `work`: with what a transport does for each packet."""
+    """Plain UDP sockets with segmentation offload: the limit, without a transport's work."""
 
+    name = "raw UDP"
     latency_sizes = (2, 8, 64, 1 << 10, 4 << 10)
     bandwidth_sizes = (64 << 10,)  # a limit of any size
+    seconds = 0.5
 
-    def __init__(self, build, name, work):
+    def __init__(self, build):
         super().__init__()
-        self.program, self.name, self.work = os.path.join(build, "bin", "raw_udp"), name, work
-        if work:
-            self.latency_sizes = ()
+        self.folder = os.path.join(build, "bin")
 
     def fits(self, size, mtu):
-        return size in self.latency_sizes and size + 28 <= mtu
+        return size in self.latency_sizes and size + 60 <= mtu
 
-    def value(self, lab, mode, *arguments):
-        server = lab.start("h1", [self.program, "serve", "5999"])
-        try:
-            lab.wait_bound(5999)
-            client = lab.run("h2", [self.program, mode, ADDRESS, "5999", *arguments])
-            lab.run("h2", [self.program, "stop", ADDRESS, "5999"])
-            return float(client.output.split()[1]), (client, server.wait(20))
-        finally:
-            server.end()
+    def value(self, lab, program, mode, *arguments):
+        ended = lab.served(os.path.join(self.folder, program), 5999, [mode, ADDRESS, 5999, *arguments])
+        return float(ended[0].output.split()[1]), ended
+
+    def segments(self, lab):
+        return 15 if lab.path_mtu == 4096 else 62
 
     def bandwidth(self, lab, size):
-        seconds, segments = 0.5, 15 if lab.path_mtu == 4096 else 62
-        gbit, ended = self.value(lab, "bulk", lab.path_mtu, segments, int(self.work), seconds)
-        return Bandwidth(gbit, per_gb(ended, gbit * seconds / 8))
+        gbit, ended = self.value(lab, "raw_udp", "bulk", lab.path_mtu, self.segments(lab), self.seconds)
+        return Bandwidth(gbit, per_gb(ended, gbit * self.seconds / 8))
 
     def latency(self, lab, size):
-        return self.value(lab, "pingpong", size, 10_000)[0]
+        return self.value(lab, "raw_udp", "pingpong", size, 10_000)[0]
 
     def message_rate(self, lab, way):
-        return self.value(lab, "small", 64, way, 0.5)[0] / 1e6
+        return self.value(lab, "raw_udp", "small", 64, way, self.seconds)[0] / 1e6
+
+
+class RawSameWork(RawUdp):
+    """The least that a reliable transport has to do over UDP sockets, by what is sent: raw_bulk, raw_messages, raw_pingpong."""
+
+    name = "raw UDP, same work"
+    bandwidth_sizes = tuple(size for size in SIZES if size >= 4 << 10)
+
+    def bandwidth(self, lab, size, *more):
+        gbit, ended = self.value(lab, "raw_bulk", "run", size, lab.path_mtu, self.segments(lab), self.seconds, *more)
+        return Bandwidth(gbit, per_gb(ended, gbit * self.seconds / 8))
+
+    def latency(self, lab, size):
+        return self.value(lab, "raw_pingpong", "run", size, 10_000)[0]
+
+    def messages_in_turn(self, lab, connections, under_way, messages):
+        """64 bytes over so many connections: words and their values."""
+        words = self.value(lab, "raw_messages", "run", connections, under_way, messages)[1][0].output.split()
+        return dict(zip(words[::2], map(float, words[1::2])))
 
 
 def systems(build):
@@ -191,8 +206,8 @@ def systems(build):
         Libfabric(build, "libfabric tcp", "tcp", 1 << 30, 100_000, 3_000),
         Libfabric(build, "libfabric udp;ofi_rxd", "udp;ofi_rxd", 256 << 20, 50_000, 1_000),
         Iperf(),
-        RawUdp(build, "raw UDP", False),
-        RawUdp(build, "raw UDP, same work", True),
+        RawUdp(build),
+        RawSameWork(build),
         Ours("ours, READ", "read"),
         Ours("ours, SEND", "send"),
     ]

@@ -1,0 +1,258 @@
+// raw_bulk - the least that a transport of long WRITEs has to do over UDP sockets with segmentation offload: a message
+// in packets of PAYLOAD, each a header of its own, the payload from the program's memory and an ICRC (wire/icrc.h: the
+// same code as ours); at the other end the ICRC and one copy to the place that the header names; a window, which the
+// receiver's counts move on. Memory at both ends is one message, written anew each time, as ib_write_bw's is. No
+// repair.
+//   raw_bulk serve PORT                                                        until a client says stop
+//   raw_bulk run ADDRESS PORT MESSAGE PAYLOAD SEGMENTS SECONDS [computing]     -> gbit_per_s, of payload
+// SEGMENTS: packets that leave in a call, at most. computing: another thread of the sender computes all the time, and
+// what sends sleeps while it waits.
+#include <poll.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/bytes.h"
+#include "raw_sockets.h"
+#include "wire/icrc.h"
+
+namespace {
+
+using brdma::ConstBytes;
+
+constexpr std::size_t kHeader = 16, kIcrc = 4, kPlaceAt = 8;
+constexpr std::size_t kWindowBytes = 1 << 20, kReportEach = kWindowBytes / 8;
+constexpr std::size_t kBuffer = 65536;
+constexpr std::byte kData{0x0A}, kStart{0xF0}, kStop{0xF1}, kReport{0xF2};
+constexpr auto kWrittenOff = std::chrono::milliseconds(20);  // nothing moved so long: what is under way is lost
+
+struct Word {
+  std::byte kind{};
+  std::uint64_t bytes = 0;  // start: of memory; report: of payload that came
+};
+
+brdma::wire::IcrcFlow any_flow() {
+  using brdma::IpAddress;
+  return brdma::wire::IcrcFlow{{IpAddress::v4(10, 0, 0, 1), IpAddress::v4(10, 0, 0, 2), 0xC000, 4791, 0}};
+}
+
+class Receiver {
+ public:
+  explicit Receiver(std::uint16_t port) : fd_(raw::udp_socket()) { raw::bind_port(fd_, port); }
+  ~Receiver() { close(fd_); }
+  Receiver(const Receiver&) = delete;
+  Receiver& operator=(const Receiver&) = delete;
+
+  void serve() {
+    std::vector<std::byte> buffer(kBuffer);
+    raw::Received got;
+    auto last = raw::Clock::now();
+    for (;;) {
+      if (!raw::receive(fd_, buffer.data(), buffer.size(), got)) {
+        if (raw::Clock::now() - last > std::chrono::seconds(60)) throw std::runtime_error("the client never said stop");
+        continue;
+      }
+      last = raw::Clock::now();
+      if (buffer[0] == kStop) return finish();
+      if (buffer[0] == kStart) {
+        start(buffer, got.from);
+      } else {
+        for (std::size_t at = 0; at < got.bytes; at += got.segment)
+          take({buffer.data() + at, std::min(got.segment, got.bytes - at)});
+        if (received_ - reported_ >= kReportEach) report(kReport);
+      }
+    }
+  }
+
+ private:
+  void start(const std::vector<std::byte>& buffer, const sockaddr_in& from) {
+    Word word;
+    std::memcpy(&word, buffer.data(), sizeof word);
+    memory_.assign(word.bytes, std::byte{});
+    received_ = 0;
+    raw::connect_to(fd_, from);
+    report(kStart);
+  }
+  void take(ConstBytes packet) {
+    if (packet.size() <= kHeader + kIcrc || packet[0] != kData ||
+        brdma::wire::packet_icrc(flow_, 0, packet) != brdma::wire::stored_icrc(packet)) {
+      ++refused_;
+      return;
+    }
+    const std::size_t payload = packet.size() - kHeader - kIcrc;
+    const std::uint64_t place = brdma::load_be64(packet.data() + kPlaceAt);
+    if (payload > memory_.size() || place > memory_.size() - payload) {
+      ++refused_;
+      return;
+    }
+    std::memcpy(memory_.data() + place, packet.data() + kHeader, payload);
+    received_ += payload;
+  }
+  void report(std::byte kind) {
+    reported_ = received_;
+    const Word word{kind, received_};
+    raw::need(send(fd_, &word, sizeof word, 0) == sizeof word, "send");
+  }
+  void finish() const {
+    if (refused_ > 0) throw std::runtime_error("refused " + std::to_string(refused_) + " packets");
+  }
+  int fd_;
+  brdma::wire::IcrcFlow flow_ = any_flow();
+  std::vector<std::byte> memory_;
+  std::uint64_t received_ = 0, reported_ = 0, refused_ = 0;
+};
+
+class Sender {
+ public:
+  Sender(const char* address, std::uint16_t port, bool sleeps) : fd_(raw::udp_socket()), sleeps_(sleeps) {
+    raw::connect_to(fd_, raw::ipv4(address, port));
+  }
+  ~Sender() { close(fd_); }
+  Sender(const Sender&) = delete;
+  Sender& operator=(const Sender&) = delete;
+
+  void start(std::size_t memory) {
+    say({kStart, memory});
+    const auto until = raw::Clock::now() + std::chrono::seconds(5);
+    while (!hear(kStart)) {
+      if (raw::Clock::now() > until) throw std::runtime_error("no answer from the server");
+    }
+  }
+  void stop() { say({kStop, 0}); }
+
+  // Waits for room in the window.
+  void wait(std::size_t bytes) {
+    for (;;) {
+      if (hear(kReport)) progress_ = raw::Clock::now();
+      if (sent_ + bytes <= told_ + written_off_ + kWindowBytes) return;
+      if (raw::Clock::now() - progress_ > kWrittenOff) {
+        written_off_ = sent_ - told_;
+        progress_ = raw::Clock::now();
+      }
+      pollfd waiting{.fd = fd_, .events = POLLIN, .revents = 0};
+      if (sleeps_) (void)poll(&waiting, 1, static_cast<int>(kWrittenOff.count()));
+    }
+  }
+  void send_batch(std::vector<iovec>& parts, std::size_t segment, std::size_t payload) {
+    raw::send_segments(fd_, parts.data(), parts.size(), static_cast<std::uint16_t>(segment));
+    sent_ += payload;
+  }
+  [[nodiscard]] std::uint64_t told() const { return told_; }
+  [[nodiscard]] std::uint64_t lost() const { return written_off_; }
+
+ private:
+  void say(const Word& word) { raw::need(send(fd_, &word, sizeof word, 0) == sizeof word, "send"); }
+  bool hear(std::byte kind) {
+    Word word;
+    bool any = false;
+    while (recv(fd_, &word, sizeof word, MSG_DONTWAIT) == static_cast<ssize_t>(sizeof word)) {
+      if (word.kind != kind) continue;
+      told_ = word.bytes;
+      any = true;
+    }
+    return any;
+  }
+  int fd_;
+  bool sleeps_;
+  std::uint64_t sent_ = 0, told_ = 0, written_off_ = 0;
+  raw::Clock::time_point progress_ = raw::Clock::now();
+};
+
+// Packets of one call: from where the message before ended, all of one size but the last.
+class Batch {
+ public:
+  Batch(std::size_t message, std::size_t payload, std::size_t segments)
+      : memory_(message, std::byte{1}), payload_(payload), headers_(segments), trailers_(segments) {}
+  [[nodiscard]] std::size_t bytes_max() const { return payload_ * headers_.size(); }
+
+  // Gives how much payload.
+  std::size_t fill() {
+    parts_.clear();
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; i < headers_.size(); ++i) {
+      const std::size_t size = std::min(payload_, memory_.size() - at_), whole = kHeader + size + kIcrc;
+      if (i == 0) segment_ = whole;
+      if (whole > segment_) break;  // behind a message's shorter last packet
+      headers_[i].fill(std::byte{});
+      headers_[i][0] = kData;
+      brdma::store_be64(&headers_[i][kPlaceAt], at_);
+      brdma::wire::Icrc icrc(flow_, 0, whole, headers_[i]);
+      icrc.update({memory_.data() + at_, size});
+      trailers_[i] = icrc.finish();  // little endian, as this machine
+      parts_.insert(parts_.end(),
+                    {{headers_[i].data(), kHeader}, {memory_.data() + at_, size}, {&trailers_[i], kIcrc}});
+      bytes += size;
+      at_ = at_ + size == memory_.size() ? 0 : at_ + size;
+      if (whole < segment_) break;  // the kernel takes nothing behind a shorter one
+    }
+    return bytes;
+  }
+  [[nodiscard]] std::vector<iovec>& parts() { return parts_; }
+  [[nodiscard]] std::size_t segment() const { return segment_; }
+
+ private:
+  std::vector<std::byte> memory_;
+  std::size_t payload_, at_ = 0, segment_ = 0;
+  std::vector<std::array<std::byte, kHeader>> headers_;
+  std::vector<std::uint32_t> trailers_;
+  std::vector<iovec> parts_;
+  brdma::wire::IcrcFlow flow_ = any_flow();
+};
+
+void run(Sender& sender, Batch& batch, double seconds) {
+  const auto begin = raw::Clock::now();
+  std::chrono::duration<double> took{};
+  while ((took = raw::Clock::now() - begin).count() < seconds) {
+    sender.wait(batch.bytes_max());
+    const std::size_t bytes = batch.fill();
+    sender.send_batch(batch.parts(), batch.segment(), bytes);
+  }
+  sender.wait(0);
+  std::printf("gbit_per_s %.3f lost_bytes %llu\n", static_cast<double>(sender.told()) * 8 / took.count() / 1e9,
+              static_cast<unsigned long long>(sender.lost()));
+}
+
+void compute(const std::stop_token& stop) {
+  volatile std::uint64_t value = 1;
+  while (!stop.stop_requested()) value = value * 6364136223846793005 + 1;
+}
+
+int start(int argc, char** argv) {
+  const std::string mode = argc > 1 ? argv[1] : "";
+  const auto number = [argv](int i) { return static_cast<std::size_t>(std::strtoul(argv[i], nullptr, 10)); };
+  if (mode == "serve" && argc == 3) {
+    Receiver(static_cast<std::uint16_t>(number(2))).serve();
+  } else if (mode == "run" && argc >= 8 && argc <= 9 && number(4) > 0 && number(5) > 0 && number(6) > 0) {
+    const bool computing = argc == 9;
+    Sender sender(argv[2], static_cast<std::uint16_t>(number(3)), computing);
+    Batch batch(number(4), number(5), number(6));
+    sender.start(number(4));
+    std::jthread beside;
+    if (computing) beside = std::jthread(compute);
+    run(sender, batch, std::atof(argv[7]));
+    sender.stop();
+  } else {
+    std::fputs("raw_bulk serve PORT | run ADDRESS PORT MESSAGE PAYLOAD SEGMENTS SECONDS [computing]\n", stderr);
+    return 2;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return start(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "raw_bulk: %s\n", error.what());
+    return 1;
+  }
+}

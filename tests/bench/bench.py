@@ -7,14 +7,17 @@ import re
 import signal
 import sys
 import time
+from dataclasses import replace
 
 import bounds
 import loads
 import measures
 import report
+from cores import Cores
 from hosts import Lab
 from systems import systems
 
+PATIENCE = 2.0  # seconds that a step with a goal of its own waits for near processors
 MEASURES = ("curves", "messages", "queue_pairs", "threads", "seldom", "connecting", "memory", "goodput")
 
 
@@ -36,6 +39,7 @@ class Bench:
         self.options, self.build = options, os.path.abspath(options.build)
         self.systems = [each for each in systems(self.build) if not options.systems or any(word in each.name for word in options.systems.split(","))]
         self.readings, self.failed = [], []
+        self.cores = Cores(self.build)
 
     def wanted(self, name):
         return not self.options.only or name in self.options.only
@@ -67,16 +71,18 @@ class Bench:
     def round(self, steps, lab, progress, where):
         for step in steps:
             try:
+                near = self.cores.wait(PATIENCE if step.patient else 0)
                 found = step.run(lab)
-                self.readings += found
-                outcome = ", ".join(f"{report.rounded(each.value)} {each.unit}" for each in found)
+                near = self.cores.near() and near or step.once  # what comes out the same each time does not depend on it
+                self.readings += [replace(each, near=near) for each in found]
+                outcome = ("" if near else "far: ") + ", ".join(f"{report.rounded(each.value)} {each.unit}" for each in found)
             except (RuntimeError, OSError, IndexError, ValueError, KeyError) as error:
                 self.failed.append(f"{where}{step.shown}: {error}")
                 outcome = "FAILED"
             progress.step(where + step.shown, outcome)
 
     def machine(self):
-        return f"{os.cpu_count()} cores, Linux {platform.release()}, load {os.getloadavg()[0]:.1f} at the end; {self.options.rounds} rounds on {time.strftime('%Y-%m-%d')}\n"
+        return f"{os.cpu_count()} cores, Linux {platform.release()}, load {os.getloadavg()[0]:.1f} at the end; {self.options.rounds} rounds on {time.strftime('%Y-%m-%d')}; {self.cores.shown()}\n"
 
     def write(self, folder, document=None):
         """Numbers and pictures into `folder`, tables into the document. What was not measured now stays."""

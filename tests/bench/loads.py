@@ -30,13 +30,13 @@ def many_queue_pairs(build, mtu, quick):
         def run(lab):
             found = words(lab.pair([program(build, "many_qps"), count, 200_000], 18600, seconds=120)[0].output)
             return [Reading("queue pairs", name, mtu, str(count), "", found[key]) for key, name in rows]
-        return Step(f"{count} queue pairs in turn", run)
+        return Step(f"{count} queue pairs in turn", run, patient=True)
 
     def least(count):
         def run(lab):
             found = RawSameWork(build).messages_in_turn(lab, count, 64, 1_000_000)
             return [Reading("queue pairs", f"{RawSameWork.name}: {name}", mtu, str(count), "", found[key]) for key, name in rows[:2]]
-        return Step(f"{count} connections in turn, {RawSameWork.name}", run)
+        return Step(f"{count} connections in turn, {RawSameWork.name}", run, patient=True)
     return [step(count) for count in (QUEUE_PAIRS_QUICK if quick else QUEUE_PAIRS) for step in (ours, least)]
 
 
@@ -84,7 +84,7 @@ def threads(build, mtu, quick):
             for name, way in (("threads", as_threads), ("programs", as_programs)):
                 def run(lab, size=size, count=count, name=name, way=way):
                     return [Reading("threads", f"{name}, {size_name(size)}", mtu, str(count), "k/s", way(lab, count, size) / 1e3)]
-                steps.append(Step(f"{count} {name}, {size_name(size)}", run))
+                steps.append(Step(f"{count} {name}, {size_name(size)}", run, patient=True))
     return steps
 
 
@@ -96,14 +96,14 @@ def seldom_polling(build, mtu):
             return [Reading("seldom polling", "client's bandwidth, Gbit/s", mtu, name, "Gbit/s", words(client.output)["gbit_per_s"]),
                     Reading("seldom polling", "server computed, million operations a second", mtu, name, "", found["thousands_computed_per_s"] / 1e3),
                     Reading("seldom polling", "server's CPU time over time", mtu, name, "", found["cpu_share"])]
-        return Step(f"READ 1M of a server that does {name}", run)
+        return Step(f"READ 1M of a server that does {name}", run, patient=True)
 
     same_work = RawSameWork(build)
 
     def least(name, *more):
         def run(lab):
             return [Reading("seldom polling", f"{same_work.name}, Gbit/s", mtu, name, "Gbit/s", same_work.bandwidth(lab, 1 << 20, *more).gbit)]
-        return Step(f"1M of a sender that does {name}, {same_work.name}", run)
+        return Step(f"1M of a sender that does {name}, {same_work.name}", run, patient=True)
     poll, compute = "poll", "compute, polling every 100 ms"
     return [step("poll", poll), step("compute", compute), step("sleep", "sleep"), least(poll), least(compute, "computing")]
 

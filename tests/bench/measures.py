@@ -23,6 +23,7 @@ class Reading:
     x: str  # a size, a number of queue pairs, what else the measure varies
     unit: str
     value: float
+    near: bool = True  # the processors were, before and after (cores.py)
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Step:
     shown: str
     run: Callable  # of a lab: a list of readings
     once: bool = False  # comes out the same each time: only in the first round
+    patient: bool = False  # a goal compares it by itself: waits a while for near processors
 
 
 def size_name(size):
@@ -48,14 +50,14 @@ def curves(systems, mtu, quick):
             if size >= 4 << 10:  # below, start and connection would be most of it
                 readings.append(Reading("CPU", system.name, mtu, size_name(size), "s/GB", found.cpu_seconds_per_gb))
             return readings
-        return Step(f"bandwidth {size_name(size)} {system.name}", run)
+        return Step(f"bandwidth {size_name(size)} {system.name}", run, patient=size == GOAL_SIZES["bandwidth"])
 
     def latency(system, size):
         def run(lab):
             found = system.latency(lab, size)
             system.learn("latency", size, 1e6 / 2 / found)
             return [Reading("latency", system.name, mtu, size_name(size), "us", found)]
-        return Step(f"latency {size_name(size)} {system.name}", run)
+        return Step(f"latency {size_name(size)} {system.name}", run, patient=size == GOAL_SIZES["latency"])
 
     def add(measure, step, size, measured):
         nonlocal steps
@@ -79,7 +81,7 @@ def message_rates(systems, build, mtu, quick):
                 def run(lab, system=system, posting_list=posting_list, count=count, name=name):
                     rate = system.message_rate(lab, queue_pairs=count, posting_list=posting_list)
                     return [Reading("messages", f"{system.name}, {name}", mtu, str(count), "M/s", rate)]
-                steps += [Step(f"messages {name}, {count} QPs, {system.name}", run)] * (GOAL_TURNS if count == 1 and not quick else 1)
+                steps += [Step(f"messages {name}, {count} QPs, {system.name}", run, patient=count == 1)] * (GOAL_TURNS if count == 1 and not quick else 1)
     raw, same_work = RawUdp(build), RawSameWork(build)
     for way in ("gso", "mmsg"):
         name = {"gso": "raw UDP, segmentation offload", "mmsg": "raw UDP, sendmmsg"}[way]
@@ -87,7 +89,7 @@ def message_rates(systems, build, mtu, quick):
 
     def least(lab):
         return [Reading("messages", same_work.name, mtu, "1", "M/s", same_work.messages_in_turn(lab, 1, 128, 1_500_000)["messages_per_s"] / 1e6)]
-    return steps + [Step(f"messages {same_work.name}", least)] * (1 if quick else GOAL_TURNS)
+    return steps + [Step(f"messages {same_work.name}", least, patient=True)] * (1 if quick else GOAL_TURNS)
 
 
 def goodput(systems, build, rate):

@@ -11,20 +11,25 @@ from systems import LATENCY_SIZES, SIZES
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "figures"))
 from chart import Axis, figure, table  # noqa: E402
 
-COLUMNS = ("measure", "system", "mtu", "x", "unit", "median", "least", "most", "runs")
+COLUMNS = ("measure", "system", "mtu", "x", "unit", "median", "least", "most", "runs", "processors")
 
 
 class Results:
-    """Median and spread by (measure, system, mtu, x), in order of appearance."""
+    """Median and spread by (measure, system, mtu, x), in order of appearance: of the readings with processors near each other, where
+    there are any."""
 
     def __init__(self):
-        self.rows = {}
+        self.rows, self.far = {}, set()
 
     def add(self, readings):
         values = {}
         for each in readings:
-            values.setdefault((each.measure, each.system, str(each.mtu), each.x, each.unit), []).append(each.value)
+            values.setdefault((each.measure, each.system, str(each.mtu), each.x, each.unit), []).append(each)
         for (measure, system, mtu, x, unit), found in values.items():
+            near = [each.value for each in found if each.near]
+            if not near:
+                self.far.add((measure, system, mtu, x))
+            found = near or [each.value for each in found]
             self.rows[measure, system, mtu, x] = [unit, statistics.median(found), min(found), max(found), len(found)]
 
     def read(self, path):
@@ -33,16 +38,22 @@ class Results:
             return
         with open(path) as file:
             for line in file.read().splitlines()[1:]:
-                measure, system, mtu, x, unit, *numbers, runs = line.split("\t")
-                self.rows[measure, system, mtu, x] = [unit, *map(float, numbers), int(runs)]
+                fields = line.split("\t")
+                if len(fields) != len(COLUMNS):  # of an earlier format
+                    continue
+                measure, system, mtu, x, unit, median, least, most, runs, processors = fields
+                self.rows[measure, system, mtu, x] = [unit, *map(float, (median, least, most)), int(runs)]
+                if processors == "far":
+                    self.far.add((measure, system, mtu, x))
 
     def forget(self, measured):
         """Rows of these (measure, system): they were measured anew."""
         self.rows = {key: row for key, row in self.rows.items() if key[:2] not in measured}
+        self.far &= set(self.rows)
 
     def write(self, path):
         with open(path, "w") as file:
-            for row in [COLUMNS, *((*key, unit, *(f"{number:.6g}" for number in numbers), runs) for key, (unit, *numbers, runs) in self.rows.items())]:
+            for row in [COLUMNS, *((*key, unit, *(f"{number:.6g}" for number in numbers), runs, "far" if key in self.far else "near") for key, (unit, *numbers, runs) in self.rows.items())]:
                 file.write("\t".join(map(str, row)) + "\n")
 
     def median(self, measure, system, mtu, x):
@@ -76,7 +87,7 @@ def grid(results, measure, mtu, head):
     rows = results.of(measure, mtu)
     across = sorted(dict.fromkeys(key[3] for key in rows), key=place)
     down = list(dict.fromkeys(key[1] for key in rows))
-    lines = [[name, *(cell(rows[measure, name, mtu, x]) if (measure, name, mtu, x) in rows else "" for x in across)] for name in down]
+    lines = [[name, *(cell(rows[measure, name, mtu, x]) + (" far" if (measure, name, mtu, x) in results.far else "") if (measure, name, mtu, x) in rows else "" for x in across)] for name in down]
     return table([head, *across], lines)
 
 

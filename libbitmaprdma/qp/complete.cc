@@ -57,7 +57,12 @@ void Requester::Impl::complete_passed(Instant now) {
     const bool answered = messages.front().answered(), last = messages.front().last_of_wqe;
     messages.pop_front();
     if (answered) --answers.messages;
-    if (last) complete_head(CompletionStatus::kSuccess, now);
+    if (!last) continue;
+    if (leaves_no_trace()) {
+      queue.pop();
+    } else {
+      complete_head(CompletionStatus::kSuccess, now);
+    }
   }
 }
 

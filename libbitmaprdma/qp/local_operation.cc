@@ -9,7 +9,7 @@ bool Requester::Impl::next_is_local() const {
   return all_begun_is_sent() && queue.next() != queue.tail() && is_local(queue[queue.next()].opcode);
 }
 
-bool Requester::Impl::nothing_behind() const {
+bool Requester::Impl::only_local_behind() const {
   std::uint64_t next = queue.next();
   while (next != queue.tail() && is_local(queue[next].opcode)) ++next;
   return next == queue.tail();

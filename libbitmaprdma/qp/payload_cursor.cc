@@ -68,7 +68,7 @@ std::byte* PayloadCursor::resolve(const Sge& sge) {
   return at;
 }
 
-bool PayloadCursor::take_all(const SendQueue& queue, std::uint64_t wqe) {
+bool PayloadCursor::take_pieces(const SendQueue& queue, std::uint64_t wqe) {
   const SendWqe& request = queue[wqe];
   wqe_ = kNowhere;
   slice_count_ = 0;

@@ -27,10 +27,24 @@ class PayloadCursor {
   // The next `bytes` bytes as slices; false on a key or range that does not hold. At most kSgesMax slices.
   [[nodiscard]] bool take(std::uint32_t bytes);
   // Work request `wqe` as a whole, likewise; the cursor then stands nowhere.
-  [[nodiscard]] bool take_all(const SendQueue& queue, std::uint64_t wqe);
+  [[nodiscard]] bool take_all(const SendQueue& queue, std::uint64_t wqe) {
+    const SendWqe& request = queue[wqe];
+    if (!request.inlined && request.sge_count == 1 && region_ != nullptr)
+        [[likely]] {  // like the one before, most often
+      const Sge& sge = queue.first_sge(wqe);
+      if (sge.lkey == region_->key && sge.length > 0 && region_->covers(sge.address, sge.length)) {
+        wqe_ = kNowhere;
+        slices_[0] = Slice{region_->bytes_at(sge.address), sge.length};
+        slice_count_ = 1;
+        return true;
+      }
+    }
+    return take_pieces(queue, wqe);
+  }
   [[nodiscard]] std::span<const Slice> slices() const { return {slices_, slice_count_}; }
 
  private:
+  [[nodiscard]] bool take_pieces(const SendQueue& queue, std::uint64_t wqe);
   bool enter();                                      // resolves the scatter entry that the cursor stands in
   [[nodiscard]] std::byte* resolve(const Sge& sge);  // null: key or range does not hold
   static constexpr std::uint64_t kNowhere = ~std::uint64_t{0};

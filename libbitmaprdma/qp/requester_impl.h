@@ -166,8 +166,13 @@ struct Requester::Impl {
 
   // --- local_operation.cc ---
   [[nodiscard]] bool next_is_local() const;
-  [[nodiscard]] bool nothing_behind() const;  // of what was posted: all that leaves a packet has begun
-  bool execute_local(Instant now);            // false: it failed, nothing goes on behind it
+  // Of what was posted: all that leaves a packet has begun.
+  [[nodiscard]] bool nothing_behind() const {
+    const std::uint64_t next = queue.next();
+    return next == queue.tail() || (is_local(queue[next].opcode) && only_local_behind());
+  }
+  [[nodiscard]] bool only_local_behind() const;
+  bool execute_local(Instant now);  // false: it failed, nothing goes on behind it
 
   // --- transmit_new.cc ---
   [[nodiscard]] bool admits(std::uint32_t psns, std::uint32_t payload, bool answered);
@@ -479,6 +484,12 @@ struct Requester::Impl {
   void advance(Instant now);
   void complete_passed(Instant now);
   void complete_head(CompletionStatus status, Instant now);
+  // The first of the queue, which is done, has no completion, and nothing local waited for it.
+  [[nodiscard]] bool leaves_no_trace() const {
+    const std::uint64_t behind = queue.head() + 1;
+    return !id.signal_all && (queue[behind - 1].flags & kSendSignaled) == 0 && behind < queue.next() &&
+           !is_local(queue[behind].opcode);
+  }
   void make_completion(const SendWqe& wqe, CompletionStatus status, Instant now);
   // Work request `wqe` failed at the peer: what is before it and incomplete is flushed, it completes with `status`.
   Outcome fail(std::uint64_t wqe, CompletionStatus status, Instant now);

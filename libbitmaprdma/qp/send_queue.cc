@@ -4,8 +4,6 @@
 #include <bit>
 #include <cstring>
 
-#include "base/check.h"
-
 namespace brdma::qp {
 
 SendQueue::SendQueue(const QpCapabilities& capabilities)
@@ -32,28 +30,9 @@ void SendQueue::grow() {
   slots_ = static_cast<std::uint32_t>(slots);
 }
 
-void SendQueue::push(const SendRequest& request, std::uint32_t length) {
-  BRDMA_CHECK(!full());
-  if (tail_ - head_ == slots_) [[unlikely]]
-    grow();
-  const std::size_t slot = this->slot(tail_);
-  wqes_[slot] = SendWqe{.wr_id = request.wr_id,
-                        .remote_address = request.remote_address,
-                        .compare_or_add = request.compare_or_add,
-                        .swap = request.swap,
-                        .length = length,
-                        .rkey = request.rkey,
-                        .immediate_be = request.immediate_be,
-                        .flags = request.flags,
-                        .opcode = request.opcode,
-                        .inlined = (request.flags & kSendInline) != 0,
-                        .sge_count = static_cast<std::uint16_t>(request.sges.size())};
-  if (wqes_[slot].inlined) {
-    copy_inline(request);
-  } else {
-    std::copy(request.sges.begin(), request.sges.end(), &sges_[slot * sge_max_]);
-  }
-  ++tail_;
+void SendQueue::copy_data(const SendRequest& request, std::size_t slot) {
+  if (wqes_[slot].inlined) return copy_inline(request);
+  std::copy(request.sges.begin(), request.sges.end(), &sges_[slot * sge_max_]);
 }
 
 void SendQueue::copy_inline(const SendRequest& request) {

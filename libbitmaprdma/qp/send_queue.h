@@ -13,6 +13,7 @@
 #include <memory>
 #include <span>
 
+#include "base/check.h"
 #include "bitmaprdma/types.h"
 
 namespace brdma::qp {
@@ -51,13 +52,38 @@ class SendQueue {
   [[nodiscard]] std::span<const Sge> sges(std::uint64_t number) const {
     return {&sges_[slot(number) * sge_max_], (*this)[number].sge_count};
   }
+  // Precondition: it has one.
+  [[nodiscard]] const Sge& first_sge(std::uint64_t number) const { return sges_[slot(number) * sge_max_]; }
   // Null where the queue pair has no room for inline data: an inline request of length 0 is allowed there, too.
   [[nodiscard]] const std::byte* inline_bytes(std::uint64_t number) const {
     return inline_.get() + inline_slot(number) * inline_max_;
   }
 
   // Precondition: not full(), and the request has been checked.
-  void push(const SendRequest& request, std::uint32_t length);
+  void push(const SendRequest& request, std::uint32_t length) {
+    BRDMA_CHECK(!full());
+    if (tail_ - head_ == slots_) [[unlikely]]
+      grow();
+    const std::size_t slot = this->slot(tail_);
+    SendWqe& wqe = wqes_[slot];
+    wqe.wr_id = request.wr_id;
+    wqe.remote_address = request.remote_address;
+    wqe.compare_or_add = request.compare_or_add;
+    wqe.swap = request.swap;
+    wqe.length = length;
+    wqe.rkey = request.rkey;
+    wqe.immediate_be = request.immediate_be;
+    wqe.flags = request.flags;
+    wqe.opcode = request.opcode;
+    wqe.inlined = (request.flags & kSendInline) != 0;
+    wqe.sge_count = static_cast<std::uint16_t>(request.sges.size());
+    if (!wqe.inlined && wqe.sge_count == 1) [[likely]] {
+      sges_[slot * sge_max_] = request.sges.front();
+    } else {
+      copy_data(request, slot);
+    }
+    ++tail_;
+  }
   void begin_next() { ++next_; }
   void pop() { ++head_; }
   void clear() { head_ = next_ = tail_; }
@@ -68,6 +94,7 @@ class SendQueue {
   [[nodiscard]] std::size_t slot(std::uint64_t number) const { return number & (slots_ - 1); }
   [[nodiscard]] std::size_t inline_slot(std::uint64_t number) const { return number & (slots_max() - 1); }
   void grow();
+  void copy_data(const SendRequest& request, std::size_t slot);  // inline data, or the scatter list
   void copy_inline(const SendRequest& request);
 
   std::uint32_t entries_max_, sge_max_, inline_max_;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "wire/small_crc.h"
 
 namespace brdma::qp {
 namespace {
@@ -35,6 +36,7 @@ void TransmitBatch::begin(const Destination& destination, wire::IcrcFlow& flow) 
 void TransmitBatch::begin_to(const Destination& destination) {
   BRDMA_CHECK(segments_ == 0);
   destination_ = destination;
+  crc_start_bytes_ = 0;
   begun_ = true;
   v4_ = destination.source.is_v4();
 }
@@ -86,9 +88,15 @@ void TransmitBatch::add_of_run(const wire::RunHeaders& headers, const wire::RunH
            .headers_size = headers.size(),
            .payload_bytes = payload_bytes,
            .pad = pad_of(payload_bytes)};
-  headers.emit(own, open_.pad, buffer_.headers.data() + header_used_);
+  std::byte* const at = buffer_.headers.data() + header_used_;
+  headers.emit(own, open_.pad, at);
   header_used_ += open_.headers_size;
-  put_payload(payload);
+  if (open_.copied() && payload.size() == 1) [[likely]] {
+    std::memcpy(at + open_.headers_size, payload.front().data, payload_bytes);
+    header_used_ += payload_bytes;
+  } else {
+    put_payload(payload);
+  }
   count_packet(open_.bytes());
 }
 
@@ -131,8 +139,7 @@ void TransmitBatch::seal_open() {
   store_le32(trailer, 0);  // the pad
   if (open_.copied()) {    // all in one piece
     const MutableBytes covered{headers, open_.headers_size + open_.payload_bytes + open_.pad};
-    const wire::Icrc icrc(*flow_, open_.ip_id, open_.bytes(), covered);
-    return append_trailer(open_.pad, icrc.finish());
+    return append_trailer(open_.pad, icrc_of_copied(covered));
   }
   wire::Icrc icrc(*flow_, open_.ip_id, open_.bytes(), MutableBytes{headers, open_.headers_size});
   for (std::size_t i = open_.first_slice; i < slices_; ++i) {
@@ -140,6 +147,17 @@ void TransmitBatch::seal_open() {
   }
   if (open_.pad > 0) icrc.update(ConstBytes{trailer, open_.pad});
   append_trailer(open_.pad, icrc.finish());
+}
+
+// Most are as long as the one before, and what lies before BTH is the same.
+std::uint32_t TransmitBatch::icrc_of_copied(MutableBytes covered) {
+  if (open_.ip_id != 0 || !wire::small_crc_takes(covered.size())) [[unlikely]]
+    return wire::Icrc(*flow_, open_.ip_id, open_.bytes(), covered).finish();
+  if (open_.bytes() != crc_start_bytes_) {
+    crc_start_bytes_ = open_.bytes();
+    crc_start_ = flow_->before_bth(crc_start_bytes_);
+  }
+  return wire::small_crc(crc_start_, covered);
 }
 
 void TransmitBatch::add_control(const wire::Bth& bth, ConstBytes body) {

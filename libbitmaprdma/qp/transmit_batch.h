@@ -133,6 +133,7 @@ class TransmitBatch {
     if (open_.any) seal_open();
   }
   void seal_open();
+  [[nodiscard]] std::uint32_t icrc_of_copied(MutableBytes covered);
   void count_packet(std::size_t bytes) {
     BRDMA_CHECK(segments_ == 0 || (!closed_ && bytes <= segment_bytes_));
     if (segments_ == 0) segment_bytes_ = bytes;
@@ -145,6 +146,8 @@ class TransmitBatch {
   const EngineConfig& config_;
   Destination destination_;
   const wire::IcrcFlow* flow_ = nullptr;
+  std::size_t crc_start_bytes_ = 0;  // of the last small packet; 0: none
+  std::uint32_t crc_start_ = 0;      // before its BTH
   wire::AddressedIcrcFlow own_flow_;
   bool v4_ = false;
   bool begun_ = false;

@@ -165,6 +165,8 @@ inline std::uint32_t IcrcFlow::before_bth(std::size_t udp_payload_size, std::uin
   return ip_id == 0 ? v4 : v4 ^ kIpv4Identification.of(ip_id);  // of 0 there is nothing to work in
 }
 
+std::uint32_t IcrcFlow::before_bth(std::size_t udp_payload_size) const { return before_bth(udp_payload_size, 0); }
+
 Icrc::Icrc(const IcrcFlow& flow, std::uint16_t ip_id, std::size_t udp_payload_size, MutableBytes headers)
     : state_(flow.before_bth(udp_payload_size, ip_id)) {
   BRDMA_CHECK(headers.size() >= kBthSize);

@@ -37,6 +37,8 @@ class IcrcFlow {
   [[nodiscard]] std::uint16_t source_port() const { return source_port_; }
   // The CRC over everything before BTH. `udp_payload_size` counts BTH up to and including the ICRC.
   [[nodiscard]] std::uint32_t before_bth(std::size_t udp_payload_size, std::uint16_t ip_id) const;
+  // With identification 0, for who keeps it while packets have the same size.
+  [[nodiscard]] std::uint32_t before_bth(std::size_t udp_payload_size) const;
 
  private:
   std::uint32_t without_sizes_ = 0;

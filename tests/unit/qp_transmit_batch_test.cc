@@ -103,6 +103,23 @@ TEST_F(TransmitBatchTest, PadMakesFourByteMultiplesAndIsZero) {
   EXPECT_EQ(wire::stored_icrc(bytes), right_icrc(bytes, 0));
 }
 
+// What lies before BTH depends on the size, and is kept while that stays.
+TEST_F(TransmitBatchTest, SmallPacketsHaveTheirIcrcWhateverTheSizeOfTheOneBefore) {
+  for (std::size_t i = 0; i < payload.size(); ++i) payload[i] = static_cast<std::byte>(i * 7);
+  for (const std::size_t bytes : {4u, 5u, 64u, 180u, 240u}) {
+    TransmitBatch b = batch();
+    for (const std::size_t each : {bytes, bytes, bytes - 4}) {
+      ASSERT_TRUE(add(b, packet(wire::RcOp::kSendOnly, true, 0), each));
+    }
+    Transmit out;
+    ASSERT_TRUE(b.finish(out));
+    const auto all = segments(out);
+    ASSERT_EQ(all.size(), 3u);
+    EXPECT_LT(all[2].size(), all[1].size());
+    for (const auto& each : all) EXPECT_EQ(wire::stored_icrc(each), right_icrc(each, 0)) << bytes;
+  }
+}
+
 TEST_F(TransmitBatchTest, StandardPacketsCountTheIdentificationBitmapOnesDoNot) {
   for (const bool bitmap : {false, true}) {
     TransmitBatch b = batch();

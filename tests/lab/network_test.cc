@@ -121,7 +121,9 @@ TEST_P(Network, DelayIsMetOnceEachWay) {
   Values times = values(run(traffic("h1", {"ping", "10.77.0.2", "4791", "50"})));
   EXPECT_EQ(times["lost"], 0);
   EXPECT_GE(times["min_us"], 4'000);
-  EXPECT_LE(times["min_us"], 4'600);  // the shortest of 50: what a busy machine adds is not in it
+  // The shortest of 50: what a busy machine adds is not in it, but what a slow one takes to wake the programs on
+  // the way (0.65 ms seen) is. A delay too much would be 2 ms.
+  EXPECT_LT(times["min_us"], 5'000);
 }
 
 TEST_P(Network, SourcePortsTakeThePathsInTurn) {
@@ -133,13 +135,14 @@ TEST_P(Network, SourcePortsTakeThePathsInTurn) {
     return values(
         run(traffic("h1", {"ping", "10.77.0.2", "4791", std::to_string(count), std::to_string(source_port)})));
   };
-  EXPECT_LE(ping(40'000, 50)["min_us"], 600);
+  constexpr long long kFirstPath = 1'500;  // the second takes 3 ms longer, and waking the programs 0.7 where it is slow
+  EXPECT_LT(ping(40'000, 50)["min_us"], kFirstPath);
   EXPECT_EQ(ping(40'001, 2)["lost"], 2);
   Values third = ping(40'002, 20);
   EXPECT_EQ(third["lost"], 0);
   EXPECT_GE(third["min_us"], 6'000);
-  EXPECT_LE(ping(40'000, 50)["min_us"], 600);
-  EXPECT_LE(ping(40'003, 50)["min_us"], 600);
+  EXPECT_LT(ping(40'000, 50)["min_us"], kFirstPath);
+  EXPECT_LT(ping(40'003, 50)["min_us"], kFirstPath);
   const nlohmann::json link = show().at("links").at(1);
   ASSERT_EQ(link.at("paths").size(), 3u);
   EXPECT_EQ(link.at("paths").at(1).at("offered"), 2);
@@ -147,7 +150,7 @@ TEST_P(Network, SourcePortsTakeThePathsInTurn) {
   EXPECT_EQ(link.at("paths").at(2).at("forwarded"), 20);
   EXPECT_EQ(link.at("to_host").at("lost"), 2);
   set({"--paths", "1"});
-  EXPECT_LE(ping(40'002, 50)["min_us"], 600);
+  EXPECT_LT(ping(40'002, 50)["min_us"], kFirstPath);
 }
 
 TEST_P(Network, RateSpacesPacketsAndTheQueueDropsTheRest) {

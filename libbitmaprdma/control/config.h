@@ -24,7 +24,7 @@ struct DatapathConfig {
   Datapath receive = Datapath::kAuto;
   Datapath transmit = Datapath::kAuto;
   XdpMode xdp_mode = XdpMode::kAuto;
-  std::uint32_t xdp_chunks = 4096;  // of 4096 bytes each, a power of two
+  std::uint32_t xdp_chunks = 1024;  // of 4096 bytes each, a power of two
 };
 
 struct Settings {

@@ -64,6 +64,7 @@ class XdpSocket {
   std::uint32_t position_ = 0;         // of the next descriptor to read
   std::uint32_t produced_ = 0;         // descriptors up to here are known to be there
   std::uint32_t given_ = 0;            // fill ring's next place; the kernel sees it at publish_given()
+  std::uint64_t offset_in_chunk_ = 0;  // of the last frame
   std::optional<std::uint64_t> lent_;  // the chunk that the last message lies in
   std::unique_ptr<std::byte[]> joined_;
   std::uint64_t drops_seen_ = 0, unreadable_ = 0;

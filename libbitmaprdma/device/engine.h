@@ -186,6 +186,10 @@ class Engine {
   // True when poll_transmit has only acknowledgements to send whose delay has not run out: the driver may put them off
   // until the application's next call, so that they travel behind its data in one batch.
   [[nodiscard]] bool only_deferrable_output() const;
+  // True when all that what came since the last poll_transmit() left to do is such an acknowledgement of one queue
+  // pair: nothing else to send, nothing to tell the application. Costs a part of only_deferrable_output() and
+  // next_timeout(), which the driver asks later. False where that takes a closer look.
+  [[nodiscard]] bool owes_only_acknowledgement();
 
   // --- links and destinations (device/managed.cc; spec 3) ---
   // What links towards a peer said, which the controller should know. Asked until it is empty, by whoever has a session

@@ -110,4 +110,17 @@ bool Engine::only_deferrable_output() const {
   return any && !urgent;
 }
 
+bool Engine::owes_only_acknowledgement() {
+  Impl& me = *impl_;
+  if (me.touched_pairs.size() != 1 || me.ready.front() != nullptr || me.given_out != nullptr || !me.managed.empty())
+    return false;
+  QueuePair* const qp = me.touched_pairs.front();
+  if (me.environment.has_notices() || qp->has_async_event() || !me.notifications.empty() ||
+      !me.environment.arrivals.empty()) {
+    return false;
+  }
+  qp->count_in_flight();  // as next_timeout() would, for packets_awaited()
+  return qp->output(me.now) == QueuePair::Output::kDeferrable;
+}
+
 }  // namespace brdma

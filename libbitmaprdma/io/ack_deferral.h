@@ -33,6 +33,10 @@ class AckDeferral {
     holding_ = score_ >= kScoreToHold && hold_max_ > Duration{};
     return holding_;
   }
+  // hold_back() would begin to.
+  [[nodiscard]] bool expects_reply() const {
+    return !holding_ && !unanswered_ && score_ >= kScoreToHold && hold_max_ > Duration{};
+  }
   // The application posts: whatever is held back leaves with its data.
   void posted(Instant now) {
     if (unanswered_) add(now < due_ + hold_max_ ? 1 : -1);

@@ -70,7 +70,8 @@ std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out, std::
     handle_message(message, now);
     // As soon as the caller's array is full he gets it: what else came can wait for his next call, he cannot.
     count += poll_more(count);
-    if (++received % intake_.messages_per_drain() == 0) drain(now);
+    if (++received == 1 && count == out.size() && leaves_for_reply(now)) return count;
+    if (received % intake_.messages_per_drain() == 0) drain(now);
   }
   const bool due = deadline_ && *deadline_ <= now;
   if (received == 0 && !due && !pending_ && !cut_short_ && gathered_.posts == 0)
@@ -89,6 +90,21 @@ std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out, std::
   }
   end_call();
   return count;
+}
+
+// Whether the call may end with what came first: the program plays ping-pong, and all that is left to do is to hold an
+// acknowledgement back for its reply. What else a call does at its end (deadlines above all) takes as long as making
+// that reply, which its peer waits for; so the program gets its completion now, and the next call does it. Only while
+// the program polls in a loop: should it stop, the parked thread sees that and does all that a call does.
+bool Shard::leaves_for_reply(Instant now) {
+  if (!deferral_.expects_reply() || attendance_.thread() != Attendance::Thread::kParked || sleeps_on_events_)
+    return false;
+  if (pending_ || cut_short_ || gathered_.posts > 0 || (deadline_ && *deadline_ <= now)) return false;
+  if (!engine_.owes_only_acknowledgement() || !deferral_.hold_back(now)) return false;
+  attendance_.polled_well(sleeps_on_events_);
+  // The engine's deadlines are asked then: what it owes now comes first.
+  deadline_ = std::min(deadline_.value_or(*deferral_.deadline()), *deferral_.deadline());
+  return true;
 }
 
 // Until something comes, for a moment, and not where somebody else wants to go on.
@@ -122,7 +138,8 @@ Status Shard::post_send(QueuePair* qp, std::span<const SendRequest> requests, st
     linger_.posted(qp->identity().type == QpType::kUc && requests[posted - 1].opcode == WorkOpcode::kRdmaWrite);
     output_possible_ = true;
     if (may_gather(qp, requests.first(posted), now)) return status;  // nothing has left, come or fallen due
-    drain(now);
+    // Where nothing else is on its way this leaves at once, and what was held back with it.
+    drain(now, engine_.packets_in_flight(qp) == 0 ? Hold::kNo : Hold::kAllowed);
     end_call();
   }
   return status;
@@ -325,9 +342,11 @@ bool Shard::drain(Instant now, Hold hold) {
   if (!output_possible_) return sent;
   cut_short_ = false;
   gathered_ = Gathered{};
-  const bool deferrable = engine_.only_deferrable_output();
-  if (hold == Hold::kAllowed && deferrable && may_hold_back() && deferral_.hold_back(now)) return sent;
-  deferral_.sent(!deferrable);
+  if (hold == Hold::kAllowed || deferral_.holding()) {
+    const bool deferrable = engine_.only_deferrable_output();
+    if (hold == Hold::kAllowed && deferrable && may_hold_back() && deferral_.hold_back(now)) return sent;
+    deferral_.sent(!deferrable);
+  }
   Transmit transmit;
   for (unsigned i = 0; i < kTransmitBurstMax; ++i) {
     const bool all_sent = engine_.all_sent();

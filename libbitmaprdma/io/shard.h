@@ -92,6 +92,7 @@ class Shard {
   [[nodiscard]] bool take_message(ReceivedMessage& message, Instant& now);  // `now`: set if there was one
   void handle_message(const ReceivedMessage& message, Instant now);
   bool handle_due_timeouts(Instant now);
+  [[nodiscard]] bool leaves_for_reply(Instant now);
   void stay_for_reply();
   [[nodiscard]] bool may_hold_back();
   [[nodiscard]] bool may_gather(const QueuePair* qp, std::span<const SendRequest> requests, Instant now);

@@ -182,6 +182,22 @@ TEST(AckDeferral, LateRepliesAreNone) {
     deferral.posted(at(i * 1000 + 100));
   }
 }
+// What a poll may rely on before it has asked what is due.
+TEST(AckDeferral, ExpectsAReplyWhereItWouldBeginToHold) {
+  AckDeferral deferral{100_us};
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_FALSE(deferral.expects_reply()) << i;
+    reply(deferral, i * 10, false);
+  }
+  EXPECT_TRUE(deferral.expects_reply());
+  EXPECT_TRUE(deferral.hold_back(at(20)));
+  EXPECT_FALSE(deferral.expects_reply()) << "it holds already";
+  deferral.posted(at(21));
+  EXPECT_TRUE(deferral.expects_reply());
+  AckDeferral never{Duration{}};
+  for (int i = 0; i < 8; ++i) reply(never, i * 10, false);
+  EXPECT_FALSE(never.expects_reply());
+}
 TEST(AckDeferral, OneMishapDoesNotStopIt) {
   AckDeferral deferral{100_us};
   for (int i = 0; i < 8; ++i) reply(deferral, i * 10, i >= 2);  // 8

@@ -160,6 +160,47 @@ TEST_F(HoldingBack, NotWhereABlockedThreadWouldHaveToBeWokenForIt) {
   EXPECT_EQ(b->acks(), before + 1);
 }
 
+// A poll that has its completion, and nothing else to do than to hold the acknowledgement back, ends with that: the
+// engine has not even been asked for its deadlines. Whatever the program does next, the acknowledgement leaves.
+class LeavingForTheReply : public HoldingBack {
+ protected:
+  LeavingForTheReply() {
+    b->shard->attendance().set_thread(Attendance::Thread::kParked);
+    before = b->acks();
+    const unsigned completed = b->completed;
+    b->write(*a, token());
+    wait_for([&] { return a->got(last_); }, *a);
+    before = b->acks();
+    a->write(*b, token());
+    arrived_at_b();
+    EXPECT_TRUE(b->poll());
+    EXPECT_EQ(b->completed, completed + 1);
+    EXPECT_TRUE(b->got(last_));
+    EXPECT_TRUE(b->shard->awaits_reply());
+    EXPECT_TRUE(b->shard->engine().owes_only_acknowledgement()) << "nobody has looked further";
+    EXPECT_EQ(b->acks(), before);
+  }
+  std::uint64_t before = 0;
+};
+
+TEST_F(LeavingForTheReply, ItLeavesWithTheReply) {
+  b->write(*a, token());
+  EXPECT_EQ(b->acks(), before + 1);
+  EXPECT_FALSE(b->shard->awaits_reply());
+  wait_for([&] { return a->got(last_); }, *a);
+}
+
+TEST_F(LeavingForTheReply, ItLeavesInTimeWhereTheProgramOnlyPollsOn) {
+  wait_for([&] { return b->acks() == before + 1; }, *b);
+  EXPECT_FALSE(b->shard->awaits_reply());
+}
+
+TEST_F(LeavingForTheReply, TheThreadSendsItWhereTheProgramStops) {
+  const Instant end = monotonic_now() + kPatience;
+  while (b->acks() == before && monotonic_now() < end) (void)b->shard->make_progress();
+  EXPECT_EQ(b->acks(), before + 1);
+}
+
 // How often the progress thread of this process has gone to sleep; it has but one.
 std::uint64_t looks_of_thread() {
   for (const auto& entry : std::filesystem::directory_iterator{"/proc/self/task"}) {

@@ -247,6 +247,37 @@ TEST_F(Piggyback, WhatCannotBeIsDroppedWithItsPacket) {
   expect_all_counted();
 }
 
+// What a driver may leave for its next call: an acknowledgement of one queue pair, and nothing else.
+TEST_F(Piggyback, OwesOnlyAnAcknowledgement) {
+  Engine& engine = *pair.side[1].engine;
+  EXPECT_FALSE(engine.owes_only_acknowledgement()) << "nothing happened";
+  pair.paused[1] = true;
+  ASSERT_TRUE(pair.post(0, pair.write(0, 0, 8, 1)).ok());
+  pair.round();
+  const Datagram first = newest();
+  engine.handle_datagram(first, pair.now);
+  EXPECT_TRUE(engine.owes_only_acknowledgement());
+  EXPECT_TRUE(engine.owes_only_acknowledgement()) << "asking changes nothing";
+  ASSERT_TRUE(pair.post(1, pair.write(1, 4096, 8, 2)).ok());
+  EXPECT_FALSE(engine.owes_only_acknowledgement()) << "a request is to be sent";
+}
+
+TEST_F(Piggyback, OwesMoreWhereTheApplicationIsToBeTold) {
+  Engine& engine = *pair.side[1].engine;
+  pair.paused[1] = true;
+  ASSERT_TRUE(pair.post_receive(1, 0, 64, 7).ok());
+  engine.request_notify(pair.side[1].receive_cq, false);
+  ASSERT_TRUE(pair.post(0, pair.request(0, WorkOpcode::kSend, 0, 8, 1)).ok());
+  (void)engine.next_timeout();  // the receive is settled
+  TransmitBuffer buffer;
+  Transmit out;
+  while (engine.poll_transmit(buffer, out, pair.now)) continue;
+  pair.round();
+  engine.handle_datagram(newest(), pair.now);
+  EXPECT_FALSE(engine.owes_only_acknowledgement()) << "an event";
+  EXPECT_TRUE(engine.poll_notification().has_value());
+}
+
 // An acknowledgement that waits for the program's reply goes on waiting when copies of the packet come: else it leaves
 // alone, and a peer that spins on its memory stops receiving with it.
 TEST_F(Piggyback, CopiesDoNotHurryAnAcknowledgementThatWaits) {

@@ -58,7 +58,8 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* wanted) {
                    .capabilities = capabilities_of(wanted->cap),
                    .signal_all = qp->signal_all,
                    .path_mtu = active_mtu,
-                   .user = qp.get()};
+                   .user = qp.get(),
+                   .user_bytes = sizeof(QueuePairObject)};
   auto created = session.engine().create_qp(request);
   if (!created) return fail<ibv_qp>(created.reason().error());
   qp->engine = created.value();

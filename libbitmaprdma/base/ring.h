@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/fetch_ahead.h"
 
 namespace brdma {
 
@@ -41,6 +42,10 @@ class Ring {
     T& slot = slots_[--head_ & mask_];
     slot = std::move(value);
     return slot;
+  }
+  // Where the next push_back() writes comes into the cache.
+  void fetch_slot() const {
+    if (slots_) fetch_ahead(&slots_[tail_ & mask_], sizeof(T));
   }
   void pop_front() {
     BRDMA_CHECK(!empty());

@@ -58,6 +58,7 @@ struct QpCreate {
   bool signal_all = false;            // sq_sig_all
   PathMtu path_mtu = PathMtu::k1024;  // UD: its longest message; the others are told when they are connected
   void* user = nullptr;               // handed back in notifications
+  std::uint32_t user_bytes = 0;       // of it: its first and its last line are read by each post (Engine::post_send)
 };
 
 // Tells the driver to wake somebody; made during handle_... and post_....

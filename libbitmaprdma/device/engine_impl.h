@@ -43,7 +43,9 @@ struct Engine::Impl {
   };
   std::vector<Member> members;  // of multicast groups, in the order of attaching
   std::map<IpAddress, std::uint32_t> group_sizes;
-  QueuePair* given_out = nullptr;  // UC, UD: it made the last batch, which may not have been sent yet
+  QueuePair* given_out = nullptr;    // UC, UD: it made the last batch, which may not have been sent yet
+  QueuePair* last_posted = nullptr;  // of many
+  std::uint32_t user_bytes = 0;      // QpCreate::user_bytes, alike for all
   congestion::ManagedList managed;
   Instant now;                               // of the newest call
   DeviceUse device_use;                      // with the device's other programs: limits are theirs together
@@ -57,6 +59,7 @@ struct Engine::Impl {
     touched_pairs.push_back(qp);
   }
   void settle();
+  void fetch_next(QueuePair* qp);          // objects.cc
   [[nodiscard]] bool admits_queue_pair();  // manage.cc
   // Deadline and events only.
   void note_changes(QueuePair* qp) {

@@ -104,6 +104,7 @@ Result<QueuePair*, Status> Engine::create_qp(QpCreate& request) {
   ++request.pd->users;
   ++request.send_cq->queue_pairs;
   ++request.receive_cq->queue_pairs;
+  impl_->user_bytes = request.user_bytes;
   QueuePair* const qp = impl_->queue_pairs.add(std::make_unique<QueuePair>(impl_->environment, identity));
   if (request.srq != nullptr) request.srq->queue_pairs.push_back(qp);
   return qp;
@@ -117,6 +118,7 @@ Status Engine::destroy_qp(QueuePair* qp) {
   me.ready.remove(qp);
   qp->count_in_flight(0);
   if (me.given_out == qp) me.given_out = nullptr;
+  if (me.last_posted == qp) me.last_posted = nullptr;
   me.timers.set(qp, std::nullopt);
   std::erase(me.stale_timers, qp);
   if (identity.srq != nullptr) std::erase(identity.srq->queue_pairs, qp);
@@ -159,12 +161,31 @@ QpAttributes Engine::query_qp(const QueuePair* qp) const { return qp->identity()
 bool Engine::sq_draining(const QueuePair* qp) const { return qp->draining(); }
 QpCapabilities Engine::qp_capabilities(const QueuePair* qp) const { return qp->identity().capabilities; }
 
+// Of many queue pairs each is cold when its turn comes. Most often they have their turns in an order that repeats, so
+// what was posted to after `qp` the last time comes next: its state comes into the cache while others' posts go on, a
+// step a post, since each finds by what the one before has fetched where to look.
+void Engine::Impl::fetch_next(QueuePair* qp) {
+  const std::uint32_t qpn = qp->identity().qpn;
+  const bool as_expected = last_posted != nullptr && last_posted->posted_next() == qpn;
+  if (last_posted != nullptr && !as_expected) last_posted->set_posted_next(qpn);
+  last_posted = qp;
+  if (!as_expected) return qp->fetch_halves(user_bytes);
+  QueuePair* next = queue_pairs.guess(qp->posted_next());
+  if (next == nullptr) return;
+  next->fetch_slots();
+  next = queue_pairs.guess(next->posted_next());
+  if (next == nullptr) return;
+  next->fetch_halves(user_bytes);
+  next = queue_pairs.guess(next->posted_next());
+  if (next != nullptr) next->fetch_self();
+}
+
 Status Engine::check_send(const QueuePair* qp, std::span<const SendRequest> requests) const {
   return qp->check_send(requests);
 }
 
 Status Engine::post_send(QueuePair* qp, std::span<const SendRequest> requests, Instant now, std::size_t& posted) {
-  if (impl_->queue_pairs.size() > kQueuePairsCached) qp->fetch_ahead();
+  if (impl_->queue_pairs.size() > kQueuePairsCached) impl_->fetch_next(qp);
   const Status status = qp->post_send(requests, now, posted);
   if (posted > 0) impl_->touched(qp);
   return status;

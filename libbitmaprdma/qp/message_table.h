@@ -57,6 +57,7 @@ class MessageTable {
   [[nodiscard]] Message& front() { return messages_.front(); }
   [[nodiscard]] Message& back() { return messages_.back(); }
   Message& push_back(const Message& message) { return messages_.push_back(message); }
+  void fetch_slot() const { messages_.fetch_slot(); }  // where the next one goes comes into the cache
   void pop_front() { messages_.pop_front(); }
   void clear() { messages_.clear(); }
 

@@ -40,12 +40,21 @@ class QueuePair {
   QueuePair& operator=(const QueuePair&) = delete;
 
   [[nodiscard]] const qp::Identity& identity() const { return identity_; }
-  // Brings its state into the cache, while other work goes on: of many queue pairs each is cold when its turn comes.
-  void fetch_ahead() const {
-    brdma::fetch_ahead(this, sizeof *this);
+  // Number of who was posted to after it; 0: nobody (device/objects.cc).
+  [[nodiscard]] std::uint32_t posted_next() const { return posted_next_; }
+  void set_posted_next(std::uint32_t qpn) { posted_next_ = qpn; }
+  // Bring its state into the cache, while other work goes on: of many queue pairs each is cold when its turn comes.
+  // Each reads what the one before has fetched.
+  void fetch_self() const { brdma::fetch_ahead(this, sizeof *this); }
+  void fetch_halves(std::uint32_t user_bytes) const {
+    if (user_bytes > 0) {
+      brdma::fetch_ahead(identity_.user, 1);
+      brdma::fetch_ahead(static_cast<const std::byte*>(identity_.user) + user_bytes - 1, 1);
+    }
     requester_.fetch_ahead();
     responder_.fetch_ahead();
   }
+  void fetch_slots() const { requester_.fetch_slots(); }  // of the next request
   // Of RC only ...
   [[nodiscard]] const qp::Requester& requester() const { return requester_; }
   void follow_irn(const qp::IrnTimeouts& timeouts) { requester_.follow_irn(timeouts); }
@@ -242,6 +251,7 @@ class QueuePair {
   };
   Turn turn_ = Turn::kOrdered;
   bool control_first_ = false;  // likewise feedback and acknowledgements
+  std::uint32_t posted_next_ = 0;
 };
 
 }  // namespace brdma

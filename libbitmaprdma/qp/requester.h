@@ -36,6 +36,7 @@ class Requester {
   ~Requester();
 
   void fetch_ahead() const;                 // rest.cc: its state into the cache
+  void fetch_slots() const;                 // and where the next request will be written to
   [[nodiscard]] bool all_has_left() const;  // rest.cc: nothing that was posted is still to leave
   // Up to the first that fails: EINVAL, ENOMEM. `posted`: how many were.
   Status post_send(std::span<const SendRequest> requests, std::size_t& posted);

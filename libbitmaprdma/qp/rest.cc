@@ -16,7 +16,16 @@ bool Requester::rests() const {
 }
 
 void Requester::fetch_ahead() const { brdma::fetch_ahead(impl_.get(), sizeof(Impl)); }
-void Responder::fetch_ahead() const { brdma::fetch_ahead(impl_.get(), sizeof(Impl)); }
+void Requester::fetch_slots() const {
+  impl_->queue.fetch_slot();
+  impl_->messages.fetch_slot();
+}
+// Of who only sends: what rests() looks at.
+void Responder::fetch_ahead() const {
+  brdma::fetch_ahead(&impl_->escape, sizeof impl_->escape);
+  brdma::fetch_ahead(&impl_->resources, 1);
+  brdma::fetch_ahead(&impl_->ack, 1);
+}
 
 bool Requester::has_signals() const { return impl_->signals != nullptr; }
 bool Requester::all_has_left() const { return impl_->all_has_left(); }

@@ -14,6 +14,7 @@
 #include <span>
 
 #include "base/check.h"
+#include "base/fetch_ahead.h"
 #include "bitmaprdma/types.h"
 
 namespace brdma::qp {
@@ -83,6 +84,12 @@ class SendQueue {
       copy_data(request, slot);
     }
     ++tail_;
+  }
+  // Where the next one goes comes into the cache.
+  void fetch_slot() const {
+    if (slots_ == 0) return;
+    fetch_ahead(&wqes_[slot(tail_)], sizeof(SendWqe));
+    fetch_ahead(&sges_[slot(tail_) * sge_max_], sizeof(Sge));
   }
   void begin_next() { ++next_; }
   void pop() { ++head_; }

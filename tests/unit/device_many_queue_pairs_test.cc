@@ -108,5 +108,34 @@ TEST_F(ManyQueuePairs, WhoHasNothingToDoRests) {
   EXPECT_THAT(both.poll(0), testing::SizeIs(kPairs));
 }
 
+// What comes next is fetched ahead by the order of the last time: which may name queue pairs that have gone since, or
+// whose numbers others have by now.
+TEST_F(ManyQueuePairs, TheOrderOfPostsMayNameQueuePairsThatHaveGone) {
+  constexpr std::size_t kMany = 600;
+  auto& side = both.side[0];
+  std::vector<QueuePair*> many;
+  const auto add = [&] {
+    QpCreate create{.pd = side.pd,
+                    .send_cq = side.send_cq,
+                    .receive_cq = side.receive_cq,
+                    .capabilities = both.options.capabilities,
+                    .user = &side,
+                    .user_bytes = sizeof side};
+    many.push_back(side.engine->create_qp(create).value());
+  };
+  while (many.size() < kMany) add();
+  for (int round = 0; round < 4; ++round) {
+    for (QueuePair* qp : many) EXPECT_EQ(side.engine->post_send(qp, SendRequest{}, both.now).error(), EINVAL);
+    for (std::size_t i = 0; i < many.size(); i += 3) {
+      ASSERT_TRUE(side.engine->destroy_qp(many[i]).ok());
+      many.erase(many.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    write_on_all();
+    ASSERT_TRUE(both.run_until_idle());
+    for (int i = 0; i < 50; ++i) add();
+  }
+  for (QueuePair* qp : many) ASSERT_TRUE(side.engine->destroy_qp(qp).ok());
+}
+
 }  // namespace
 }  // namespace brdma::test

@@ -28,7 +28,7 @@ def many_queue_pairs(build, mtu, quick):
 
     def ours(count):
         def run(lab):
-            found = words(lab.pair([program(build, "many_qps"), count, 200_000], 18600, seconds=120)[0].output)
+            found = words(lab.pair([program(build, "many_qps"), count, 1_000_000], 18600, seconds=120)[0].output)
             return [Reading("queue pairs", name, mtu, str(count), "", found[key]) for key, name in rows]
         return Step(f"{count} queue pairs in turn", run, patient=True)
 

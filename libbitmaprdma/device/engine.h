@@ -184,6 +184,10 @@ class Engine {
   // none.
   [[nodiscard]] std::uint32_t packets_awaited(const QueuePair* qp) const;
 
+  // A message of the peer is arriving, some of its packets are here, and nothing of ours waits or is under way. RC
+  // only.
+  [[nodiscard]] bool only_receives(const QueuePair* qp) const;
+
   // True when poll_transmit has only acknowledgements to send whose delay has not run out: the driver may put them off
   // until the application's next call, so that they travel behind its data in one batch.
   [[nodiscard]] bool only_deferrable_output() const;

@@ -98,6 +98,10 @@ std::uint32_t Engine::packets_awaited(const QueuePair* qp) const {
   return qp->unreliable() != nullptr ? 0 : qp->identity().send_cq->in_flight;
 }
 
+bool Engine::only_receives(const QueuePair* qp) const {
+  return qp->unreliable() == nullptr && qp->responder().in_midst_of_message() && qp->requester().all_complete();
+}
+
 bool Engine::only_deferrable_output() const {
   Impl& me = *impl_;
   me.settle();

@@ -2,6 +2,7 @@
 #include "io/shard.h"
 
 #include <poll.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <utility>
@@ -53,11 +54,13 @@ Shard::Shard(const EngineConfig& config, Intake intake, Outlet outlet, Statistic
 
 std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out, std::span<Instant> times) {
   attendance_.called();
+  message_linger_.called();
   std::size_t count = engine_.poll_cq(cq, out, times);
   if (count > 0) {
     attendance_.polled_well(sleeps_on_events_);
     if (linger_.stay()) [[unlikely]]
       stay_for_reply();
+    stay_for_message();
   }
   if (count > 0 || engine_.queue_pairs() == 0) return count;
   const auto poll_more = [&](std::size_t got) {
@@ -87,6 +90,7 @@ std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out, std::
     attendance_.polled_in_vain();
   } else {
     attendance_.polled_well(sleeps_on_events_);
+    stay_for_message();
   }
   end_call();
   return count;
@@ -127,6 +131,34 @@ void Shard::stay_for_reply() {
   end_call();
 }
 
+// Until the peer's message is whole, if it is in the midst of arriving, and not where somebody else wants to go on.
+void Shard::stay_for_message() {
+  const QueuePair* const qp = message_linger_.take_posted();
+  if (qp == nullptr || !engine_.only_receives(qp) || !message_linger_.stay()) [[likely]]
+    return;
+  ReceivedMessage message;
+  Instant now = monotonic_now();
+  const Instant until = now + MessageLinger::kStayMax;
+  Instant heard = now;
+  unsigned received = 0;
+  while (engine_.only_receives(qp) && now < until && now - heard < MessageLinger::kSilenceMax && !lock_.contended()) {
+    if (take_message(message, now)) {
+      handle_message(message, now);
+      heard = now;
+      if (++received % intake_.messages_per_drain() != 0) continue;
+    } else {
+      attendance_.polled_in_vain();
+      if (attendance_.should_yield()) sched_yield();
+      now = monotonic_now();
+    }
+    handle_due_timeouts(now);
+    drain(now);
+  }
+  handle_due_timeouts(now);
+  drain(now);
+  end_call();
+}
+
 // A post that finds the send queue full is no call: a program that posts again and again until there is room does not
 // receive, and the thread must see that nobody does.
 Status Shard::post_send(QueuePair* qp, std::span<const SendRequest> requests, std::size_t& posted) {
@@ -135,7 +167,9 @@ Status Shard::post_send(QueuePair* qp, std::span<const SendRequest> requests, st
   if (posted > 0) {
     attendance_.called();
     deferral_.posted(now);
-    linger_.posted(qp->identity().type == QpType::kUc && requests[posted - 1].opcode == WorkOpcode::kRdmaWrite);
+    const bool write = requests[posted - 1].opcode == WorkOpcode::kRdmaWrite;
+    linger_.posted(write && qp->identity().type == QpType::kUc);
+    message_linger_.posted(write ? qp : nullptr);
     output_possible_ = true;
     if (may_gather(qp, requests.first(posted), now)) return status;  // nothing has left, come or fallen due
     // Where nothing else is on its way this leaves at once, and what was held back with it.
@@ -203,6 +237,7 @@ void Shard::request_notify(CompletionQueue* cq, bool solicited_only) {
 
 void Shard::before() {
   attendance_.called();
+  message_linger_.forget();
   // An acknowledgement that is still held back must not be lost with the queue pair that owes it: its peer would resend
   // to nobody until its retries run out.
   output_possible_ = true;
@@ -262,6 +297,7 @@ Shard::Round Shard::make_progress() {
   }
   if (round.received > 0) {
     linger_.thread_received();
+    message_linger_.thread_received();
     now = monotonic_now();
   }
   const bool timeouts = handle_due_timeouts(now);

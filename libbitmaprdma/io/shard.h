@@ -19,6 +19,7 @@
 #include "io/arrival_clock.h"
 #include "io/attendance.h"
 #include "io/intake.h"
+#include "io/message_linger.h"
 #include "io/multicast_groups.h"
 #include "io/outlet.h"
 #include "io/reply_linger.h"
@@ -94,6 +95,7 @@ class Shard {
   bool handle_due_timeouts(Instant now);
   [[nodiscard]] bool leaves_for_reply(Instant now);
   void stay_for_reply();
+  void stay_for_message();
   [[nodiscard]] bool may_hold_back();
   [[nodiscard]] bool may_gather(const QueuePair* qp, std::span<const SendRequest> requests, Instant now);
   enum class Hold : std::uint8_t { kAllowed, kNo };
@@ -118,6 +120,7 @@ class Shard {
   ArrivalClock arrivals_;
   AckDeferral deferral_;
   ReplyLinger linger_;
+  MessageLinger message_linger_;
   std::optional<Instant> deadline_;  // of the engine and of what is held back, as the last call left it
   bool sleeps_on_events_ = false;    // has armed a completion queue, and not polled in a loop since
   bool output_possible_ = false;     // something happened since poll_transmit answered false

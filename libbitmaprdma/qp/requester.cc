@@ -76,6 +76,8 @@ bool Requester::ends_soon() const {
   return !last.answered() && last.length - last.payload_before(me.next_sequence(), me.id.mtu()) <= kSoonBytes;
 }
 
+bool Requester::all_complete() const { return impl_->queue.head() == impl_->queue.tail(); }
+
 bool Requester::next_is_large() const { return impl_->next_is_large(); }
 
 bool Requester::idle() const { return impl_->queue.head() == impl_->queue.next() && impl_->read_cut == 0; }

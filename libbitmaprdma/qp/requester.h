@@ -85,6 +85,7 @@ class Requester {
   [[nodiscard]] congestion::ManagedDestination* managed() const;
   [[nodiscard]] Bandwidth delivered() const;  // of late; 0: nothing is known
 
+  [[nodiscard]] bool all_complete() const;   // that was posted
   [[nodiscard]] bool ends_soon() const;      // a few batches hold what has not left yet of all that was posted
   [[nodiscard]] bool next_is_large() const;  // what would leave next is of a large command (large_transfer.cc)
   // Where there are several paths (Identity::sending_paths): which one the next batch of requests takes; the one for

@@ -187,6 +187,7 @@ bool Responder::piggyback_acknowledgement(TransmitBatch& batch, Instant now) {
   if (!impl_->ack.pending && impl_->ack.repeats == 0) return false;  // nothing to say
   return impl_->piggyback_acknowledgement(batch, now);
 }
+bool Responder::in_midst_of_message() const { return impl_->message.kind != Impl::Message::Kind::kNone; }
 void Responder::take_leave() { impl_->take_leave(); }
 std::uint64_t Responder::handle_edn(const wire::Edn& edn, Instant now) { return impl_->handle_edn(edn, now); }
 void Responder::repeat_with_data() { impl_->repeat_with_data(); }

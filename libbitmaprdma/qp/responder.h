@@ -91,8 +91,9 @@ class Responder {
   [[nodiscard]] std::uint8_t answer_path(std::span<const recovery::PathFacts> sending, Instant now);
   // How often it seemed that what we say is not heard: each time it goes by another path.
   [[nodiscard]] std::uint32_t unheard() const;
-  void change_path();  // it is known not to be heard
-  void take_leave();   // acknowledges several times
+  void change_path();                              // it is known not to be heard
+  [[nodiscard]] bool in_midst_of_message() const;  // of a SEND or WRITE of several packets
+  void take_leave();                               // acknowledges several times
   // Data is leaving for the peer anyway: an acknowledgement that waits for its delay becomes due now.
   void acknowledge_now();
   // One that is due goes into the batch's last data packet where it can; else poll_acknowledgement() has it.

@@ -50,6 +50,37 @@ TEST(ProgressThread, TakesOverFromAPollingProgram) {
   }
 }
 
+// Two programs that play ping-pong by long WRITEs: each polls until its own is complete, and then spins on its memory
+// (io/message_linger.h). Whoever receives, all of each message is in memory once its last byte is.
+TEST(ProgressThread, LongRepliesArriveWholeWhoeverReceives) {
+  constexpr std::uint32_t kBytes = 768 * 1024, kTurns = 100;
+  EndpointOptions options;
+  options.memory_bytes = 2 * kBytes;
+  Pair pair{options};
+  // Its message in the first half of the memory; the peer's comes to the second.
+  const auto play = [](Endpoint& me, bool first) {
+    const Instant until = monotonic_now() + kPatience;
+    const volatile std::byte& last = me.memory[2 * kBytes - 1];
+    for (std::uint32_t turn = 1; turn <= kTurns; ++turn) {
+      const auto mark = static_cast<std::byte>(turn);
+      while ((!first || turn > 1) && last != (first ? static_cast<std::byte>(turn - 1) : mark)) {
+        if (monotonic_now() > until) return turn;
+      }
+      std::fill_n(me.memory.begin(), kBytes, mark);
+      if (!me.post(WorkOpcode::kRdmaWrite, {.offset = 0, .bytes = kBytes, .remote = kBytes}).ok()) return turn;
+      if (Pair::wait(me, me.send_cq).status != CompletionStatus::kSuccess) return turn;
+    }
+    return kTurns + 1;
+  };
+  std::uint32_t answered = 0;
+  std::thread other{[&] { answered = play(*pair.b, false); }};
+  EXPECT_EQ(play(*pair.a, true), kTurns + 1);
+  other.join();
+  EXPECT_EQ(answered, kTurns + 1);
+  { const Context::Session all_received{*pair.a->context}; }
+  EXPECT_TRUE(same(*pair.a, 0, *pair.b, kBytes, kBytes));
+}
+
 // Posts of a polling program wait for each other. The last of them must leave although it never calls again.
 TEST(ProgressThread, SendsWhatAPollingProgramPostedBeforeItWentAway) {
   constexpr std::uint32_t kPosts = 40, kBytes = 64;

@@ -8,6 +8,7 @@
 #include "io/ack_deferral.h"
 #include "io/arrival_clock.h"
 #include "io/attendance.h"
+#include "io/message_linger.h"
 #include "io/park_interval.h"
 #include "io/receive_budget.h"
 #include "io/reply_linger.h"
@@ -166,6 +167,51 @@ TEST(ReplyLinger, NeverStaysForWhoOnlySends) {
     EXPECT_FALSE(linger.stay());
     linger.thread_received();
   }
+}
+
+// One turn: posted, polled until complete; the peer's message is arriving. `thread`: it has to receive the rest.
+bool long_ping(MessageLinger& linger, bool thread) {
+  const QueuePair* const qp = reinterpret_cast<const QueuePair*>(&linger);
+  linger.posted(qp);
+  linger.called();  // a poll
+  EXPECT_EQ(linger.take_posted(), qp);
+  EXPECT_EQ(linger.take_posted(), nullptr) << "once";
+  const bool stays = linger.stay();
+  if (thread && !stays) linger.thread_received();
+  return stays;
+}
+
+TEST(MessageLinger, StaysOnceTheThreadIsSeenToReceiveTheRest) {
+  MessageLinger linger;
+  EXPECT_FALSE(long_ping(linger, true));
+  EXPECT_FALSE(long_ping(linger, true));
+  int stayed = 0;
+  for (int i = 0; i < 64; ++i) stayed += long_ping(linger, true) ? 1 : 0;
+  EXPECT_EQ(stayed, 63) << "each 64th time it is asked anew";
+  // A program that comes back by itself by now is found out then.
+  stayed = 0;
+  for (int i = 0; i < 64 * 8; ++i) stayed += long_ping(linger, false) ? 1 : 0;
+  EXPECT_LT(stayed, 64 * 3);
+  for (int i = 0; i < 64; ++i) EXPECT_FALSE(long_ping(linger, false));
+}
+
+TEST(MessageLinger, NeverStaysForWhoComesBackByItself) {
+  MessageLinger linger;
+  for (int i = 0; i < 200; ++i) {
+    EXPECT_FALSE(long_ping(linger, false));
+    linger.called();           // polls again
+    linger.thread_received();  // later: says nothing of that poll
+  }
+}
+
+TEST(MessageLinger, ForgetsQueuePairsThatMayGo) {
+  MessageLinger linger;
+  linger.posted(reinterpret_cast<const QueuePair*>(&linger));
+  linger.forget();
+  EXPECT_EQ(linger.take_posted(), nullptr);
+  linger.posted(reinterpret_cast<const QueuePair*>(&linger));
+  linger.posted(nullptr);  // a SEND
+  EXPECT_EQ(linger.take_posted(), nullptr);
 }
 
 TEST(AckDeferral, NeverHoldsWhatIsNotReplied) {

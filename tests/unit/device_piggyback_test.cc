@@ -262,6 +262,28 @@ TEST_F(Piggyback, OwesOnlyAnAcknowledgement) {
   EXPECT_FALSE(engine.owes_only_acknowledgement()) << "a request is to be sent";
 }
 
+// What a driver may wait for in a poll that has its completion: the rest of the peer's message, where nothing else is.
+TEST_F(Piggyback, OnlyReceives) {
+  Engine& engine = *pair.side[1].engine;
+  const QueuePair* const qp = pair.side[1].qp;
+  EXPECT_FALSE(engine.only_receives(qp)) << "nothing has come";
+  ASSERT_TRUE(pair.post(0, pair.write(0, 0, 3 * 1024, 1)).ok());
+  pair.round();
+  std::vector<Datagram> came;
+  for (const Sent& sent : pair.wire) {
+    if (sent.from != 0 || !sent.data()) continue;
+    came.push_back(newest());
+    came.back().bytes = sent.bytes;
+  }
+  ASSERT_EQ(came.size(), 3u);
+  engine.handle_datagram(came[0], pair.now);
+  EXPECT_TRUE(engine.only_receives(qp)) << "two packets are to come";
+  ASSERT_TRUE(pair.post(1, pair.write(1, 4096, 8, 2)).ok());
+  EXPECT_FALSE(engine.only_receives(qp)) << "a request of its own";
+  ASSERT_TRUE(pair.run_until_idle());
+  EXPECT_FALSE(engine.only_receives(qp)) << "the message is whole";
+}
+
 TEST_F(Piggyback, OwesMoreWhereTheApplicationIsToBeTold) {
   Engine& engine = *pair.side[1].engine;
   pair.paused[1] = true;

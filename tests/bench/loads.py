@@ -1,4 +1,5 @@
 """Steps for what perftest does not measure: many queue pairs, threads, programs that seldom poll, connecting, memory."""
+import json
 import os
 import re
 from importlib.machinery import SourceFileLoader
@@ -18,6 +19,7 @@ def words(output):
     return dict(zip(parts[::2], map(float, parts[1::2])))
 
 
+MESSAGES = 1_000_000
 QUEUE_PAIRS, QUEUE_PAIRS_QUICK = (1, 100, 1000, 20_000), (1, 1000)
 
 
@@ -26,15 +28,25 @@ def many_queue_pairs(build, mtu, quick):
     rows = (("message_ns", "ns a message"), ("message_cpu_ns", "CPU ns a message, client"), ("bytes", "resident bytes a queue pair, used"),
             ("create_us", "us to create one"), ("connect_us", "us to connect one, numbers told by TCP"))
 
+    def packets(lab):
+        """Of messages and of their acknowledgements, by the client's host up to now."""
+        said = lab.run("h2", [lab.brdma, "-j", "statistic", "show"]).output  # and a remark, where there was no program yet
+        counters, _ = json.JSONDecoder().raw_decode(said, said.index("["))
+        return sum(each.get(name, 0) for each in counters for name in ("sent_data_pkts", "acks_received"))
+
     def ours(count):
         def run(lab):
-            found = words(lab.pair([program(build, "many_qps"), count, 1_000_000], 18600, seconds=120)[0].output)
-            return [Reading("queue pairs", name, mtu, str(count), "", found[key]) for key, name in rows]
+            before = packets(lab)
+            found = words(lab.pair([program(build, "many_qps"), count, MESSAGES], 18600, seconds=120)[0].output)
+            a_message = (packets(lab) - before) / found["all_messages"]
+            return [Reading("queue pairs", name, mtu, str(count), "", found[key]) for key, name in rows] + \
+                   [Reading("queue pairs", "packets a message, client, acknowledgements included", mtu, str(count), "", a_message),
+                    Reading("queue pairs", "CPU ns a packet, client", mtu, str(count), "", found["message_cpu_ns"] / a_message)]
         return Step(f"{count} queue pairs in turn", run, patient=True)
 
     def least(count):
         def run(lab):
-            found = RawSameWork(build).messages_in_turn(lab, count, 64, 1_000_000)
+            found = RawSameWork(build).messages_in_turn(lab, count, 64, MESSAGES)
             return [Reading("queue pairs", f"{RawSameWork.name}: {name}", mtu, str(count), "", found[key]) for key, name in rows[:2]]
         return Step(f"{count} connections in turn, {RawSameWork.name}", run, patient=True)
     return [step(count) for count in (QUEUE_PAIRS_QUICK if quick else QUEUE_PAIRS) for step in (ours, least)]
@@ -48,7 +60,11 @@ def instructions(build, mtu, quick):
 
     def step(count, shown, *measured):
         def run(lab):
-            return [Reading("queue pairs", shown, mtu, str(count), "", budget.measure(build, *measured)["requester"])]
+            found, acknowledgements = budget.measure(build, *measured)
+            readings = [Reading("queue pairs", shown, mtu, str(count), "", found["requester"])]
+            if acknowledgements is not None:
+                readings.append(Reading("queue pairs", "instructions a packet, client", mtu, str(count), "", found["requester"] / (1 + acknowledgements)))
+            return readings
         return Step(f"{shown}, {count} queue pairs", run, once=True)
     counts = QUEUE_PAIRS_QUICK if quick else QUEUE_PAIRS
     return [step(count, name, f"write 64 bitmap 64 {count}") for count in counts] + \

@@ -1,6 +1,7 @@
 // many_qps - what a message costs when a program has many queue pairs: COUNT of them, all used round robin, 64-byte
 // WRITEs, at most 64 under way. Prints microseconds to create and to connect one, nanoseconds and CPU time a message,
-// resident memory a queue pair after all were used. The other end does nothing but answer.
+// resident memory a queue pair after all were used, and how many messages there were in all. The other end does nothing
+// but answer.
 //   many_qps COUNT MESSAGES [ADDRESS]
 // Instructions: valgrind --tool=callgrind --toggle-collect='round_robin*'.
 #include <algorithm>
@@ -73,10 +74,12 @@ int main(int argc, char** argv) {
     round_robin(load, messages);
     const std::uint64_t took = bench::now_ns() - from, spent = bench::cpu_ns() - cpu;
     const auto n = static_cast<double>(count), m = static_cast<double>(messages);
-    std::printf("queue_pairs %zu create_us %.2f connect_us %.2f message_ns %.1f message_cpu_ns %.1f bytes %.0f\n",
-                count, static_cast<double>(created - begin) / 1e3 / n,
-                static_cast<double>(connected - created) / 1e3 / n, static_cast<double>(took) / m,
-                static_cast<double>(spent) / m, static_cast<double>(bench::resident_bytes() - resident) / n);
+    std::printf(
+        "queue_pairs %zu create_us %.2f connect_us %.2f message_ns %.1f message_cpu_ns %.1f bytes %.0f "
+        "all_messages %zu\n",
+        count, static_cast<double>(created - begin) / 1e3 / n, static_cast<double>(connected - created) / 1e3 / n,
+        static_cast<double>(took) / m, static_cast<double>(spent) / m,
+        static_cast<double>(bench::resident_bytes() - resident) / n, count + kUnderWayMax + messages);
     peer.meet();
   } else {
     while (!peer.said_something()) {

@@ -5,7 +5,8 @@
 //   BYTES: of each message; LIST: so many are posted at once (16); MTU: of the path, 4096 or 1024
 //   QUEUE_PAIRS: the LIST is posted one by one instead, each request to the next of so many, before anything is sent;
 //   0: a list
-// Prints how many packets of data went over; functions cost_... below are what to look at: `budget` does.
+// Prints how many packets of data went over, and how many acknowledgements came back; functions cost_... below are what
+// to look at: `budget` does.
 #include <cstdio>
 #include <cstring>
 #include <span>
@@ -108,6 +109,8 @@ class Load {
     }
     for (int i = 0; i < 4; ++i) exchange();  // the sides agree on their mode
   }
+
+  [[nodiscard]] std::uint64_t acknowledgements() const { return a_.statistics.get(Counter::kAcksReceived); }
 
   // Packets of data of each side.
   std::size_t take_turns(std::size_t wanted) {
@@ -247,6 +250,9 @@ int main(int argc, char** argv) {
     load.take_turns(1);  // the reply's first has no acknowledgement to carry
     CALLGRIND_ZERO_STATS;
   }
-  std::printf("%zu packets\n", turns ? load.take_turns(kPackets) : load.run(kPackets));
+  const std::uint64_t heard = load.acknowledgements();
+  const std::size_t packets = turns ? load.take_turns(kPackets) : load.run(kPackets);
+  std::printf("%zu packets %llu acknowledgements\n", packets,
+              static_cast<unsigned long long>(load.acknowledgements() - heard));
   return 0;
 }

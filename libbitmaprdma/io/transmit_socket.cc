@@ -241,18 +241,32 @@ std::uint32_t TransmitSocket::give_up(const Transmit& transmit) {
   return transmit.segments - std::exchange(packets_done_, 0u);
 }
 
-// False: not sent, for another reason than room. Then the unconnected socket tells whether it is the batch, the route
-// or only an error of the past.
-bool TransmitSocket::send_connected(const Transmit& transmit, SendReport& report) {
-  const int fd = peers_->find(transmit);
-  if (fd < 0) return false;
+namespace {
+
+// A small packet lies in one piece: then the system reads no message header and no list, some 50 ns less.
+long send_piece(int fd, const Slice& piece) {
+  return syscall(SYS_sendto, fd, piece.data, piece.size, MSG_DONTWAIT | MSG_NOSIGNAL, nullptr, 0);
+}
+
+long send_slices(int fd, const Transmit& transmit) {
   Control control;
   if (transmit.segments > 1) control.add(SOL_UDP, UDP_SEGMENT, transmit.segment_bytes);
   msghdr message{};
   control.attach(message);
   message.msg_iov = reinterpret_cast<iovec*>(const_cast<Slice*>(transmit.slices.data()));
   message.msg_iovlen = transmit.slices.size();
-  const long sent = send_message(fd, message);
+  return send_message(fd, message);
+}
+
+}  // namespace
+
+// False: not sent, for another reason than room. Then the unconnected socket tells whether it is the batch, the route
+// or only an error of the past.
+bool TransmitSocket::send_connected(const Transmit& transmit, SendReport& report) {
+  const int fd = peers_->find(transmit);
+  if (fd < 0) return false;
+  const long sent = transmit.segments == 1 && transmit.slices.size() == 1 ? send_piece(fd, transmit.slices.front())
+                                                                          : send_slices(fd, transmit);
   if (sent >= 0) [[likely]]
     return true;
   const int error = errno;

@@ -23,7 +23,6 @@ bool Responder::Impl::send_inside(Response& answer, TransmitBatch& batch, Instan
   count =
       static_cast<std::uint32_t>(std::min<std::size_t>(count, batch.room(TransmitBatch::packet_bytes(packet, mtu))));
   if (count == 0) return false;
-  Slice slice{nullptr, mtu};
   std::byte* data = nullptr;
   if (env.memory.resolve(identity.accessor(), answer.rkey, answer.address, std::uint64_t{count} * mtu,
                          kAccessRemoteRead, &data) != memory::Fault::kNone) {
@@ -31,20 +30,28 @@ bool Responder::Impl::send_inside(Response& answer, TransmitBatch& batch, Instan
   }
   const wire::RunHeaders headers{packet};
   wire::RunHeaders::Own own;
+  own.psn = answer.psn;
   own.msn = answer.message;
+  own.packet_index = answer.packet_index;
   std::uint32_t sent = 0;
-  for (; sent < count && batch.takes_slices(1); ++sent, data += mtu) {
-    own.psn = answer.psn + sent;
-    own.packet_index = (answer.packet_index + sent) & 0xFF'FFFF;
-    slice.data = data;
-    batch.add_of_run(headers, own, {&slice, 1}, mtu);
-    packet.bth.psn = own.psn;
-    trace_answer(packet, answer, mtu, now);
+  if (batch.takes_inside(mtu, count)) [[likely]] {
+    batch.add_inside({headers, own}, own, data, mtu, sent = count, /*asks=*/false);
+  } else {
+    for (; sent < count && batch.takes_slices(1); ++sent, data += mtu) {
+      const Slice slice{data, mtu};
+      batch.add_of_run(headers, own, {&slice, 1}, mtu);
+      own.psn = own.psn + 1;
+      own.packet_index = (own.packet_index + 1) & Psn::kMask;
+    }
   }
   if (sent == 0) return false;
+  for (std::uint32_t i = 0; env.sink != nullptr && i < sent; ++i) {
+    packet.bth.psn = answer.psn + i;
+    trace_answer(packet, answer, mtu, now);
+  }
   env.count(Counter::kSentDataPackets, sent);
-  answer.psn = answer.psn + sent;
-  answer.packet_index = (answer.packet_index + sent) & 0xFF'FFFF;
+  answer.psn = own.psn;
+  answer.packet_index = own.packet_index;
   answer.address += std::uint64_t{sent} * mtu;
   answer.bytes_left -= sent * mtu;
   return true;

@@ -38,13 +38,26 @@ bool PayloadCursor::take(std::uint32_t bytes) {
     if (part > 0) slices_[slice_count_++] = Slice{resolved_ + in_sge_, part};
     in_sge_ += part;
     bytes -= part;
-    if (in_sge_ == sges_.front().length) {
-      sges_ = sges_.subspan(1);
-      in_sge_ = 0;
-      resolved_ = nullptr;
-    }
+    if (in_sge_ == sges_.front().length) leave();
   }
   return true;
+}
+
+std::uint32_t PayloadCursor::take_run(std::uint32_t bytes, std::uint32_t count, const std::byte*& at) {
+  if (inline_ != nullptr || sges_.empty() || (resolved_ == nullptr && !enter())) return 0;
+  const std::uint32_t length = sges_.front().length;
+  count = std::min(count, (length - in_sge_) / bytes);
+  at = resolved_ + in_sge_;
+  position_ += count * bytes;
+  in_sge_ += count * bytes;
+  if (in_sge_ == length) leave();
+  return count;
+}
+
+void PayloadCursor::leave() {
+  sges_ = sges_.subspan(1);
+  in_sge_ = 0;
+  resolved_ = nullptr;
 }
 
 bool PayloadCursor::enter() {

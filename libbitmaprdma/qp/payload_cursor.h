@@ -26,6 +26,9 @@ class PayloadCursor {
   void seek(const SendQueue& queue, std::uint64_t wqe, std::uint32_t offset);
   // The next `bytes` bytes as slices; false on a key or range that does not hold. At most kSgesMax slices.
   [[nodiscard]] bool take(std::uint32_t bytes);
+  // Likewise up to `count` times `bytes`, where they lie one behind the other from `at` on; how many. 0: ask take(),
+  // which tells what is wrong, and gathers what is scattered.
+  [[nodiscard]] std::uint32_t take_run(std::uint32_t bytes, std::uint32_t count, const std::byte*& at);
   // Work request `wqe` as a whole, likewise; the cursor then stands nowhere.
   [[nodiscard]] bool take_all(const SendQueue& queue, std::uint64_t wqe) {
     const SendWqe& request = queue[wqe];
@@ -45,6 +48,7 @@ class PayloadCursor {
 
  private:
   [[nodiscard]] bool take_pieces(const SendQueue& queue, std::uint64_t wqe);
+  void leave();                                      // for the next scatter entry
   bool enter();                                      // resolves the scatter entry that the cursor stands in
   [[nodiscard]] std::byte* resolve(const Sge& sge);  // null: key or range does not hold
   static constexpr std::uint64_t kNowhere = ~std::uint64_t{0};

@@ -12,6 +12,7 @@ Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now)
     drop(DropReason::kAfterError, packet, now);
     return outcome;
   }
+  if (take_inside_write(packet, now)) return outcome;
   if (packet.bxth.described() && !admits_described(packet)) [[unlikely]] {
     drop(DropReason::kBadDescription, packet, now);
     return outcome;

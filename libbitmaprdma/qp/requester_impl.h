@@ -250,6 +250,8 @@ struct Requester::Impl {
   // --- transmit_inside.cc ---
   [[nodiscard]] bool may_run_inside(const Message& message) const;
   [[nodiscard]] std::uint64_t inside_allowed(const Message& message) const;
+  [[nodiscard]] std::uint32_t packets_until_request(std::uint32_t ack_interval, std::uint64_t used) const;
+  void trace_inside(const Message& message, std::uint64_t packets, std::size_t bytes, Instant now) const;
   bool transmit_inside(const Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
 
   // --- pace.cc ---

@@ -84,6 +84,9 @@ struct Responder::Impl {
   // take_whole_write.cc
   [[nodiscard]] std::byte* place_of(const wire::WholeWrite& write) const;
   void take_whole(const wire::WholeWrite& write, std::byte* to, Instant now);
+  // take_inside_write.cc
+  [[nodiscard]] bool is_inside_of_write(const wire::Packet& packet) const;
+  bool take_inside_write(const wire::Packet& packet, Instant now);
   // Of a packet in bitmap mode: what its acknowledgement will send back.
   void note_echo(std::uint8_t path, std::uint64_t timestamp, Instant now) {
     ack.echo_valid = true;

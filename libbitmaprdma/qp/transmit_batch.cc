@@ -100,6 +100,49 @@ void TransmitBatch::add_of_run(const wire::RunHeaders& headers, const wire::RunH
   count_packet(open_.bytes());
 }
 
+// An ICRC reads headers by vectors, which wait for shorter ones that have just been written there, and those for all
+// that came before, the last packet's ICRC among it: so the headers of all packets come first, and their ICRCs, of
+// which the processor then has several under way, after them.
+void TransmitBatch::add_inside(const wire::InsideHeaders& headers, wire::RunHeaders::Own& own, const std::byte* payload,
+                               std::size_t payload_bytes, std::size_t count, bool asks) {
+  seal();
+  const std::size_t packet = packet_bytes(headers.size(), payload_bytes), stride = headers.size() + wire::kIcrcSize;
+  std::byte* at = buffer_.headers.data() + header_used_;
+  put_inside(headers, own, {payload, payload_bytes}, count, asks);
+  const std::uint32_t before_bth = flow_->before_bth(packet);
+  for (std::size_t i = 1; i < count; ++i, at += stride, payload += payload_bytes)
+    store_le32(at + headers.size(), wire::icrc_of_pieces(before_bth, {at, headers.size()}, {payload, payload_bytes}));
+  open_ = {.any = true,
+           .bitmap = true,
+           .headers_at = static_cast<std::size_t>(at - buffer_.headers.data()),
+           .headers_size = headers.size(),
+           .first_slice = slices_ - 1,
+           .payload_bytes = payload_bytes};
+  header_used_ = header_slice_start_ = open_.headers_at + headers.size();
+  count_packet(packet, count);
+}
+
+// Headers, with room for what ends each packet, and slices. `payload`: of the first.
+void TransmitBatch::put_inside(const wire::InsideHeaders& headers, wire::RunHeaders::Own& own, ConstBytes payload,
+                               std::size_t count, bool asks) {
+  std::byte* at = buffer_.headers.data() + header_used_;
+  const std::byte* begin = buffer_.headers.data() + header_slice_start_;
+  const std::byte* data = payload.data();
+  own.ack_request = false;
+  for (std::size_t left = count; left > 0; --left, data += payload.size()) {
+    if (left == 1) own.ack_request = asks;
+    headers.emit(own, at);
+    own.psn = own.psn + 1;
+    own.packet_index = (own.packet_index + 1) & Psn::kMask;
+    own.reth.address += payload.size();
+    at += headers.size();
+    append_slice(begin, static_cast<std::size_t>(at - begin));
+    append_slice(data, payload.size());
+    begin = at;
+    at += wire::kIcrcSize;
+  }
+}
+
 std::size_t TransmitBatch::room(std::size_t packet_bytes) const {
   if (!fits(packet_bytes, 0, true)) return 0;
   if (segments_ > 0 && packet_bytes < segment_bytes_) return 1;  // the last

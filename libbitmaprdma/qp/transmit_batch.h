@@ -71,6 +71,14 @@ class TransmitBatch {
   // fits().
   void add_of_run(const wire::RunHeaders& headers, const wire::RunHeaders::Own& own, std::span<const Slice> payload,
                   std::size_t payload_bytes);
+  // `count` of them in the inside of a message, as add_of_run() would add one by one: their payloads, of
+  // `payload_bytes` each, lie one behind the other. `own` is of the first, and then of the one that would follow; the
+  // last one asks for an acknowledgement where `asks`. Precondition: room(), and takes_inside().
+  void add_inside(const wire::InsideHeaders& headers, wire::RunHeaders::Own& own, const std::byte* payload,
+                  std::size_t payload_bytes, std::size_t count, bool asks);
+  [[nodiscard]] bool takes_inside(std::size_t payload_bytes, std::size_t count) const {
+    return payload_bytes > kCopiedBytesMax && payload_bytes % 4 == 0 && takes_slices(2 * count);
+  }
   // Likewise a packet alone, of at most kCopiedBytesMax in one piece: its headers, with their pad, are written to where
   // the first answers, before the second.
   [[nodiscard]] std::byte* begin_copied(std::size_t headers, std::size_t payload_bytes) {
@@ -124,6 +132,8 @@ class TransmitBatch {
   static constexpr std::size_t kUnlimited = ~std::size_t{0};
   static constexpr std::size_t kEthernetSize = 14;
   static constexpr std::size_t kKeepFrom = 4;  // shorter batches would lose too much by a segment kept back
+  void put_inside(const wire::InsideHeaders& headers, wire::RunHeaders::Own& own, ConstBytes payload, std::size_t count,
+                  bool asks);
   void put_payload(std::span<const Slice> payload);
   void copy_payload(std::span<const Slice> payload);
   void close_header_slice();
@@ -134,12 +144,12 @@ class TransmitBatch {
   }
   void seal_open();
   [[nodiscard]] std::uint32_t icrc_of_copied(MutableBytes covered);
-  void count_packet(std::size_t bytes) {
+  void count_packet(std::size_t bytes, std::size_t count = 1) {
     BRDMA_CHECK(segments_ == 0 || (!closed_ && bytes <= segment_bytes_));
     if (segments_ == 0) segment_bytes_ = bytes;
     closed_ = bytes < segment_bytes_;
-    bytes_ += bytes;
-    ++segments_;
+    bytes_ += bytes * count;
+    segments_ += count;
   }
 
   TransmitBuffer& buffer_;

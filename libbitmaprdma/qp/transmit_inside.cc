@@ -19,6 +19,23 @@ std::uint64_t Requester::Impl::inside_allowed(const Message& message) const {
   return std::min({std::uint64_t{message.end() - 1 - next}, allowed.packets, allowed.bytes / id.mtu()});
 }
 
+// The next that asks for an acknowledgement is how many packets away, after `used` that have been added? 1: the next.
+std::uint32_t Requester::Impl::packets_until_request(std::uint32_t ack_interval, std::uint64_t used) const {
+  const std::uint64_t under_way = flight.packets + used;
+  const std::uint64_t interval = ack_interval - std::min(ack_interval, packets_since_ack_request);
+  const std::uint64_t credit = id.peer_credit.packets - std::min<std::uint64_t>(id.peer_credit.packets, under_way);
+  return static_cast<std::uint32_t>(std::max<std::uint64_t>(std::min(interval, credit), 1));
+}
+
+void Requester::Impl::trace_inside(const Message& message, std::uint64_t packets, std::size_t bytes,
+                                   Instant now) const {
+  for (std::uint64_t i = 0; i < packets; ++i) {
+    wire::Packet packet;
+    build_data(packet, message, next_sequence() + i, false, now);
+    trace_sent(packet, bytes, false, now);
+  }
+}
+
 // True: some were added.
 bool Requester::Impl::transmit_inside(const Message& message, PayloadCursor& cursor, TransmitBatch& batch,
                                       Instant now) {
@@ -26,32 +43,43 @@ bool Requester::Impl::transmit_inside(const Message& message, PayloadCursor& cur
   if (count == 0) return false;
   const std::uint32_t mtu = id.mtu();
   const Sequence first = next_sequence();
-  auto index = static_cast<std::uint32_t>(first - message.first);
   wire::Packet packet;
   build_data(packet, message, first, false, now);
   const std::size_t bytes = TransmitBatch::packet_bytes(packet, mtu);
   count = std::min<std::uint64_t>(count, batch.room(bytes));
   if (count == 0) return false;
   const wire::RunHeaders headers{packet};
+  wire::RunHeaders::Own own{.psn = psn_of(first),
+                            .msn = message.msn,
+                            .rsn = message.rsn,
+                            .packet_index = static_cast<std::uint32_t>(first - message.first),
+                            .reth = packet.reth};
+  const wire::InsideHeaders inside{headers, own};
   const std::uint32_t ack_interval = ack_request_interval();
-  wire::RunHeaders::Own own{.psn = psn_of(first), .msn = message.msn, .rsn = message.rsn, .reth = packet.reth};
-  cursor.seek(queue, message.wqe, message.offset + index * mtu);
+  cursor.seek(queue, message.wqe, message.offset + own.packet_index * mtu);
   Allowance used;
-  for (; used.packets < count; ++used.packets, ++index, own.reth.address += mtu) {
-    // Memory that is not ours to read is found again, and told of, by who sends this packet alone.
-    if (!cursor.take(mtu) || !batch.takes_slices(cursor.slices().size())) break;
-    own.psn = psn_of(first + used.packets);
-    own.packet_index = index;
-    own.ack_request =
-        ++packets_since_ack_request >= ack_interval || flight.packets + used.packets + 1 >= id.peer_credit.packets;
-    if (own.ack_request) packets_since_ack_request = 0;
-    batch.add_of_run(headers, own, cursor.slices(), mtu);
-    if (env.sink != nullptr) [[unlikely]] {
-      build_data(packet, message, first + used.packets, false, now);
-      trace_sent(packet, bytes, false, now);
+  while (used.packets < count) {
+    const std::uint32_t asked = packets_until_request(ack_interval, used.packets);
+    std::uint32_t added = std::min(asked, static_cast<std::uint32_t>(count - used.packets));
+    const std::byte* at = nullptr;
+    if (batch.takes_inside(mtu, added) && (added = cursor.take_run(mtu, added, at)) > 0) [[likely]] {
+      batch.add_inside(inside, own, at, mtu, added, added == asked);
+    } else {
+      // Memory that is not ours to read is found again, and told of, by who sends this packet alone.
+      if (!cursor.take(mtu) || !batch.takes_slices(cursor.slices().size())) break;
+      added = 1;
+      own.ack_request = added == asked;
+      batch.add_of_run(headers, own, cursor.slices(), mtu);
+      own.psn = own.psn + 1;
+      ++own.packet_index;
+      own.reth.address += mtu;
     }
+    packets_since_ack_request = added == asked ? 0 : packets_since_ack_request + added;
+    used.packets += added;
   }
   if (used.packets == 0) return false;
+  if (env.sink != nullptr) [[unlikely]]
+    trace_inside(message, used.packets, bytes, now);
   used.bytes = used.packets * mtu;
   count_run(used, batch.path(), now);
   return true;

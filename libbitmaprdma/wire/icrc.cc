@@ -139,6 +139,17 @@ std::uint32_t extend_packet(std::uint32_t crc, ConstBytes covered) {
   return extend_masked<kBthSize>(crc, covered);
 }
 
+// The headers, masked in place.
+std::uint32_t extend_headers(std::uint32_t crc, MutableBytes headers) {
+  BRDMA_CHECK(headers.size() >= kBthSize);
+  if (small_crc_takes(headers.size())) [[likely]]
+    return small_crc(crc, headers);
+  const std::byte masked = std::exchange(headers[kBthMaskedByte], std::byte{0xFF});
+  crc = extend(crc, headers);
+  headers[kBthMaskedByte] = masked;
+  return crc;
+}
+
 }  // namespace
 
 IcrcFlow::IcrcFlow(const IcrcPath& path)
@@ -168,15 +179,10 @@ inline std::uint32_t IcrcFlow::before_bth(std::size_t udp_payload_size, std::uin
 std::uint32_t IcrcFlow::before_bth(std::size_t udp_payload_size) const { return before_bth(udp_payload_size, 0); }
 
 Icrc::Icrc(const IcrcFlow& flow, std::uint16_t ip_id, std::size_t udp_payload_size, MutableBytes headers)
-    : state_(flow.before_bth(udp_payload_size, ip_id)) {
-  BRDMA_CHECK(headers.size() >= kBthSize);
-  if (small_crc_takes(headers.size())) [[likely]] {
-    state_ = small_crc(state_, headers);
-    return;
-  }
-  const std::byte masked = std::exchange(headers[kBthMaskedByte], std::byte{0xFF});
-  state_ = extend(state_, headers);
-  headers[kBthMaskedByte] = masked;
+    : state_(extend_headers(flow.before_bth(udp_payload_size, ip_id), headers)) {}
+
+std::uint32_t icrc_of_pieces(std::uint32_t before_bth, MutableBytes headers, ConstBytes payload) {
+  return extend(extend_headers(before_bth, headers), payload);
 }
 
 std::uint32_t packet_icrc(const IcrcFlow& flow, std::uint16_t ip_id, ConstBytes udp_payload) {

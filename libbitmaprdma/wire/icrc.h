@@ -74,6 +74,10 @@ class Icrc {
   std::uint32_t state_;
 };
 
+// Of a packet whose headers and payload lie apart, the second without pad: `before_bth` as IcrcFlow gives it, the
+// headers as Icrc takes them.
+[[nodiscard]] std::uint32_t icrc_of_pieces(std::uint32_t before_bth, MutableBytes headers, ConstBytes payload);
+
 // ICRC of a whole UDP payload (at least BTH and ICRC), its last four bytes excluded; and the one it carries.
 [[nodiscard]] std::uint32_t packet_icrc(const IcrcPath& path, ConstBytes udp_payload);
 [[nodiscard]] std::uint32_t packet_icrc(const IcrcFlow& flow, std::uint16_t ip_id, ConstBytes udp_payload);

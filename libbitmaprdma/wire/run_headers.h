@@ -43,6 +43,7 @@ class RunHeaders {
     shared_[1] &= ~(kSolicited | kPad);
   }
 
+  [[nodiscard]] bool has_reth() const { return has_reth_; }
   [[nodiscard]] std::size_t size() const { return kBase + (has_reth_ ? kRethSize : 0) + (has_aeth_ ? kAethSize : 0); }
 
   // Writes size() bytes: what emit_headers() gives for the packet.
@@ -63,6 +64,33 @@ class RunHeaders {
   std::array<std::byte, kBase + kAethSize> shared_{};
   std::uint32_t path_ = 0;  // as its word has it
   bool has_reth_ = false, has_aeth_ = false;
+};
+
+// Likewise of a run in the inside of one message, whose packets differ in PSN, place and address alone. Nothing of them
+// is solicited, or padded.
+class InsideHeaders {
+ public:
+  // `any`: of one of them.
+  InsideHeaders(const RunHeaders& headers, const RunHeaders::Own& any)
+      : size_(headers.size()), has_reth_(headers.has_reth()) {
+    headers.emit(any, 0, image_.data());
+  }
+  [[nodiscard]] std::size_t size() const { return size_; }
+
+  static constexpr std::size_t kWritten = 64;  // a size that is copied without a loop
+  // Writes kWritten bytes, of which size() are what RunHeaders::emit() gives.
+  void emit(const RunHeaders::Own& own, std::byte* out) const {
+    std::memcpy(out, image_.data(), kWritten);
+    store_be32(out + 8, (own.ack_request ? 0x8000'0000 : 0) | own.psn.value());
+    store_be32(out + kBthSize + 12, own.packet_index);
+    if (has_reth_) store_be64(out + kBthSize + kBxthSize, own.reth.address);
+  }
+
+ private:
+  static_assert(kWritten >= kBthSize + kBxthSize + kRethSize);
+  std::array<std::byte, kWritten> image_{};
+  std::size_t size_;
+  bool has_reth_;
 };
 
 }  // namespace brdma::wire

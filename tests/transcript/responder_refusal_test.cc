@@ -70,6 +70,42 @@ TEST_P(Refusal, AnotherOperationInsideAMessage) {
   rx.at(0_us).gets(rx.write(1000, 0, 600)).gets(rx.send(1001, 1, 600)).sends({nak("nak_invalid", 1001, 0)});
 }
 
+// Its inside is taken in short where all is as usual (qp/take_inside_write.cc).
+TEST_P(Refusal, InsideAWriteThatContradictsItsBeginning) {
+  constexpr std::uint32_t kLength = 5 * kScriptMtu;
+  const auto refuse = [&](const std::string& what, std::uint32_t length, const auto& change) {
+    SCOPED_TRACE(what);
+    Script rx{options()};
+    rx.at(0_us);
+    for (std::uint32_t i = 0; i < 3; ++i) rx.gets(rx.write(1000 + i, i, length));
+    for (std::uint32_t i = 0; i < 3; ++i) EXPECT_TRUE(rx.holds(i * kScriptMtu, 1000 + i, kScriptMtu)) << i;
+    const test::Bytes before = rx.region_bytes;
+    wire::Packet packet = rx.write(1003, 3, kLength);
+    change(rx, packet);
+    rx.gets(packet).sends({nak(what, 1003, 0)});
+    EXPECT_EQ(rx.region_bytes, before);
+    EXPECT_TRUE(rx.failed);
+  };
+  refuse("nak_invalid", kLength, [](Script&, wire::Packet& packet) { packet.payload = packet.payload.first(252); });
+  refuse("nak_invalid", 4 * kScriptMtu, [](Script&, wire::Packet& packet) { packet.reth.length = 4 * kScriptMtu; });
+  refuse("nak_access", kLength, [](Script& rx, wire::Packet&) { ASSERT_TRUE(rx.table().remove(rx.region).ok()); });
+  if (!GetParam()) return;  // else only the first says where it goes
+  refuse("nak_invalid", kLength, [](Script&, wire::Packet& packet) { packet.reth.address += 4; });
+  refuse("nak_invalid", kLength, [](Script&, wire::Packet& packet) { packet.reth.length += 4; });
+  refuse("nak_invalid", kLength, [](Script&, wire::Packet& packet) { ++packet.reth.rkey; });
+}
+
+// A packet that comes twice, or too soon, changes nothing of what the next one of the inside is.
+TEST_P(Refusal, InsideAWriteNothingElseIsTakenForTheNext) {
+  constexpr std::uint32_t kLength = 6 * kScriptMtu;
+  Script rx{options()};
+  rx.at(0_us);
+  for (const std::uint32_t i : {0u, 1u, 1u, 0u, 2u, 4u, 2u, 3u, 4u, 5u}) rx.gets(rx.write(1000 + i, i, kLength));
+  for (std::uint32_t i = 0; i < 6; ++i) EXPECT_TRUE(rx.holds(i * kScriptMtu, 1000 + i, kScriptMtu)) << i;
+  EXPECT_EQ(rx.next_expected(), Psn{1006});
+  EXPECT_FALSE(rx.failed);
+}
+
 TEST_P(Refusal, PayloadThatDoesNotFitItsOpcode) {
   auto short_first = maker.write(1000, 0, 600);
   short_first.payload = short_first.payload.first(252);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "qp/transmit_batch.h"
@@ -199,6 +200,74 @@ TEST_F(TransmitBatchTest, OfAShorterOneThereIsRoomForOne) {
   ASSERT_TRUE(add(b, packet(wire::RcOp::kSendMiddle, true, 0), 200));
   EXPECT_EQ(b.room(TransmitBatch::packet_bytes(headers.size(), 64)), 1u);
   EXPECT_EQ(b.room(TransmitBatch::packet_bytes(headers.size(), 256)), 0u);
+}
+
+// Packets of a message's inside, added together: to the bit what they are one by one, behind whatever is in the batch
+// already, before others, and with an acknowledgement in the last where that has room.
+TEST_F(TransmitBatchTest, ARunOfTheInsideIsWhatItsPacketsAreAlone) {
+  struct Before {
+    std::size_t bytes;  // of the payload of one in the batch already, in addition to theirs
+    std::size_t count;  // of the run, at most
+  };
+  config.segments_max = 64;
+  for (std::size_t i = 0; i < payload.size(); ++i) payload[i] = static_cast<std::byte>(i * 7 + i / 256);
+  wire::Piggyback said;
+  said.msn = 9;
+  const auto compare = [&](wire::RcOp op, std::size_t size, std::optional<Before> before) {
+    wire::Packet any = packet(op, true, 0xFF'FFFE);
+    any.reth = {0x1122'3344'FFFF'FF00, 0x5566'7788, 99};
+    any.bxth.timestamp = 0x1234'5678'9ABC;
+    const wire::RunHeaders headers{any};
+    const std::size_t count = std::min(payload.size() / size, before ? before->count : 64);
+    const auto run = [&](bool together) {
+      TransmitBatch b = batch();
+      if (before) {
+        const std::size_t more = headers.size() - wire::headers_size(packet(wire::RcOp::kSendMiddle, true, 1));
+        EXPECT_TRUE(add(b, packet(wire::RcOp::kSendMiddle, true, 1), size + more + before->bytes));
+      }
+      wire::RunHeaders::Own own{.psn = any.bth.psn, .msn = 3, .rsn = 4, .packet_index = 0xFF'FFFD, .reth = any.reth};
+      EXPECT_TRUE(b.takes_inside(size, count));
+      if (together) {
+        b.add_inside({headers, own}, own, payload.data(), size, count, true);
+      } else {
+        for (std::size_t i = 0; i < count; ++i) {
+          const Slice slice{payload.data() + i * size, size};
+          own.ack_request = i + 1 == count;
+          b.add_of_run(headers, own, {&slice, 1}, size);
+          own.psn = own.psn + 1;
+          own.packet_index = (own.packet_index + 1) & 0xFF'FFFF;
+          own.reth.address += size;
+        }
+      }
+      EXPECT_EQ(own.psn, any.bth.psn + static_cast<std::uint32_t>(count));
+      const bool room = before && before->bytes > 0;
+      EXPECT_EQ(b.piggyback(said, 8192), room);
+      EXPECT_EQ(add(b, packet(wire::RcOp::kSendOnly, true, 1), 5), !room) << "behind a shorter one";
+      Transmit out;
+      EXPECT_TRUE(b.finish(out));
+      EXPECT_EQ(out.segments, count + (before ? 1 : 0) + (room ? 0 : 1));
+      return segments(out);
+    };
+    const auto alone = run(false), together = run(true);
+    EXPECT_EQ(together, alone) << static_cast<int>(op) << " " << size;
+    for (const auto& each : together) EXPECT_EQ(wire::stored_icrc(each), right_icrc(each, 0));
+  };
+  for (const wire::RcOp op : {wire::RcOp::kWriteMiddle, wire::RcOp::kSendMiddle, wire::RcOp::kReadResponseMiddle}) {
+    for (const std::size_t size : {512u, 1024u, 2048u}) {
+      compare(op, size, std::nullopt);
+      compare(op, size, Before{0, 64});
+      compare(op, size, Before{200, 1});  // of which only the last may be shorter than the first
+    }
+  }
+}
+
+TEST_F(TransmitBatchTest, ARunOfTheInsideNeedsRoomForItsPieces) {
+  config.segments_max = 64;
+  TransmitBatch b = batch();
+  EXPECT_FALSE(b.takes_inside(kCopiedBytesMax, 2)) << "those are copied";
+  EXPECT_FALSE(b.takes_inside(1022, 2)) << "those have a pad";
+  EXPECT_TRUE(b.takes_inside(1024, 511));
+  EXPECT_FALSE(b.takes_inside(1024, 512));
 }
 
 TEST_F(TransmitBatchTest, TheLastSegmentCanBeKeptForAControlPacket) {

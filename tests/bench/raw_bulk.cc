@@ -166,29 +166,35 @@ class Sender {
   raw::Clock::time_point progress_ = raw::Clock::now();
 };
 
-// Packets of one call: from where the message before ended, all of one size but the last.
+// Packets of one call: from where the message before ended, all of one size but the last. A packet's ICRC and the next
+// one's header lie side by side, so a packet is two pieces for the system.
 class Batch {
  public:
   Batch(std::size_t message, std::size_t payload, std::size_t segments)
-      : memory_(message, std::byte{1}), payload_(payload), headers_(segments), trailers_(segments) {}
-  [[nodiscard]] std::size_t bytes_max() const { return payload_ * headers_.size(); }
+      : memory_(message, std::byte{1}),
+        payload_(payload),
+        segments_(segments),
+        between_(kHeader + segments * kBetween) {}
+  [[nodiscard]] std::size_t bytes_max() const { return payload_ * segments_; }
 
   // Gives how much payload.
   std::size_t fill() {
-    parts_.clear();
+    parts_.assign(1, {between_.data(), kHeader});
     std::size_t bytes = 0;
-    for (std::size_t i = 0; i < headers_.size(); ++i) {
+    for (std::size_t i = 0; i < segments_; ++i) {
       const std::size_t size = std::min(payload_, memory_.size() - at_), whole = kHeader + size + kIcrc;
       if (i == 0) segment_ = whole;
       if (whole > segment_) break;  // behind a message's shorter last packet
-      headers_[i].fill(std::byte{});
-      headers_[i][0] = kData;
-      brdma::store_be64(&headers_[i][kPlaceAt], at_);
-      brdma::wire::Icrc icrc(flow_, 0, whole, headers_[i]);
+      std::byte* const header = between_.data() + i * kBetween;
+      std::fill_n(header, kHeader, std::byte{});
+      header[0] = kData;
+      brdma::store_be64(header + kPlaceAt, at_);
+      brdma::wire::Icrc icrc(flow_, 0, whole, {header, kHeader});
       icrc.update({memory_.data() + at_, size});
-      trailers_[i] = icrc.finish();  // little endian, as this machine
-      parts_.insert(parts_.end(),
-                    {{headers_[i].data(), kHeader}, {memory_.data() + at_, size}, {&trailers_[i], kIcrc}});
+      const std::uint32_t trailer = icrc.finish();  // little endian, as this machine
+      std::memcpy(header + kHeader, &trailer, kIcrc);
+      if (i > 0) parts_.back().iov_len = kBetween;
+      parts_.insert(parts_.end(), {{memory_.data() + at_, size}, {header + kHeader, kIcrc}});
       bytes += size;
       at_ = at_ + size == memory_.size() ? 0 : at_ + size;
       if (whole < segment_) break;  // the kernel takes nothing behind a shorter one
@@ -199,10 +205,10 @@ class Batch {
   [[nodiscard]] std::size_t segment() const { return segment_; }
 
  private:
+  static constexpr std::size_t kBetween = kIcrc + kHeader;
   std::vector<std::byte> memory_;
-  std::size_t payload_, at_ = 0, segment_ = 0;
-  std::vector<std::array<std::byte, kHeader>> headers_;
-  std::vector<std::uint32_t> trailers_;
+  std::size_t payload_, segments_, at_ = 0, segment_ = 0;
+  std::vector<std::byte> between_;  // header, ICRC, header, ICRC, ...
   std::vector<iovec> parts_;
   brdma::wire::IcrcFlow flow_ = any_flow();
 };

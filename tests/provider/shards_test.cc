@@ -291,6 +291,38 @@ TEST_F(OneQueue, OneArmingMakesOneEvent) {
   }
 }
 
+// A program that sleeps on its completion channel, as they are written: armed, polled once more, slept.
+TEST_F(OneQueue, NoWakeUpIsLost) {
+  constexpr int kMessages = 400;
+  std::vector<std::thread> senders;
+  for (std::size_t i = 0; i < kShards; ++i) {
+    senders.emplace_back([this, i] {
+      for (int n = 0; n < kMessages; ++n) send_by(i);
+    });
+  }
+  std::size_t left = kShards * kMessages;
+  const auto poll = [&] {
+    std::array<ibv_wc, 4> came{};
+    for (int got = 1; got > 0;) {
+      got = ibv_poll_cq(cq.get(), static_cast<int>(came.size()), came.data());
+      for (int i = 0; i < got; ++i) {
+        const std::uint64_t by = came[static_cast<std::size_t>(i)].wr_id;
+        ASSERT_EQ(came[static_cast<std::size_t>(i)].status, IBV_WC_SUCCESS);
+        ASSERT_EQ(receive(b, there[by].get(), by), 0);
+        --left;
+      }
+    }
+  };
+  while (left > 0) {
+    ASSERT_EQ(ibv_req_notify_cq(cq.get(), 0), 0);
+    poll();
+    if (left == 0) break;
+    ASSERT_TRUE(b.take_event(cq.get())) << left << " to come";
+    poll();
+  }
+  for (std::thread& sender : senders) sender.join();
+}
+
 // The others were armed for any completion, and have not fired.
 TEST_F(OneQueue, WhatWasAskedForBeforeIsForgotten) {
   ASSERT_EQ(ibv_req_notify_cq(cq.get(), 0), 0);

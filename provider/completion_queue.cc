@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
 
 #include "event_pipe.h"
@@ -66,7 +68,7 @@ std::uint32_t capacity_for(int entries) { return static_cast<std::uint32_t>(std:
 // does the same. A later CQ may also get this one's address.
 void purge_events(CompletionQueueObject& cq, OpenDevice& device) {
   const ibv_cq* self = &cq.core.cq;
-  const Context::Session session(device.engine_context());
+  const std::lock_guard held(device.events());
   if (cq.channel_writer >= 0) {
     cq.completion_events_written -= purge_records(
         cq.channel_writer, sizeof self,
@@ -77,27 +79,44 @@ void purge_events(CompletionQueueObject& cq, OpenDevice& device) {
 
 }  // namespace
 
+// What was granted is the same in every ring.
+Result<CompletionQueue*, Status> ring_in(CompletionQueueObject& cq, OpenDevice& device, std::size_t shard) {
+  if (CompletionQueue* const there = cq.rings.in(shard); there != nullptr) return there;
+  Context& context = device.shards()[shard];
+  CompletionQueue* made = nullptr;
+  {
+    Context::Session session(context);
+    auto created = session.engine().create_cq(static_cast<std::uint32_t>(cq.core.cq.cqe), &cq, cq.options);
+    if (!created) return created.reason();
+    made = created.value();
+  }
+  cq.rings.add({.context = &context, .engine = made, .shard = shard});
+  return made;
+}
+
 // libibverbs fills in the ibv_cq's own members after we return; until then nothing can complete into it.
 ibv_cq* make_completion_queue(ibv_context* context, int entries, ibv_comp_channel* channel, int vector,
-                              const CqOptions& options) {
+                              const CqOptions& options, std::optional<std::size_t> shard) {
   OpenDevice& device = device_of(context);
   if (entries < 1 || entries > static_cast<int>(kCompletionsMax)) return fail<ibv_cq>(EINVAL);
   if (vector < 0 || vector >= context->num_comp_vectors) return fail<ibv_cq>(EINVAL);
   auto cq = std::make_unique<CompletionQueueObject>();
-  cq->context = &device.engine_context();
+  cq->alone = device.shards().size() == 1;
+  cq->options = options;
+  cq->core.cq.cqe = static_cast<int>(capacity_for(entries));
   if (channel != nullptr) {
     const auto writer = open_writer(channel->fd);
     if (!writer) return fail<ibv_cq>(writer.reason().error());
     cq->channel_writer = writer.value();
   }
-  Context::Session session(*cq->context);
-  auto created = session.engine().create_cq(capacity_for(entries), cq.get(), options);
-  if (!created) {
-    if (cq->channel_writer >= 0) ::close(cq->channel_writer);
-    return fail<ibv_cq>(created.reason().error());
+  if (cq->alone) shard = 0;
+  const std::lock_guard held(device.objects());
+  if (shard) {
+    if (const auto ring = ring_in(*cq, device, *shard); !ring) {
+      if (cq->channel_writer >= 0) ::close(cq->channel_writer);
+      return fail<ibv_cq>(ring.reason().error());
+    }
   }
-  cq->engine = created.value();
-  cq->core.cq.cqe = static_cast<int>(session.engine().cq_capacity(cq->engine));
   cq->core.cq.handle = device.next_handle();
   return &cq.release()->core.cq;
 }
@@ -105,15 +124,21 @@ ibv_cq* make_completion_queue(ibv_context* context, int entries, ibv_comp_channe
 extern "C" {
 
 ibv_cq* create_cq(ibv_context* context, int entries, ibv_comp_channel* channel, int vector) {
-  return make_completion_queue(context, entries, channel, vector, {});
+  return make_completion_queue(context, entries, channel, vector, {}, std::nullopt);
 }
 
 int destroy_cq(ibv_cq* ibv) {
   CompletionQueueObject& cq = object_of(ibv);
   OpenDevice& device = device_of(ibv->context);
   {
-    Context::Session session(*cq.context);
-    if (const Status status = session.engine().destroy_cq(cq.engine); !status.ok()) return status.error();
+    const std::lock_guard held(device.objects());
+    for (std::size_t i = 0; i < cq.rings.size(); ++i) {
+      if (Context::Session(*cq.rings[i].context).engine().in_use(cq.rings[i].engine)) return EBUSY;
+    }
+    for (std::size_t i = 0; i < cq.rings.size(); ++i) {
+      const Status status = Context::Session(*cq.rings[i].context).engine().destroy_cq(cq.rings[i].engine);
+      if (!status.ok()) return status.error();
+    }
   }
   purge_events(cq, device);
   wait_for_acknowledgements(ibv->mutex, ibv->cond, ibv->comp_events_completed, cq.completion_events_written);
@@ -123,27 +148,35 @@ int destroy_cq(ibv_cq* ibv) {
   return 0;
 }
 
+// What is in it must fit into what is asked for, though more is granted: programs are told so alike at every size.
 int resize_cq(ibv_cq* ibv, int entries) {
   if (entries < 1 || entries > static_cast<int>(kCompletionsMax)) return EINVAL;
   CompletionQueueObject& cq = object_of(ibv);
-  Context::Session session(*cq.context);
-  // What is in it must fit into what is asked for, though more is granted: programs are told so alike at every size.
-  if (session.engine().cq_unpolled(cq.engine) > static_cast<std::size_t>(entries)) return EINVAL;
-  const Status status = session.engine().resize_cq(cq.engine, capacity_for(entries));
-  if (status.ok()) ibv->cqe = static_cast<int>(session.engine().cq_capacity(cq.engine));
-  return status.error();
+  const std::lock_guard held(device_of(ibv->context).objects());
+  const std::uint32_t capacity = capacity_for(entries);
+  std::size_t unpolled = 0;
+  for (std::size_t i = 0; i < cq.rings.size(); ++i) {
+    unpolled += Context::Session(*cq.rings[i].context).engine().cq_unpolled(cq.rings[i].engine);
+  }
+  if (unpolled > static_cast<std::size_t>(entries)) return EINVAL;
+  for (std::size_t i = 0; i < cq.rings.size(); ++i) {
+    const Status status = Context::Session(*cq.rings[i].context).engine().resize_cq(cq.rings[i].engine, capacity);
+    if (!status.ok()) return status.error();
+  }
+  ibv->cqe = static_cast<int>(capacity);
+  return 0;
 }
 
 int poll_cq(ibv_cq* ibv, int entries, ibv_wc* completions) {
   if (entries <= 0) return 0;
-  const CompletionQueueObject& cq = object_of(ibv);
+  CompletionQueueObject& cq = object_of(ibv);
   const std::span<Completion> out(reinterpret_cast<Completion*>(completions), static_cast<std::size_t>(entries));
-  return static_cast<int>(cq.context->poll_cq(cq.engine, out));
+  return static_cast<int>(cq.rings.poll(out));
 }
 
 int req_notify_cq(ibv_cq* ibv, int solicited_only) {
-  const CompletionQueueObject& cq = object_of(ibv);
-  cq.context->request_notify(cq.engine, solicited_only != 0);
+  CompletionQueueObject& cq = object_of(ibv);
+  cq.rings.arm(solicited_only != 0, cq.alone);
   return 0;
 }
 

@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <ctime>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "io/clock.h"
@@ -20,9 +21,9 @@ CompletionQueueObject& object_of_ex(ibv_cq_ex* cq) { return *reinterpret_cast<Co
 const LazyPoller& current(ibv_cq_ex* cq) { return *object_of_ex(cq).poller; }
 
 int next_poll(ibv_cq_ex* ibv) {
-  const CompletionQueueObject& cq = object_of_ex(ibv);
+  CompletionQueueObject& cq = object_of_ex(ibv);
   LazyPoller& poller = *cq.poller;
-  if (cq.context->poll_cq(cq.engine, {&poller.completion, 1}, {&poller.made, 1}) == 0) return ENOENT;
+  if (cq.rings.poll({&poller.completion, 1}, {&poller.made, 1}) == 0) return ENOENT;
   ibv->wr_id = poller.completion.wr_id;
   ibv->status = static_cast<ibv_wc_status>(poller.completion.status);
   return 0;
@@ -92,6 +93,12 @@ int check(const ibv_cq_init_attr_ex& wanted, std::uint32_t flags) {
   return wanted.cqe > kCompletionsMax ? EINVAL : 0;
 }
 
+// With the thread of the parent domain, if one is named.
+std::optional<std::size_t> shard_of(const ibv_cq_init_attr_ex& wanted) {
+  const bool named = (wanted.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0 && wanted.parent_domain != nullptr;
+  return named ? provider::shard_of(object_of(wanted.parent_domain)) : std::nullopt;
+}
+
 }  // namespace
 
 extern "C" {
@@ -104,7 +111,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* wanted) {
   const CqOptions options{.stamped = (wanted->wc_flags & kTimestamps) != 0,
                           .ignore_overrun = (flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) != 0};
   ibv_cq* ibv = make_completion_queue(context, static_cast<int>(wanted->cqe), wanted->channel,
-                                      static_cast<int>(wanted->comp_vector), options);
+                                      static_cast<int>(wanted->comp_vector), options, shard_of(*wanted));
   if (ibv == nullptr) return nullptr;
   CompletionQueueObject& cq = object_of(ibv);
   cq.poller = std::move(poller);

@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 
+#include "base/check.h"
 #include "memory/memory_table.h"
 #include "objects.h"
 #include "verbs.h"
@@ -33,6 +36,25 @@ bool is_mapped(void* address, std::size_t length) {
   return true;
 }
 
+// In every shard, one after the other; OpenDevice::objects() held. Their tables see the same calls, so what one refuses
+// all do.
+Status in_all(Shards& shards, const std::function<Status(Engine&, std::size_t)>& act) {
+  const Status status = act(Context::Session(shards.first()).engine(), 0);
+  for (std::size_t i = 1; status.ok() && i < shards.size(); ++i) {
+    const Status likewise = act(Context::Session(shards[i]).engine(), i);
+    BRDMA_CHECK(likewise.ok());
+  }
+  return status;
+}
+
+// Queue pairs of any shard may be in it.
+bool in_use(Shards& shards, const ProtectionDomainObject& pd) {
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    if (Context::Session(shards[i]).engine().in_use(pd.engine[i])) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 extern "C" {
@@ -40,9 +62,10 @@ extern "C" {
 ibv_pd* alloc_pd(ibv_context* context) {
   OpenDevice& device = device_of(context);
   auto pd = std::make_unique<ProtectionDomainObject>();
-  Context::Session session(device.engine_context());
-  pd->engine = session.engine().alloc_pd();
-  if (pd->engine == nullptr) return fail<ibv_pd>(ENOMEM);
+  const std::lock_guard held(device.objects());
+  for (std::size_t i = 0; i < device.shards().size(); ++i) {
+    pd->engine.push_back(Context::Session(device.shards()[i]).engine().alloc_pd());
+  }
   pd->core.context = context;
   pd->core.handle = device.next_handle();
   return &pd.release()->core;
@@ -50,14 +73,18 @@ ibv_pd* alloc_pd(ibv_context* context) {
 
 int dealloc_pd(ibv_pd* ibv) {
   ProtectionDomainObject& pd = object_of(ibv);
+  OpenDevice& device = device_of(ibv->context);
   {
-    Context::Session session(device_of(ibv->context).engine_context());
+    const std::lock_guard held(device.objects());
     if (pd.parents != 0) return EBUSY;
     if (pd.base != nullptr) {
       --pd.base->parents;
       if (pd.td != nullptr) --pd.td->parents;
-    } else if (const Status status = session.engine().dealloc_pd(pd.engine); !status.ok()) {
-      return status.error();
+    } else {
+      if (in_use(device.shards(), pd)) return EBUSY;
+      const Status status = in_all(
+          device.shards(), [&](Engine& engine, std::size_t shard) { return engine.dealloc_pd(pd.engine[shard]); });
+      if (!status.ok()) return status.error();
     }
   }
   delete &pd;
@@ -68,13 +95,21 @@ ibv_mr* reg_mr(ibv_pd* ibv, void* address, std::size_t length, std::uint64_t iov
   OpenDevice& device = device_of(ibv->context);
   if (!is_mapped(address, length)) return fail<ibv_mr>(EFAULT);
   auto mr = std::make_unique<MemoryRegionObject>();
-  Context::Session session(device.engine_context());
   const std::uint64_t start = (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : iova;
-  auto region = session.engine().register_memory(object_of(ibv).engine, reinterpret_cast<std::uintptr_t>(address),
-                                                 length, start, static_cast<std::uint32_t>(access & ~kAccessHints));
-  if (!region) return fail<ibv_mr>(region.reason().error());
-  mr->engine = region.value();
-  const MemoryRegionInfo keys = session.engine().info(mr->engine);
+  const auto bits = static_cast<std::uint32_t>(access & ~kAccessHints);
+  MemoryRegionInfo keys;
+  const std::lock_guard held(device.objects());
+  const Status status = in_all(device.shards(), [&](Engine& engine, std::size_t shard) {
+    auto region = engine.register_memory(object_of(ibv).engine[shard], reinterpret_cast<std::uintptr_t>(address),
+                                         length, start, bits);
+    if (!region) return region.reason();
+    const MemoryRegionInfo here = engine.info(region.value());
+    if (shard == 0) keys = here;
+    BRDMA_CHECK(here.lkey == keys.lkey && here.rkey == keys.rkey);
+    mr->engine.push_back(region.value());
+    return Status::success();
+  });
+  if (!status.ok()) return fail<ibv_mr>(status.error());
   mr->core.mr.handle = device.next_handle();
   mr->core.mr.lkey = keys.lkey;
   mr->core.mr.rkey = keys.rkey;
@@ -89,13 +124,16 @@ int rereg_mr(abi::VerbsMr* ibv, int flags, ibv_pd* pd, void* address, std::size_
   if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0 && !is_mapped(address, length)) return EFAULT;
   const bool zero_based = ((flags & IBV_REREG_MR_CHANGE_ACCESS) != 0 ? access : ibv->access) & IBV_ACCESS_ZERO_BASED;
   MemoryRegion to;
-  to.pd = (flags & IBV_REREG_MR_CHANGE_PD) != 0 ? object_of(pd).engine : nullptr;
   to.address = reinterpret_cast<std::uintptr_t>(address);
   to.iova = zero_based ? 0 : to.address;
   to.length = length;
   to.access = static_cast<std::uint32_t>(access & ~kAccessHints);
-  Context::Session session(device_of(ibv->mr.context).engine_context());
-  const Status status = session.engine().change_memory(mr.engine, static_cast<std::uint32_t>(flags), to);
+  OpenDevice& device = device_of(ibv->mr.context);
+  const std::lock_guard held(device.objects());
+  const Status status = in_all(device.shards(), [&](Engine& engine, std::size_t shard) {
+    to.pd = (flags & IBV_REREG_MR_CHANGE_PD) != 0 ? object_of(pd).engine[shard] : nullptr;
+    return engine.change_memory(mr.engine[shard], static_cast<std::uint32_t>(flags), to);
+  });
   if (status.ok() && (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0) ibv->access = access;
   return status.error();
 }
@@ -105,18 +143,22 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_
   if ((flags & ~static_cast<std::uint32_t>(IBV_ADVISE_MR_FLAG_FLUSH)) != 0) return EINVAL;
   if (advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) return EOPNOTSUPP;
   const std::uint32_t needed = advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE ? kAccessLocalWrite : 0;
-  Context::Session session(device_of(pd->context).engine_context());
+  Context::Session session(device_of(pd->context).shards().first());
   for (const ibv_sge& each : std::span(list, count)) {
-    if (!session.engine().covers(object_of(pd).engine, each.lkey, each.addr, each.length, needed)) return EFAULT;
+    if (!session.engine().covers(object_of(pd).engine.front(), each.lkey, each.addr, each.length, needed))
+      return EFAULT;
   }
   return 0;
 }
 
 int dereg_mr(abi::VerbsMr* ibv) {
   MemoryRegionObject& mr = object_of(ibv);
+  OpenDevice& device = device_of(ibv->mr.context);
   {
-    Context::Session session(device_of(ibv->mr.context).engine_context());
-    if (const Status status = session.engine().deregister_memory(mr.engine); !status.ok()) return status.error();
+    const std::lock_guard held(device.objects());
+    const Status status = in_all(
+        device.shards(), [&](Engine& engine, std::size_t shard) { return engine.deregister_memory(mr.engine[shard]); });
+    if (!status.ok()) return status.error();
   }
   delete &mr;
   return 0;

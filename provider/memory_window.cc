@@ -1,6 +1,7 @@
 // Memory windows. Type 1 is bound by a verb of its own, which posts a work request like those that bind type 2.
 #include <cerrno>
 #include <memory>
+#include <mutex>
 #include <span>
 
 #include "objects.h"
@@ -19,9 +20,11 @@ extern "C" {
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
   if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) return fail<ibv_mw>(EINVAL);
   OpenDevice& device = device_of(pd->context);
+  if (device.shards().size() > 1) return fail<ibv_mw>(EOPNOTSUPP);  // a binding would have to reach all at once
   auto mw = std::make_unique<MemoryWindowObject>();
-  Context::Session session(device.engine_context());
-  auto made = session.engine().alloc_window(object_of(pd).engine, type == IBV_MW_TYPE_2);
+  const std::lock_guard held(device.objects());
+  Context::Session session(device.shards().first());
+  auto made = session.engine().alloc_window(object_of(pd).engine.front(), type == IBV_MW_TYPE_2);
   if (!made) return fail<ibv_mw>(made.reason().error());
   mw->engine = made.value();
   mw->core = {.context = pd->context,
@@ -35,7 +38,9 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
 int dealloc_mw(ibv_mw* ibv) {
   MemoryWindowObject& mw = object_of(ibv);
   {
-    Context::Session session(device_of(ibv->context).engine_context());
+    OpenDevice& device = device_of(ibv->context);
+    const std::lock_guard held(device.objects());
+    Context::Session session(device.shards().first());
     if (const Status status = session.engine().dealloc_window(mw.engine); !status.ok()) return status.error();
   }
   delete &mw;

@@ -9,9 +9,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <type_traits>
+#include <vector>
 
 #include "abi/abi.h"
+#include "completion_rings.h"
 #include "device/engine.h"
 #include "lazy_poller.h"
 #include "open_device.h"
@@ -22,21 +25,22 @@ namespace brdma::provider {
 
 struct ThreadDomainObject {
   ibv_td core{};
-  std::uint32_t parents = 0;  // that name it; under the context's lock
+  std::size_t shard = 0;      // of what is made for its thread
+  std::uint32_t parents = 0;  // that name it; OpenDevice::objects() held
 };
 
 struct ProtectionDomainObject {
   ibv_pd core{};
-  ProtectionDomain* engine = nullptr;
+  std::vector<ProtectionDomain*> engine;  // in each shard
   // Of a parent domain: what it was made of. Of another: how many parent domains are.
   ProtectionDomainObject* base = nullptr;
   ThreadDomainObject* td = nullptr;
-  std::uint32_t parents = 0;  // under the context's lock
+  std::uint32_t parents = 0;  // OpenDevice::objects() held
 };
 
 struct MemoryRegionObject {
   abi::VerbsMr core{};
-  MemoryRegion* engine = nullptr;
+  std::vector<MemoryRegion*> engine;  // in each shard
 };
 
 struct AddressHandleObject {
@@ -55,15 +59,16 @@ struct CompletionQueueObject {
     ibv_cq_ex cq_ex;  // where it has a poller
     std::byte reserve[abi::kObjectReserve];
   } core{.reserve = {}};
-  Context* context = nullptr;
-  CompletionQueue* engine = nullptr;
+  CompletionRings rings;
+  bool alone = true;                   // the device has one shard
   std::unique_ptr<LazyPoller> poller;  // of ibv_create_cq_ex()
+  CqOptions options;                   // of rings to come
   int channel_writer = -1;             // our own description of the completion channel; -1: no channel
-  // Events written and not purged; under the context's lock. Destruction waits until so many are acknowledged.
+  // Events written and not purged; OpenDevice::events() held. Destruction waits until so many are acknowledged.
   std::uint32_t completion_events_written = 0;
   std::uint32_t async_events_written = 0;
 
-  void write_event();  // with the context's lock held
+  void write_event();  // OpenDevice::events() held
 };
 
 struct QueuePairObject {
@@ -72,13 +77,14 @@ struct QueuePairObject {
     ibv_qp_ex qp_ex;  // where it has a builder
     std::byte reserve[abi::kQpReserve];
   } core{.reserve = {}};
-  Context* context = nullptr;
+  Context* context = nullptr;  // of its shard
   QueuePair* engine = nullptr;
   std::unique_ptr<WorkBuilder> builder;    // of ibv_wr_* functions
   std::uint32_t async_events_written = 0;  // as above
   bool signal_all = false;
   // Of what was granted: checked before a list of that length is read.
   std::uint8_t send_sges_max = 0, receive_sges_max = 0;
+  std::uint8_t shard = 0;
 };
 
 struct SharedReceiveQueueObject {
@@ -86,8 +92,9 @@ struct SharedReceiveQueueObject {
     ibv_srq srq;
     std::byte reserve[abi::kObjectReserve];
   } core{.reserve = {}};
-  Context* context = nullptr;
+  Context* context = nullptr;  // of its shard
   SharedReceiveQueue* engine = nullptr;
+  std::size_t shard = 0;
   std::uint32_t async_events_written = 0;  // as above
   SrqAttributes granted;                   // as it was made
 };
@@ -106,6 +113,11 @@ inline MemoryWindowObject& object_of(ibv_mw* mw) { return *reinterpret_cast<Memo
 inline CompletionQueueObject& object_of(ibv_cq* cq) { return *reinterpret_cast<CompletionQueueObject*>(cq); }
 inline SharedReceiveQueueObject& object_of(ibv_srq* srq) { return *reinterpret_cast<SharedReceiveQueueObject*>(srq); }
 inline QueuePairObject& object_of(ibv_qp* qp) { return *reinterpret_cast<QueuePairObject*>(qp); }
+
+// Where what is made in this domain is to be: with its thread. None: anywhere.
+[[nodiscard]] inline std::optional<std::size_t> shard_of(const ProtectionDomainObject& pd) {
+  return pd.td == nullptr ? std::nullopt : std::optional(pd.td->shard);
+}
 
 // Waits until the program has acknowledged `written` events of an object (verbs manual: destroying blocks until then).
 void wait_for_acknowledgements(pthread_mutex_t& mutex, pthread_cond_t& cond, const std::uint32_t& completed,

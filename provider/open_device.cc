@@ -63,12 +63,12 @@ Result<void*, Status> OpenDevice::open(ibv_device* device, int cmd_fd) {
   std::unique_ptr<OpenDevice> self(new OpenDevice(core, *layout, verbs_context, *info));
   Status status = self->make_async_pipe();
   if (status.ok()) {
-    auto context = Context::open(self->device_, self.get());
-    if (context) {
-      self->context_ = std::move(context).value();
+    auto contexts = Context::open_shards(self->device_, self.get());
+    if (contexts) {
+      self->shards_ = Shards(std::move(contexts).value());
     } else {
-      complain(context.reason().message);
-      status = Status(context.reason().error);
+      complain(contexts.reason().message);
+      status = Status(contexts.reason().error);
     }
   }
   if (!status.ok()) {
@@ -105,7 +105,7 @@ OpenDevice& OpenDevice::of_context(const ibv_context* context) {
 }
 
 OpenDevice::~OpenDevice() {
-  context_.reset();  // from here on nothing notifies
+  shards_ = Shards();  // from here on nothing notifies
   if (async_writer_ >= 0) ::close(async_writer_);
 }
 
@@ -114,7 +114,7 @@ void OpenDevice::release_core() {
     const std::lock_guard guard(open_devices().lock);
     std::erase(open_devices().list, this);
   }
-  context_.reset();
+  shards_ = Shards();
   core_.core().uninit_context(verbs_context_);  // closes cmd_fd and async_fd
   std::free(verbs_context_);
 }
@@ -122,7 +122,9 @@ void OpenDevice::release_core() {
 void OpenDevice::leave_all() {
   const std::unique_lock guard(open_devices().lock, std::try_to_lock);
   if (!guard) return;  // exit() in the middle of opening or closing
-  for (OpenDevice* device : open_devices().list) device->context_->leave();
+  for (OpenDevice* device : open_devices().list) {
+    for (std::size_t i = 0; i < device->shards_.size(); ++i) device->shards_[i].leave();
+  }
 }
 
 DeviceInfo OpenDevice::info() const {
@@ -156,9 +158,15 @@ std::vector<int> OpenDevice::interface_changed(bool removed) {
   return events;
 }
 
-void OpenDevice::completion_event(void* cq_user) { static_cast<CompletionQueueObject*>(cq_user)->write_event(); }
+void OpenDevice::completion_event(void* cq_user) {
+  auto& cq = *static_cast<CompletionQueueObject*>(cq_user);
+  if (!cq.alone && !cq.rings.fired()) return;
+  const std::lock_guard held(events_);
+  cq.write_event();
+}
 
 void OpenDevice::async_event(int ibv_event_type, void* user) {
+  const std::lock_guard held(events_);
   ibv_async_event event{};
   event.event_type = static_cast<enum ibv_event_type>(ibv_event_type);
   std::uint32_t* written = nullptr;

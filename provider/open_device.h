@@ -2,7 +2,10 @@
 //
 // Memory: libibverbs allocates its verbs_context in a block of abi::kContextAllocation bytes; behind the ibv_context,
 // which is its last member, stands a pointer to our OpenDevice (of_context()).
-// Locks: everything that talks to the engine holds a Context::Session. Notifications come with that lock held.
+// Locks, in the order in which they are taken:
+//   objects()  whoever makes or destroys objects: what is in all shards changes in all, in the same order
+//   a shard's  everything that talks to its engine (Context::Session); notifications come with it held
+//   events()   event pipes, and how many events of an object have been written
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -10,12 +13,14 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 
 #include "abi/layout.h"
 #include "base/result.h"
 #include "bitmaprdma/context.h"
 #include "device/engine.h"
 #include "libibverbs.h"
+#include "shards.h"
 
 namespace brdma::provider {
 
@@ -27,7 +32,9 @@ class OpenDevice final : public NotificationHandler {
   ~OpenDevice() override;  // the engine first, then the descriptors
   void release_core();     // gives the verbs_context back to libibverbs and frees it; `this` stays
 
-  [[nodiscard]] Context& engine_context() { return *context_; }
+  [[nodiscard]] Shards& shards() { return shards_; }
+  [[nodiscard]] std::mutex& objects() { return objects_; }
+  [[nodiscard]] std::mutex& events() { return events_; }
   [[nodiscard]] const abi::Layout& layout() const { return layout_; }
   [[nodiscard]] ibv_context* ibv() const { return ibv_; }
   // As the device files show it now: GID indices refer to that.
@@ -39,7 +46,7 @@ class OpenDevice final : public NotificationHandler {
   std::vector<int> interface_changed(bool removed) override;
   // The program ends: what the contexts that it left open owe their peers is sent.
   static void leave_all();
-  // Call with the context's lock held (a Session).
+  // Call with events() held.
   [[nodiscard]] std::uint32_t purge_async_events(const void* element);
 
  private:
@@ -54,7 +61,8 @@ class OpenDevice final : public NotificationHandler {
   DeviceInfo told_;  // as the program has been told; of interface_changed()
   int async_writer_ = -1;
   std::atomic<std::uint32_t> next_handle_{1};
-  std::unique_ptr<Context> context_;
+  std::mutex objects_, events_;
+  Shards shards_;
 };
 
 inline OpenDevice& device_of(const ibv_context* context) { return OpenDevice::of_context(context); }

@@ -1,8 +1,10 @@
 // Parent domains and thread domains: ways for a program to say which objects one thread uses alone. Ours need no locks
-// of their own beyond the device's, so they are taken for what they are: a parent domain is another name of its
-// protection domain, a thread domain a promise that nobody has to rely on.
+// of their own beyond the shards', so a parent domain is another name of its protection domain. A thread domain chooses
+// a shard, for what is made in its parent domains: the queue pairs of threads with a domain each do not share a lock,
+// as far as there are shards.
 #include <cerrno>
 #include <memory>
+#include <mutex>
 
 #include "objects.h"
 #include "verbs.h"
@@ -14,14 +16,20 @@ ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* wanted) {
   if (wanted->comp_mask != 0) return fail<ibv_td>(EINVAL);
   auto td = std::make_unique<ThreadDomainObject>();
   td->core.context = context;
+  OpenDevice& device = device_of(context);
+  const std::lock_guard held(device.objects());
+  td->shard = device.shards().least_used();
+  device.shards().put_into(td->shard);
   return &td.release()->core;
 }
 
 int dealloc_td(ibv_td* ibv) {
   ThreadDomainObject& td = object_of(ibv);
   {
-    const Context::Session session(device_of(ibv->context).engine_context());
+    OpenDevice& device = device_of(ibv->context);
+    const std::lock_guard held(device.objects());
     if (td.parents != 0) return EBUSY;
+    device.shards().taken_from(td.shard);
   }
   delete &td;
   return 0;
@@ -42,7 +50,7 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* w
   parent->engine = given.engine;
   parent->base = given.base != nullptr ? given.base : &given;
   parent->td = wanted->td == nullptr ? nullptr : &object_of(wanted->td);
-  const Context::Session session(device.engine_context());
+  const std::lock_guard held(device.objects());
   ++parent->base->parents;
   if (parent->td != nullptr) ++parent->td->parents;
   return &parent.release()->core;

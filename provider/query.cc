@@ -25,14 +25,16 @@ constexpr std::uint32_t kPortCapabilities = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_
 
 // What this context's queue pairs refused for a wrong Q_Key: of the port's other users we do not know.
 std::uint32_t qkey_violations(OpenDevice& device) {
-  Context::Session session(device.engine_context());
-  const std::uint64_t count = session.engine().statistics().get(DropReason::kBadQkey);
+  std::uint64_t count = 0;
+  for (std::size_t i = 0; i < device.shards().size(); ++i) {
+    count += Context::Session(device.shards()[i]).engine().statistics().get(DropReason::kBadQkey);
+  }
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(count, kQkeyViolationsMax));
 }
 
 // The limit in force now: what an operator set, which may change while the program runs.
 int queue_pairs_max(OpenDevice& device) {
-  Context::Session session(device.engine_context());
+  Context::Session session(device.shards().first());
   return static_cast<int>(std::min(session.engine().recovery().qps_max, std::uint32_t{kObjectsMax}));
 }
 
@@ -55,7 +57,7 @@ void fill(OpenDevice& open, ibv_device_attr& attributes) {
   attributes.max_cq = kObjectsMax;
   attributes.max_cqe = static_cast<int>(kCompletionsMax);
   attributes.max_mr = static_cast<int>(memory::kRegionsMax);
-  attributes.max_mw = static_cast<int>(memory::kWindowsMax);
+  attributes.max_mw = open.shards().size() > 1 ? 0 : static_cast<int>(memory::kWindowsMax);
   attributes.max_pd = kObjectsMax;
   attributes.max_ah = kObjectsMax;
   attributes.max_mcast_grp = static_cast<int>(kMulticastGroupsMax);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <memory>
+#include <mutex>
 
 #include "objects.h"
 #include "qp/limits.h"
@@ -37,6 +38,17 @@ QpCapabilities capabilities_of(const ibv_qp_cap& cap) {
           .inline_bytes_max = inline_room(cap)};
 }
 
+// Where its shared receive queue is, which is in one shard only; else where the program says by a thread domain; else
+// where its completion queues are already, so that a poll looks into one shard; else where the fewest are.
+std::size_t shard_for(const ProtectionDomainObject& pd, const ibv_qp_init_attr& wanted, const Shards& shards) {
+  if (shards.size() == 1) return 0;
+  if (wanted.srq != nullptr) return object_of(wanted.srq).shard;
+  if (const auto named = shard_of(pd)) return *named;
+  if (const auto home = object_of(wanted.send_cq).rings.home()) return *home;
+  if (const auto home = object_of(wanted.recv_cq).rings.home()) return *home;
+  return shards.least_used();
+}
+
 }  // namespace
 
 extern "C" {
@@ -46,14 +58,21 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* wanted) {
   if (const int error = check(pd, *wanted); error != 0) return fail<ibv_qp>(error);
   OpenDevice& device = device_of(pd->context);
   auto qp = std::make_unique<QueuePairObject>();
-  qp->context = &device.engine_context();
   qp->signal_all = wanted->sq_sig_all != 0;
   const PathMtu active_mtu = device.info().active_mtu;
+  const std::lock_guard held(device.objects());
+  const std::size_t shard = shard_for(object_of(pd), *wanted, device.shards());
+  qp->shard = static_cast<std::uint8_t>(shard);
+  qp->context = &device.shards()[shard];
+  const auto send_cq = ring_in(object_of(wanted->send_cq), device, shard);
+  if (!send_cq) return fail<ibv_qp>(send_cq.reason().error());
+  const auto receive_cq = ring_in(object_of(wanted->recv_cq), device, shard);
+  if (!receive_cq) return fail<ibv_qp>(receive_cq.reason().error());
   Context::Session session(*qp->context);
   QpCreate request{.type = static_cast<QpType>(wanted->qp_type),
-                   .pd = object_of(pd).engine,
-                   .send_cq = object_of(wanted->send_cq).engine,
-                   .receive_cq = object_of(wanted->recv_cq).engine,
+                   .pd = object_of(pd).engine[shard],
+                   .send_cq = send_cq.value(),
+                   .receive_cq = receive_cq.value(),
                    .srq = wanted->srq == nullptr ? nullptr : object_of(wanted->srq).engine,
                    .capabilities = capabilities_of(wanted->cap),
                    .signal_all = qp->signal_all,
@@ -63,6 +82,7 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* wanted) {
   auto created = session.engine().create_qp(request);
   if (!created) return fail<ibv_qp>(created.reason().error());
   qp->engine = created.value();
+  device.shards().put_into(shard);
   qp->send_sges_max = static_cast<std::uint8_t>(request.capabilities.send_sge_max);
   qp->receive_sges_max = static_cast<std::uint8_t>(request.capabilities.receive_sge_max);
   wanted->cap = {.max_send_wr = request.capabilities.send_wr_max,
@@ -88,14 +108,17 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* wanted) {
 
 int destroy_qp(ibv_qp* ibv) {
   QueuePairObject& qp = object_of(ibv);
+  OpenDevice& device = device_of(ibv->context);
   qp.context->take_leave(qp.engine);
   {
-    Context::Session session(*qp.context);
-    if (const Status status = session.engine().destroy_qp(qp.engine); !status.ok()) return status.error();
+    const std::lock_guard held(device.objects());
+    const Status status = Context::Session(*qp.context).engine().destroy_qp(qp.engine);
+    if (!status.ok()) return status.error();
+    device.shards().taken_from(qp.shard);
   }
   {
-    const Context::Session session(*qp.context);
-    if (qp.async_events_written != 0) qp.async_events_written -= device_of(ibv->context).purge_async_events(ibv);
+    const std::lock_guard held(device.events());
+    if (qp.async_events_written != 0) qp.async_events_written -= device.purge_async_events(ibv);
   }
   wait_for_acknowledgements(ibv->mutex, ibv->cond, ibv->events_completed, qp.async_events_written);
   pthread_mutex_destroy(&ibv->mutex);

@@ -1,6 +1,7 @@
 // Shared receive queues of the basic kind. XRC's keep libibverbs' own answer (EOPNOTSUPP), as does ibv_get_srq_num.
 #include <cerrno>
 #include <memory>
+#include <mutex>
 
 #include "objects.h"
 #include "verbs.h"
@@ -15,12 +16,15 @@ extern "C" {
 ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* wanted) {
   OpenDevice& device = device_of(pd->context);
   auto srq = std::make_unique<SharedReceiveQueueObject>();
-  srq->context = &device.engine_context();
+  const std::lock_guard held(device.objects());
+  srq->shard = shard_of(object_of(pd)).value_or(device.shards().least_used());
+  srq->context = &device.shards()[srq->shard];
   Context::Session session(*srq->context);
   SrqAttributes attributes{.wr_max = wanted->attr.max_wr, .sge_max = wanted->attr.max_sge};
-  auto created = session.engine().create_srq(object_of(pd).engine, attributes, srq.get());
+  auto created = session.engine().create_srq(object_of(pd).engine[srq->shard], attributes, srq.get());
   if (!created) return fail<ibv_srq>(created.reason().error());
   srq->engine = created.value();
+  device.shards().put_into(srq->shard);
   srq->granted = attributes;
   wanted->attr.max_wr = attributes.wr_max;
   wanted->attr.max_sge = attributes.sge_max;
@@ -47,13 +51,16 @@ int query_srq(ibv_srq* ibv, ibv_srq_attr* attributes) {
 
 int destroy_srq(ibv_srq* ibv) {
   SharedReceiveQueueObject& srq = object_of(ibv);
+  OpenDevice& device = device_of(ibv->context);
   {
-    Context::Session session(*srq.context);
-    if (const Status status = session.engine().destroy_srq(srq.engine); !status.ok()) return status.error();
+    const std::lock_guard held(device.objects());
+    const Status status = Context::Session(*srq.context).engine().destroy_srq(srq.engine);
+    if (!status.ok()) return status.error();
+    device.shards().taken_from(srq.shard);
   }
   {
-    const Context::Session session(*srq.context);
-    if (srq.async_events_written != 0) srq.async_events_written -= device_of(ibv->context).purge_async_events(ibv);
+    const std::lock_guard held(device.events());
+    if (srq.async_events_written != 0) srq.async_events_written -= device.purge_async_events(ibv);
   }
   wait_for_acknowledgements(ibv->mutex, ibv->cond, ibv->events_completed, srq.async_events_written);
   delete &srq;

@@ -7,12 +7,21 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "abi/abi.h"
 #include "abi/layout.h"
+#include "base/result.h"
 #include "bitmaprdma/types.h"
 
+namespace brdma {
+class CompletionQueue;
+}
+
 namespace brdma::provider {
+
+class OpenDevice;
+struct CompletionQueueObject;
 
 // Limits of ours that the engine leaves open.
 inline constexpr std::uint32_t kCompletionsMax = 1u << 20;  // entries of a completion queue: 48 MiB
@@ -25,9 +34,11 @@ namespace verbs {
 // Programs name them for regions, and some for queue pairs too.
 inline constexpr int kAccessHints = IBV_ACCESS_HUGETLB | IBV_ACCESS_RELAXED_ORDERING | IBV_ACCESS_ON_DEMAND;
 
-// completion_queue.cc: create_cq with more to say.
+// completion_queue.cc: create_cq with more to say. `shard`: where it is to have a ring before it has queue pairs.
 ibv_cq* make_completion_queue(ibv_context* context, int entries, ibv_comp_channel* channel, int vector,
-                              const CqOptions& options);
+                              const CqOptions& options, std::optional<std::size_t> shard);
+// Likewise: its ring in that shard, made if there is none. OpenDevice::objects() held.
+Result<CompletionQueue*, Status> ring_in(CompletionQueueObject& cq, OpenDevice& device, std::size_t shard);
 // Into the members of a request that binds a memory window.
 void describe_binding(std::uint32_t rkey, const ibv_mw_bind_info& info, SendRequest& out);
 

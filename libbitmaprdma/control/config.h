@@ -20,11 +20,14 @@ namespace brdma::control {
 // Where packets come by, and where they leave by.
 enum class Datapath : std::uint8_t { kAuto, kUdp, kXdp };
 
+inline constexpr std::uint32_t kShardsMax = 16;
+
 struct DatapathConfig {
   Datapath receive = Datapath::kAuto;
   Datapath transmit = Datapath::kAuto;
   XdpMode xdp_mode = XdpMode::kAuto;
   std::uint32_t xdp_chunks = 1024;  // of 4096 bytes each, a power of two
+  std::uint32_t shards = 1;         // of a device that a verbs program opens
 };
 
 struct Settings {

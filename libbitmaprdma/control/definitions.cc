@@ -143,6 +143,11 @@ constexpr NumberSetting xdp_chunks() {
           [](Settings& s, std::uint64_t value) { s.datapath.xdp_chunks = static_cast<std::uint32_t>(value); }};
 }
 
+constexpr NumberSetting shards() {
+  return {1, kShardsMax, false, [](const Settings& s) -> std::uint64_t { return s.datapath.shards; },
+          [](Settings& s, std::uint64_t value) { s.datapath.shards = static_cast<std::uint32_t>(value); }};
+}
+
 constexpr ChoiceSetting loopback() {
   return {kSwitch, [](const Settings& s) { return static_cast<std::size_t>(s.loopback_device); },
           [](Settings& s, std::size_t place) { s.loopback_device = place != 0; }};
@@ -392,6 +397,10 @@ const std::array kDefinitions{
     Definition{"datapath.xdp_chunks", "BRDMA_XDP_CHUNKS",
                "chunks of 4096 bytes that an AF_XDP socket receives into; a packet takes one or two", xdp_chunks(),
                kNewPrograms},
+    Definition{"datapath.shards", "BRDMA_SHARDS",
+               "parts of a device that a program opens, each with a socket, a lock and a thread of its own, so that "
+               "threads of the program do not wait for each other",
+               shards(), kNewPrograms},
     Definition{"device.loopback", "BRDMA_LO", "show brdma_lo even where there are other devices", loopback(),
                kNewPrograms},
     Definition{"device.kernel_rdma_cm", "BRDMA_KERNEL_RDMA_CM",

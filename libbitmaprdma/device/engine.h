@@ -99,7 +99,9 @@ class Engine {
   // --- objects. Status carries the errno value of the verbs manual; EBUSY when still in use. ---
   ProtectionDomain* alloc_pd();
   Status dealloc_pd(ProtectionDomain* pd);
-  // Registers [address, address+length), known to work requests and peers as starting at `iova`. Pins nothing.
+  [[nodiscard]] bool in_use(const ProtectionDomain* pd) const;  // dealloc_pd() would answer EBUSY
+  // Registers [address, address+length), known to work requests and peers as starting at `iova`. Pins nothing. Engines
+  // of one seed whose domains, regions and windows have been made and taken away in the same order give the same keys.
   Result<MemoryRegion*, Status> register_memory(ProtectionDomain* pd, std::uint64_t address, std::uint64_t length,
                                                 std::uint64_t iova, std::uint32_t access);
   Status deregister_memory(MemoryRegion* region);  // EBUSY: memory windows are bound to it
@@ -121,6 +123,7 @@ class Engine {
   [[nodiscard]] MemoryRegionInfo info(const MemoryRegion* region) const;
   Result<CompletionQueue*, Status> create_cq(std::uint32_t entries, void* user, const CqOptions& options = {});
   Status destroy_cq(CompletionQueue* cq);
+  [[nodiscard]] bool in_use(const CompletionQueue* cq) const;  // destroy_cq() would answer EBUSY
   Status resize_cq(CompletionQueue* cq, std::uint32_t entries);
   [[nodiscard]] std::uint32_t cq_capacity(const CompletionQueue* cq) const;
   [[nodiscard]] std::size_t cq_unpolled(const CompletionQueue* cq) const;
@@ -163,6 +166,7 @@ class Engine {
   std::size_t poll_cq(CompletionQueue* cq, std::span<Completion> out, std::span<Instant> times = {});
   // Arms the CQ: the next completion (or the next solicited one) makes one notification.
   void request_notify(CompletionQueue* cq, bool solicited_only);
+  void cancel_notify(CompletionQueue* cq);  // not armed any more
 
   void handle_datagram(const Datagram& datagram, Instant now);
   // An ICMP message (behind the IP header), to whoever it may concern: an explicit drop notification about packets of a

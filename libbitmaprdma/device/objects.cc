@@ -32,6 +32,7 @@ QpCapabilities granted(QpCapabilities asked) {
 
 ProtectionDomain* Engine::alloc_pd() { return impl_->memory.alloc_pd(); }
 Status Engine::dealloc_pd(ProtectionDomain* pd) { return impl_->memory.dealloc_pd(pd); }
+bool Engine::in_use(const ProtectionDomain* pd) const { return pd->users > 0; }
 
 Result<MemoryRegion*, Status> Engine::register_memory(ProtectionDomain* pd, std::uint64_t address, std::uint64_t length,
                                                       std::uint64_t iova, std::uint32_t access) {
@@ -69,6 +70,8 @@ Status Engine::destroy_cq(CompletionQueue* cq) {
   all.erase(at);
   return Status::success();
 }
+
+bool Engine::in_use(const CompletionQueue* cq) const { return cq->queue_pairs > 0; }
 
 Status Engine::resize_cq(CompletionQueue* cq, std::uint32_t entries) {
   return entries > kCqEntriesMax ? Status{EINVAL} : cq->resize(entries);
@@ -206,5 +209,6 @@ std::size_t Engine::poll_cq(CompletionQueue* cq, std::span<Completion> out, std:
   return cq->poll(out, times);
 }
 void Engine::request_notify(CompletionQueue* cq, bool solicited_only) { cq->arm(solicited_only); }
+void Engine::cancel_notify(CompletionQueue* cq) { cq->disarm(); }
 
 }  // namespace brdma

@@ -5,12 +5,12 @@
 #include "bitmaprdma/context.h"
 
 #include <sched.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "control/config.h"
@@ -25,13 +25,6 @@ constexpr int kEventDeviceFatal = 8;  // IBV_EVENT_DEVICE_FATAL
 // Long enough for an application that spins on its memory to get a core and post its reply, and well below the time
 // after which a peer probes.
 constexpr Duration kAckHoldMax = 100_us;
-
-std::uint64_t random_seed() {
-  std::uint64_t seed = 0;
-  if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
-    seed = static_cast<std::uint64_t>(io::monotonic_now().ns()) ^ (static_cast<std::uint64_t>(getpid()) << 40);
-  return seed;
-}
 
 EngineConfig engine_config(const io::ContextImpl::Options& options, const io::Lease& lease, const io::Intake& intake,
                            const std::vector<io::TransmitSocket>& transmit_sockets) {
@@ -135,16 +128,18 @@ Context::Impl::Impl(const DeviceInfo& device_info, io::Lease leased, const Optio
     : device(device_info),
       lease(std::move(leased)),
       handler(notification_handler),
+      share(options.share),
       shard(config, std::move(intake), std::move(outlet), *lease.statistics, notification_handler),
       thread_wanted(options.progress_thread),
       thread(shard,
              [&] {
                auto thread_options = options.thread;
+               if (share != nullptr) thread_options.spin_permits = &share->spin_permits;
                thread_options.watched_fd = lease.control_fd;
                thread_options.on_hangup = [this] { handle_hangup(); };
                return thread_options;
              }()),
-      management(shard),
+      management(shard, options.first_shard),
       pid(getpid()) {
   if (lease.events != nullptr) {
     journal.emplace(*lease.events, *lease.statistics);
@@ -153,7 +148,12 @@ Context::Impl::Impl(const DeviceInfo& device_info, io::Lease leased, const Optio
   shard.set_gauges(lease.gauges);
   if (lease.device_use != nullptr) shard.engine().share_limits(DeviceUse{*lease.device_use, lease.slot});
   if (options.control_thread) {
-    if (handler != nullptr && netdev.open(device.ifindex)) control.watch(netdev.fd(), [this] { handle_netdev(); });
+    if (handler != nullptr && options.first_shard && netdev.open(device.ifindex))
+      control.watch(netdev.fd(), [this] { handle_netdev(); });
+    control.at_hangup([this] {
+      const std::lock_guard held{shard.lock()};
+      handle_hangup();
+    });
     control.start(lease.control_fd, [this](std::string_view line) { return management.answer(line); });
   }
 }
@@ -195,9 +195,11 @@ void Context::Impl::start_thread_if_needed() {
 // brdmad is gone, its restarted worker not counted: nothing will be steered to this socket any more, and it keeps port
 // 4791 from the next brdmad.
 void Context::Impl::handle_hangup() {
-  if (lease.alive()) return;
+  if (gone || lease.alive()) return;
+  gone = true;
   lease.abandon();
-  if (handler != nullptr) handler->async_event(kEventDeviceFatal, nullptr);
+  const bool told = share != nullptr && share->fatal_told.exchange(true);
+  if (handler != nullptr && !told) handler->async_event(kEventDeviceFatal, nullptr);
 }
 
 void Context::Impl::handle_netdev() {
@@ -212,20 +214,6 @@ Context::Context(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Context::~Context() {
   if (impl_->pid != getpid()) (void)impl_.release();
-}
-
-Result<std::unique_ptr<Context>, ContextError> Context::open(const DeviceInfo& device, NotificationHandler* handler) {
-  auto lease = io::acquire_lease(device);
-  if (!lease) return lease.reason();
-  const control::Settings settings = control::load_settings_or_warn(lease.value().settings);
-  Impl::Options options;
-  options.recovery = settings.recovery;
-  options.transfer = settings.transfer;
-  options.reads_processes = true;
-  options.control_thread = true;
-  options.datapath = settings.datapath;
-  options.seed = settings.seed ? *settings.seed : random_seed();
-  return Impl::make(device, std::move(lease).value(), options, handler);
 }
 
 const DeviceInfo& Context::device() const { return impl_->device; }
@@ -297,6 +285,17 @@ Status Context::post_receive(SharedReceiveQueue* srq, std::span<const ReceiveReq
 void Context::request_notify(CompletionQueue* cq, bool solicited_only) {
   const Call call{impl_->shard};
   impl_->shard.request_notify(cq, solicited_only);
+}
+
+void Context::request_notify(std::span<const NotifiedQueue> queues, const std::function<NotifyOf()>& decide) {
+  std::array<std::optional<Call>, kShardsMax> calls;
+  for (std::size_t i = 0; i < queues.size(); ++i) calls[i].emplace(queues[i].context->impl_->shard);
+  const NotifyOf what = decide();
+  for (const NotifiedQueue& each : queues) {
+    io::Shard& shard = each.context->impl_->shard;
+    shard.engine().cancel_notify(each.queue);
+    if (what != NotifyOf::kNothing) shard.request_notify(each.queue, what == NotifyOf::kSolicited);
+  }
 }
 
 Status Context::watch_writes(MemoryRegion* region, void* user) {

@@ -64,6 +64,7 @@ bool ControlThread::serve() {
       answer_lines();
     } else {
       connection_fd_ = -1;
+      if (on_hangup_) on_hangup_();
     }
   }
   if (fds[2].revents != 0) on_readable_();
@@ -80,7 +81,7 @@ bool ControlThread::wait(int fd, short events, int timeout_ms) const {
   }
 }
 
-// False: brdmad is gone; the progress thread tells the application.
+// False: brdmad is gone.
 bool ControlThread::read_more() {
   std::array<char, 4096> buffer{};
   const ssize_t got = ::recv(connection_fd_, buffer.data(), buffer.size(), MSG_DONTWAIT);

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "io/file_descriptor.h"
 
@@ -26,6 +27,8 @@ class ControlThread {
 
   // Before start(): `on_readable` is called when `fd` is; both outlive the thread.
   void watch(int fd, std::function<void()> on_readable);
+  // Likewise: called once, when the other end of the connection has closed.
+  void at_hangup(std::function<void()> on_hangup) { on_hangup_ = std::move(on_hangup); }
   // `connection_fd` outlives the thread. False: the system gives no thread or descriptor; nobody answers then.
   bool start(int connection_fd, Answer answer);
 
@@ -40,7 +43,7 @@ class ControlThread {
   int connection_fd_ = -1;
   Answer answer_;
   int watched_fd_ = -1;
-  std::function<void()> on_readable_;
+  std::function<void()> on_readable_, on_hangup_;
   std::string input_;
   FileDescriptor stop_;
   std::thread thread_;

@@ -206,7 +206,7 @@ Json Management::objects() {
     const std::lock_guard held{shard_.lock()};
     numbers = shard_.engine().queue_pair_numbers();
     queues = shard_.engine().completion_queue_reports().size();
-    regions = shard_.engine().memory_regions().size();
+    regions = this->regions().size();
   }
   for (std::size_t at = 0; at < numbers.size();) {
     const std::lock_guard held{shard_.lock()};
@@ -264,13 +264,17 @@ Json Management::completion_queues() {
   return {{"rows", std::move(rows)}, {"cut", cut}};
 }
 
+std::vector<MemoryRegion> Management::regions() {
+  return tells_memory_ ? shard_.engine().memory_regions() : std::vector<MemoryRegion>{};
+}
+
 Json Management::memory_regions() {
   Json rows = Json::array();
   bool cut = false;
   std::vector<MemoryRegion> regions;
   {
     const std::lock_guard held{shard_.lock()};
-    regions = shard_.engine().memory_regions();
+    regions = this->regions();
     cut = regions.size() > kRowsMax;
     if (cut) regions.resize(kRowsMax);
     for (const auto& region : regions) rows.push_back(control::memory_region_json(region));  // reads its domain

@@ -22,6 +22,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "io/shard.h"
 
@@ -29,7 +30,8 @@ namespace brdma::io {
 
 class Management {
  public:
-  explicit Management(Shard& shard) : shard_(shard) {}
+  // `tells_memory`: else it has no regions to tell, another shard of the device tells them.
+  explicit Management(Shard& shard, bool tells_memory = true) : shard_(shard), tells_memory_(tells_memory) {}
 
   // The answer with its line feed; empty where `line` is not a question. Does not throw but std::bad_alloc.
   [[nodiscard]] std::string answer(std::string_view line);
@@ -53,7 +55,10 @@ class Management {
   void take_control_packet(const Json& news);
   Status change_managed(const IpAddress& peer, Status (Engine::*change)(const IpAddress&, Instant));
 
+  [[nodiscard]] std::vector<MemoryRegion> regions();  // lock held
+
   Shard& shard_;
+  bool tells_memory_;
 };
 
 }  // namespace brdma::io

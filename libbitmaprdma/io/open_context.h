@@ -2,6 +2,7 @@
 // and the configured settings; tests and benchmarks bring a socket of their own and settings to try.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -17,9 +18,19 @@
 #include "io/progress_thread.h"
 #include "io/receive_socket.h"
 #include "io/shard.h"
+#include "io/spin_permits.h"
 #include "io/xdp_request.h"
 
 namespace brdma {
+
+namespace io {
+// What the contexts of one device have in common (Context::open_shards).
+struct DeviceShare {
+  explicit DeviceShare(unsigned spinning_max) : spin_permits(spinning_max) {}
+  SpinPermits spin_permits;
+  std::atomic<bool> fatal_told{false};
+};
+}  // namespace io
 
 struct Context::Impl {
   struct Options {
@@ -31,8 +42,10 @@ struct Context::Impl {
     io::ReceiveSocketOptions receive;
     bool progress_thread = true;  // false: only calls make progress
     io::ProgressThread::Options thread;
-    bool control_thread = false;   // brdmad is at the other end of the lease, and may ask
-    bool reads_processes = false;  // those of peers on this host, where transfer.local says so
+    bool control_thread = false;             // brdmad is at the other end of the lease, and may ask
+    bool first_shard = true;                 // of those of its device: tells what is theirs together
+    std::shared_ptr<io::DeviceShare> share;  // null: it is the only one
+    bool reads_processes = false;            // those of peers on this host, where transfer.local says so
     control::DatapathConfig datapath{.receive = control::Datapath::kUdp,
                                      .transmit = control::Datapath::kUdp};  // else ask_xdp is asked for AF_XDP
     Result<io::XdpSockets, ContextError> (*ask_xdp)(const io::Lease&, const io::XdpWant&) = io::request_xdp;  // brdmad
@@ -45,12 +58,14 @@ struct Context::Impl {
        io::Outlet outlet, NotificationHandler* handler);
   // Shard's lock held. At the first queue pair packets can come: somebody must be there for them.
   void start_thread_if_needed();
-  void handle_hangup();
+  void handle_hangup();  // likewise
   void handle_netdev();  // without the lock
 
   DeviceInfo device;
   io::Lease lease;
   NotificationHandler* handler;
+  std::shared_ptr<io::DeviceShare> share;
+  bool gone = false;  // brdmad is
   std::optional<trace::Journal> journal;
   io::Shard shard;
   bool thread_wanted;

@@ -59,6 +59,7 @@ void ProgressThread::run() {
   prctl(PR_SET_TIMERSLACK, 1UL);
   while (!stopping()) {
     be_in_charge();
+    stop_spinning();
     stay_parked();
   }
 }
@@ -87,6 +88,15 @@ Duration ProgressThread::spin_time(Instant now) {
   return options_.spin;
 }
 
+bool ProgressThread::may_spin() {
+  if (options_.spin_permits == nullptr || has_permit_) return true;
+  return has_permit_ = options_.spin_permits->take();
+}
+
+void ProgressThread::stop_spinning() {
+  if (std::exchange(has_permit_, false)) options_.spin_permits->give_back();
+}
+
 // Returns when the application spins itself.
 void ProgressThread::be_in_charge() {
   Attendance& attendance = shard_.attendance();
@@ -107,7 +117,9 @@ void ProgressThread::be_in_charge() {
     if (round.busy) last_busy = now;
     const auto deadline = shard_.next_deadline();
     const Duration left = deadline ? *deadline - now : Duration{};
-    if (now - last_busy < spin_time(now) || (deadline && left < kSleepMin)) continue;
+    const bool spins = now - last_busy < spin_time(now) && may_spin();
+    if (spins || (deadline && left < kSleepMin)) continue;
+    stop_spinning();
     attendance.block_until(deadline);
     const int writable_fd = shard_.blocked_fd();
     shard_.count_drops();

@@ -11,6 +11,9 @@
 // A program may spin on its memory and call us seldom (ib_write_lat): then packets wait for a parked thread. How soon
 // it looks is told by how often they had to (park_interval.h): 50 us to 0.7 ms.
 //
+// Of the threads of one device (Context::open_shards) not all may spin at a time (spin_permits.h): who may not sleeps
+// at once, unless a deadline is within 20 us.
+//
 // All signals are blocked in it and its timer slack is 1 ns. fork(): the child has no such thread, and must not use
 // the context.
 #pragma once
@@ -22,6 +25,7 @@
 #include "base/units.h"
 #include "io/park_interval.h"
 #include "io/shard.h"
+#include "io/spin_permits.h"
 
 namespace brdma::io {
 
@@ -31,6 +35,7 @@ class ProgressThread {
     Duration spin = 50_us;                // after the last packet
     Duration park_interval_max = 700_us;  // the application is taken for absent after one to two of these
     Duration park_interval_min = 50_us;
+    SpinPermits* spin_permits = nullptr;  // shared with other threads, outlives them; null: spins as it likes
     int watched_fd = -1;  // the daemon's connection: `on_hangup` is called once when its other end closes
     std::function<void()> on_hangup = nullptr;  // with the shard's lock held
   };
@@ -52,6 +57,8 @@ class ProgressThread {
   void be_in_charge();
   void take_lock();
   [[nodiscard]] Duration spin_time(Instant now);
+  [[nodiscard]] bool may_spin();
+  void stop_spinning();
   void stay_parked();
   void sleep(bool on_packets, int writable_fd, Duration at_most, bool bounded);
   [[nodiscard]] bool stopping() const { return stop_.load(std::memory_order_relaxed); }
@@ -61,6 +68,7 @@ class ProgressThread {
   ParkInterval park_interval_;
   std::uint64_t calls_seen_ = 0;  // and since when it has been so many:
   Instant last_call_;
+  bool has_permit_ = false;  // one of spin_permits
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };

@@ -3,7 +3,9 @@
 //   key, 32 bits, random, never 0:  (slot index << 12 | 12 random bits) ^ a secret of the table
 // so a lookup is one array access and a compare, a peer cannot guess a key from another one's region, and a key that
 // was removed stays wrong when its slot is used again. The low 8 bits of a window's key are the program's: each binding
-// brings a key whose other bits are those that the window has had from the beginning.
+// brings a key whose other bits are those that the window has had from the beginning. Tables made of one seed that see
+// the same calls of add(), remove(), add_window() and remove_window() in the same order give the same keys: so a region
+// can be in several (bitmaprdma/context.h, open_shards).
 // Errors: Status with the verbs manual's errno value, nothing changed; a peer's bad access is a Fault.
 // Limits: kRegionsMax regions, as many windows. Thread-safety: one thread at a time.
 #pragma once

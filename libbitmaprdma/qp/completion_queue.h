@@ -32,6 +32,7 @@ class CompletionQueue {
   // `times`: empty, or as long as `out`, for when each was made (of a queue that keeps it).
   std::size_t poll(std::span<Completion> out, std::span<Instant> times = {});
   void arm(bool solicited_only);
+  void disarm() { armed_ = Armed::kNo; }
   Status resize(std::uint32_t entries);
   // Removes the completions of a destroyed queue pair.
   void purge(std::uint32_t qp_num);

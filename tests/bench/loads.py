@@ -72,7 +72,7 @@ def instructions(build, mtu, quick):
 
 
 def threads(build, mtu, quick):
-    """N threads of one program, and N programs of one thread, at the same time."""
+    """N threads of one program, in one shard and in one each, and N programs of one thread, at the same time."""
     seconds, first_port = "1", 18601
 
     def rate(ended):
@@ -80,6 +80,9 @@ def threads(build, mtu, quick):
 
     def as_threads(lab, count, size):
         return rate(lab.pair([program(build, "threads"), first_port, count, size, seconds], first_port)[0])
+
+    def as_shards(lab, count, size):
+        return rate(lab.pair([program(build, "threads"), first_port, count, size, seconds], first_port, environment={"BRDMA_SHARDS": count})[0])
 
     def as_programs(lab, count, size):
         ports = range(first_port, first_port + count)
@@ -97,7 +100,10 @@ def threads(build, mtu, quick):
     steps = []
     for size in (64, 64 << 10):
         for count in (1, 2) if quick else (1, 2, 4):
-            for name, way in (("threads", as_threads), ("programs", as_programs)):
+            ways = {"threads": as_threads, "threads, a shard each": as_shards, "programs": as_programs}
+            if count == 1:
+                del ways["threads, a shard each"]  # the same
+            for name, way in ways.items():
                 def run(lab, size=size, count=count, name=name, way=way):
                     return [Reading("threads", f"{name}, {size_name(size)}", mtu, str(count), "k/s", way(lab, count, size) / 1e3)]
                 steps.append(Step(f"{count} {name}, {size_name(size)}", run, patient=True))

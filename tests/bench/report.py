@@ -164,6 +164,7 @@ class Goals:
         self.line("memory of an idle queue pair, bytes", median("memory", "RC queue pair, idle", "connected"), 2048, at_most=True)
         for size in ("64", "64K"):
             self.line(f"two threads over two programs, WRITEs of {size}", over("threads", f"threads, {size}", "2", (f"programs, {size}", "2")), 1.0)
+            self.line(f"the same, a shard each, WRITEs of {size}", over("threads", f"threads, a shard each, {size}", "2", (f"programs, {size}", "2")), 1.0)
         bandwidth = "client's bandwidth, Gbit/s"
         self.line("READ 1 MiB of a server that computes over one that polls", over("seldom polling", bandwidth, "compute, polling every 100 ms", (bandwidth, "poll")), 0.5)
 

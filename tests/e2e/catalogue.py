@@ -231,4 +231,18 @@ def others():
     ]
 
 
-ROWS = ibverbs_utils() + perftest() + rdmacm_utils() + ucx() + libfabric() + qperf() + fio() + others()
+def shards():
+    """On a device of several shards (docs/provider.md): shared receive queues, several queue pairs of one completion queue, events, threads."""
+    def row(client, server="", **more):
+        return sides("several shards", f"env BRDMA_SHARDS=3 {server or client}", f"env BRDMA_SHARDS=3 {client}" + ("" if server else " {server}"), shown=f"BRDMA_SHARDS=3 {client}".replace(" -c -a {server}", "").replace(" -s {server}", ""), **more)
+
+    lines = ["ibv_rc_pingpong", "ibv_rc_pingpong -e", "ibv_srq_pingpong", "ibv_srq_pingpong -e", "ibv_srq_pingpong -q 64", "ib_send_bw", "ib_send_bw -e -q 4", "ib_send_lat -e", "ib_write_bw -q 8",
+             "ib_write_bw -q 8 -b", "ib_write_lat", "ib_read_bw -q 4", "ib_atomic_bw", "ib_send_bw --use-srq -q 4", "ib_write_bw --mr_per_qp -q 4"]
+    return [row(line, brief=line in ("ibv_srq_pingpong -e", "ib_write_bw -q 8")) for line in lines] + [
+        row("rping -c -a {server} -C 20 -V", "rping -s -C 20 -V", ready="cm"),
+        row("rstream -s {server} -S 4096 -C 100 -I 10", "rstream -S 4096 -C 100 -I 10", ready="cm"),
+        row("ucmatose -s {server} -c 10 -C 10", "ucmatose -c 10 -C 10", ready="cm"),
+    ]
+
+
+ROWS = ibverbs_utils() + perftest() + rdmacm_utils() + ucx() + libfabric() + qperf() + fio() + shards() + others()

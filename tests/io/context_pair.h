@@ -39,6 +39,11 @@ class Handler : public NotificationHandler {
     completions_.erase(completions_.begin());
     return true;
   }
+  // That came and nobody has waited for.
+  [[nodiscard]] std::size_t completions() {
+    const std::lock_guard lock{mutex_};
+    return completions_.size();
+  }
   bool wait_event(int type) {
     std::unique_lock lock{mutex_};
     return changed_.wait_for(lock, kWait, [&] { return std::count(events_.begin(), events_.end(), type) > 0; });

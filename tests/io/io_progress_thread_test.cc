@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -116,6 +117,30 @@ TEST(ProgressThread, CompletionEventsWakeSleepers) {
     ASSERT_TRUE(pair.handler_a.wait_completion());
     ASSERT_TRUE(pair.a->poll(pair.a->send_cq, completion));
     ASSERT_EQ(completion.status, CompletionStatus::kSuccess);
+  }
+}
+
+// Of two contexts, as if they were one queue's; what they were armed for before is forgotten.
+TEST(ProgressThread, QueuesOfSeveralContextsAreArmedTogether) {
+  using NotifyOf = Context::NotifyOf;
+  Pair pair;
+  const std::array<Context::NotifiedQueue, 2> queues{
+      {{pair.a->context.get(), pair.a->send_cq}, {pair.b->context.get(), pair.b->receive_cq}}};
+  const auto send = [&] {
+    ASSERT_TRUE(pair.b->post_receive(0, 4096, 1).ok());
+    ASSERT_TRUE(pair.a->post(WorkOpcode::kSend, {.bytes = 100}).ok());
+    EXPECT_EQ(Pair::wait(*pair.b, pair.b->receive_cq).status, CompletionStatus::kSuccess);
+    EXPECT_EQ(Pair::wait(*pair.a, pair.a->send_cq).status, CompletionStatus::kSuccess);
+  };
+  Context::request_notify(queues, [] { return NotifyOf::kAny; });
+  send();
+  EXPECT_TRUE(pair.handler_a.wait_completion());
+  EXPECT_TRUE(pair.handler_b.wait_completion());
+  for (const NotifyOf next : {NotifyOf::kNothing, NotifyOf::kSolicited}) {
+    Context::request_notify(queues, [] { return NotifyOf::kAny; });
+    Context::request_notify(queues, [&] { return next; });
+    send();
+    EXPECT_EQ(pair.handler_a.completions() + pair.handler_b.completions(), 0u);
   }
 }
 

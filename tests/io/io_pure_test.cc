@@ -12,6 +12,7 @@
 #include "io/park_interval.h"
 #include "io/receive_budget.h"
 #include "io/reply_linger.h"
+#include "io/spin_permits.h"
 #include "io/split_batch.h"
 
 namespace brdma::io {
@@ -62,6 +63,23 @@ TEST(ParkInterval, GrowsAgainWhileCallsCome) {
     park.present();
   }
   EXPECT_THAT(intervals, ElementsAre(50_us, 100_us, 200_us, 400_us, 700_us));
+}
+
+TEST(SpinPermits, AreAsManyAsThereAre) {
+  SpinPermits permits{2};
+  EXPECT_TRUE(permits.take());
+  EXPECT_TRUE(permits.take());
+  EXPECT_FALSE(permits.take());
+  permits.give_back();
+  EXPECT_TRUE(permits.take());
+  EXPECT_FALSE(permits.take());
+}
+
+TEST(SpinPermits, AreForHalfOfTheCoresAndOneAtLeast) {
+  EXPECT_EQ(spinning_max(1), 1u);
+  EXPECT_EQ(spinning_max(2), 1u);
+  EXPECT_EQ(spinning_max(3), 1u);
+  EXPECT_EQ(spinning_max(16), 8u);
 }
 
 TEST(ReceiveBudget, DefaultBufferGivesWhatWasMeasuredToFit) {

@@ -151,6 +151,35 @@ TEST(Objects, NotificationsComeOnceAnArm) {
   EXPECT_EQ(side.notifications[0].user, &side.send_cq);
 }
 
+TEST(Objects, AnArmThatIsTakenBackNotifiesNobody) {
+  TwoEngines pair;
+  auto& side = pair.side[0];
+  side.engine->request_notify(side.send_cq, false);
+  side.engine->cancel_notify(side.send_cq);
+  side.notifications.clear();
+  ASSERT_TRUE(pair.post(0, pair.write(0, 0, 100, 1)).ok());
+  ASSERT_TRUE(pair.run_until_idle());
+  EXPECT_TRUE(side.notifications.empty());
+}
+
+// What destroying them would answer.
+TEST(Objects, SayWhetherTheyAreInUse) {
+  TwoEngines pair;
+  auto& side = pair.side[0];
+  EXPECT_TRUE(side.engine->in_use(side.send_cq));
+  EXPECT_EQ(side.engine->destroy_cq(side.send_cq).error(), EBUSY);
+  ProtectionDomain* const pd = side.engine->alloc_pd();
+  CompletionQueue* const cq = side.engine->create_cq(4, nullptr).value();
+  EXPECT_FALSE(side.engine->in_use(cq));
+  EXPECT_FALSE(side.engine->in_use(pd));
+  MemoryRegion* const region = side.engine->register_memory(pd, 0, 16, 0, kAccessLocalWrite).value();
+  EXPECT_TRUE(side.engine->in_use(pd));
+  EXPECT_EQ(side.engine->dealloc_pd(pd).error(), EBUSY);
+  EXPECT_TRUE(side.engine->deregister_memory(region).ok());
+  EXPECT_TRUE(side.engine->dealloc_pd(pd).ok());
+  EXPECT_TRUE(side.engine->destroy_cq(cq).ok());
+}
+
 TEST(Objects, AnOverrunCompletionQueueIsToldAndEndsTheQueuePair) {
   PairOptions options;
   options.cq_entries = 2;

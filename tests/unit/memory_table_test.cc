@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <limits>
 #include <set>
+#include <utility>
+#include <vector>
 
 namespace brdma::memory {
 namespace {
@@ -89,6 +91,27 @@ TEST_F(MemoryTableTest, KeysAreNotGuessable) {
   }
   EXPECT_EQ(keys.size(), 200u);
   EXPECT_GT(high_bytes.size(), 90u) << "the upper bits are as random as the lower";
+}
+
+// What was refused in between changes nothing.
+TEST_F(MemoryTableTest, TablesOfOneSeedThatSeeTheSameCallsHaveTheSameKeys) {
+  MemoryTable other{Random{1}};
+  ProtectionDomain* const other_pd = other.alloc_pd();
+  Random choice{7};
+  std::vector<std::pair<MemoryRegion*, MemoryRegion*>> there;
+  for (int i = 0; i < 2000; ++i) {
+    if (!there.empty() && choice.below(2) == 0) {
+      const std::size_t at = choice.below(there.size());
+      ASSERT_TRUE(table_.remove(there[at].first).ok());
+      ASSERT_TRUE(other.remove(there[at].second).ok());
+      there.erase(there.begin() + static_cast<std::ptrdiff_t>(at));
+      continue;
+    }
+    ASSERT_FALSE(other.add(other_pd, 0, 16, 0, kAccessRemoteWrite).ok());
+    there.emplace_back(table_.add(pd_, 0, 16, 0, kReadWrite).value(),
+                       other.add(other_pd, 0, 16, 0, kReadWrite).value());
+    ASSERT_EQ(there.back().first->key, there.back().second->key);
+  }
 }
 
 TEST_F(MemoryTableTest, ASlotUsedAgainHasAnotherKey) {

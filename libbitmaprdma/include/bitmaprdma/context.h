@@ -7,7 +7,9 @@
 // Errors: Status with the verbs manual's errno value. Opening: Result with a sentence that says what to do next.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -55,6 +57,8 @@ struct NotificationHandler {
   virtual std::vector<int> interface_changed(bool /*removed*/) { return {}; }
 };
 
+inline constexpr std::size_t kShardsMax = 16;  // of a device: Context::open_shards
+
 struct ContextError {
   int error = 0;        // errno value
   std::string message;  // one sentence: what is wrong, what to do
@@ -64,6 +68,16 @@ class Context {
  public:
   // Leases a socket from the daemon (starting it if need be) and starts the progress thread at the first queue pair.
   static Result<std::unique_ptr<Context>, ContextError> open(const DeviceInfo& device, NotificationHandler* handler);
+  // A device of as many contexts as `datapath.shards` says, for threads that are not to wait for each other: each has a
+  // lock, a socket and threads of its own, and queue pairs belong to one for life. At most kShardsMax; fewer, but one
+  // at least, where brdmad has no more sockets to lease. They are contexts as any other, but
+  // - their keys are alike: where all see the same calls of alloc_pd, register_memory, deregister_memory, alloc_window
+  //   and dealloc_window in the same order, one region has the same keys in all;
+  // - what happens to the interface, and that brdmad is gone, is told once;
+  // - of their progress threads no more spin at a time than half of the cores.
+  // All call the one handler, each with its own lock held.
+  static Result<std::vector<std::unique_ptr<Context>>, ContextError> open_shards(const DeviceInfo& device,
+                                                                                 NotificationHandler* handler);
   ~Context();  // gives the lease back; every object is gone
 
   // The engine's operations, under the lock. Destruction makes progress: sends what was posted.
@@ -90,6 +104,15 @@ class Context {
   Status post_receive(QueuePair* qp, std::span<const ReceiveRequest> requests, std::size_t& posted);
   Status post_receive(SharedReceiveQueue* srq, std::span<const ReceiveRequest> requests, std::size_t& posted);
   void request_notify(CompletionQueue* cq, bool solicited_only);
+  // Arms a queue in each of several contexts alike, at most kShardsMax, whatever they were armed for before. All are
+  // locked at once, so no notification comes in between, and `decide` is called when they are: it says what for. Always
+  // to be named in the same order, for the locks' sake.
+  enum class NotifyOf : std::uint8_t { kNothing, kSolicited, kAny };
+  struct NotifiedQueue {
+    Context* context = nullptr;
+    CompletionQueue* queue = nullptr;
+  };
+  static void request_notify(std::span<const NotifiedQueue> queues, const std::function<NotifyOf()>& decide);
   // As Engine::attach_multicast, and the interface joins the group. Errors also as setsockopt(2) has them.
   Status attach_multicast(QueuePair* qp, const IpAddress& group);
   Status detach_multicast(QueuePair* qp, const IpAddress& group);

@@ -1,0 +1,76 @@
+// Context::open() and open_shards(): leases, and settings as configured.
+#include <sched.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "control/config.h"
+#include "io/clock.h"
+#include "io/open_context.h"
+
+namespace brdma {
+namespace {
+
+static_assert(control::kShardsMax == kShardsMax);
+
+std::uint64_t random_seed() {
+  std::uint64_t seed = 0;
+  if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+    seed = static_cast<std::uint64_t>(io::monotonic_now().ns()) ^ (static_cast<std::uint64_t>(getpid()) << 40);
+  return seed;
+}
+
+unsigned usable_cores() {
+  cpu_set_t cores;
+  return sched_getaffinity(0, sizeof cores, &cores) == 0 ? static_cast<unsigned>(CPU_COUNT(&cores)) : 1;
+}
+
+io::ContextImpl::Options options_of(const control::Settings& settings) {
+  io::ContextImpl::Options options;
+  options.recovery = settings.recovery;
+  options.transfer = settings.transfer;
+  options.reads_processes = true;
+  options.control_thread = true;
+  options.datapath = settings.datapath;
+  options.seed = settings.seed ? *settings.seed : random_seed();
+  return options;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Context>, ContextError> Context::open(const DeviceInfo& device, NotificationHandler* handler) {
+  auto lease = io::acquire_lease(device);
+  if (!lease) return lease.reason();
+  const control::Settings settings = control::load_settings_or_warn(lease.value().settings);
+  return Impl::make(device, std::move(lease).value(), options_of(settings), handler);
+}
+
+// One seed for all: the same keys (memory/memory_table.h).
+Result<std::vector<std::unique_ptr<Context>>, ContextError> Context::open_shards(const DeviceInfo& device,
+                                                                                 NotificationHandler* handler) {
+  auto lease = io::acquire_lease(device);
+  if (!lease) return lease.reason();
+  const control::Settings settings = control::load_settings_or_warn(lease.value().settings);
+  Impl::Options options = options_of(settings);
+  if (settings.datapath.shards > 1) {
+    options.share = std::make_shared<io::DeviceShare>(io::spinning_max(usable_cores()));
+  }
+  std::vector<std::unique_ptr<Context>> shards;
+  for (;;) {
+    auto made = Impl::make(device, std::move(lease).value(), options, handler);
+    if (!made) return made.reason();
+    shards.push_back(std::move(made).value());
+    if (shards.size() == settings.datapath.shards) return shards;
+    options.first_shard = false;
+    lease = io::acquire_lease(device);
+    if (lease) continue;
+    if (lease.reason().error == ENOSPC) return shards;
+    return lease.reason();
+  }
+}
+
+}  // namespace brdma

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace brdma {
 
@@ -12,6 +13,16 @@ inline void fetch_ahead(const void* data, std::size_t bytes) {
   const auto begin = reinterpret_cast<std::uintptr_t>(data);
   for (std::uintptr_t at = begin & ~(kLine - 1); at < begin + bytes; at += kLine)
     __builtin_prefetch(reinterpret_cast<const void*>(at));
+}
+// Likewise of a size that is known: an instruction a line.
+template <std::size_t kBytes>
+void fetch_ahead(const void* data) {
+  constexpr std::size_t kLine = 64;
+  const auto* const bytes = static_cast<const char*>(data);
+  [bytes]<std::size_t... kPlace>(std::index_sequence<kPlace...>) {
+    (__builtin_prefetch(bytes + kPlace * kLine), ...);
+  }(std::make_index_sequence<(kBytes + kLine - 1) / kLine>());
+  __builtin_prefetch(bytes + kBytes - 1);
 }
 
 }  // namespace brdma

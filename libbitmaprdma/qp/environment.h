@@ -133,10 +133,13 @@ struct Environment {
 
   // What one queue pair may have on its way here: its share of the socket's buffer, never so little that it stalls.
   [[nodiscard]] PeerCredit credit_share() const {
-    const std::uint32_t sharers = std::max(active_qps, 1u);
+    std::uint32_t packets = config.receive_packets, bytes = config.receive_bytes;
+    if (const std::uint32_t sharers = active_qps; sharers > 1) {
+      packets /= sharers;
+      bytes /= sharers;
+    }
     constexpr std::uint32_t kPacketsMin = 8;
-    return {std::max(config.receive_packets / sharers, kPacketsMin),
-            std::max(config.receive_bytes / sharers, kPacketsMin * 4096)};
+    return {std::max(packets, kPacketsMin), std::max(bytes, kPacketsMin * 4096)};
   }
 };
 

@@ -29,7 +29,6 @@ void Requester::flush(Instant now) {
 }
 
 bool Requester::poll_requests(TransmitBatch& batch, Instant now) {
-  if (impl_->transmit_alone(batch, now)) return true;
   return paced(pace(), batch, now, [&] { return impl_->poll_requests(batch, now); });
 }
 
@@ -80,11 +79,7 @@ bool Requester::next_is_large() const { return impl_->next_is_large(); }
 
 bool Requester::idle() const { return impl_->queue.head() == impl_->queue.next() && impl_->read_cut == 0; }
 
-Outcome Requester::take_outcome(Instant now) {
-  if (!impl_->broken_wqe && !impl_->completions_lost) [[likely]]
-    return {.wants_local = impl_->wants_local};
-  return impl_->outcome(now);
-}
+Outcome Requester::take_outcome(Instant now) { return impl_->outcome(now); }
 
 std::uint32_t Requester::packets_in_flight() const { return impl_->flight.packets; }
 

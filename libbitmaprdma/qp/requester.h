@@ -122,6 +122,7 @@ class Requester {
   [[nodiscard]] MemoryUse memory() const;
 
   struct Impl;
+  [[nodiscard]] Impl& impl() const { return *impl_; }  // for files that have it inlined
 
  private:
   std::unique_ptr<Impl> impl_;

@@ -58,10 +58,6 @@ class Responder {
   void flush(Instant now);                             // to ERR: receives complete as kFlushed
   // A request (RC or bitmap mode). Its ICRC and peer address have been checked.
   Outcome handle_request(const wire::Packet& packet, Instant now);
-  // One that comes in its turn while nothing is missing: where its data goes; null where something is not as usual, and
-  // handle_request() has it. Then to there.
-  [[nodiscard]] std::byte* place_of(const wire::WholeWrite& write) const;
-  void take_whole(const wire::WholeWrite& write, std::byte* to, Instant now);
   // A switch has dropped answers or acknowledgements of ours (resend_answers.cc); or data of ours, which may have
   // carried an acknowledgement. Answers how many bytes leave again.
   std::uint64_t handle_edn(const wire::Edn& edn, Instant now);
@@ -127,6 +123,7 @@ class Responder {
   [[nodiscard]] std::vector<OpenGap> open_gaps(Instant now) const;
 
   struct Impl;
+  [[nodiscard]] Impl& impl() const { return *impl_; }  // for files that have it inlined
 
  private:
   std::unique_ptr<Impl> impl_;

@@ -11,13 +11,18 @@ namespace qp {
 
 bool Requester::rests() const { return impl_->rests(); }
 
-void Requester::fetch_ahead() const { brdma::fetch_ahead<sizeof(Impl)>(impl_.get()); }
+// Of UC and UD there is nothing.
+void Requester::fetch_ahead() const {
+  if (impl_ != nullptr) brdma::fetch_ahead<sizeof(Impl)>(impl_.get());
+}
 void Requester::fetch_slots() const {
+  if (impl_ == nullptr) return;
   impl_->queue.fetch_slot();
   impl_->messages.fetch_slot();
 }
 // Of who only sends: what rests() looks at.
 void Responder::fetch_ahead() const {
+  if (impl_ == nullptr) return;
   brdma::fetch_ahead<sizeof impl_->escape>(&impl_->escape);
   brdma::fetch_ahead<1>(&impl_->resources);
   brdma::fetch_ahead<1>(&impl_->ack);

@@ -74,7 +74,7 @@ void Requester::Impl::complete_passed(Instant now) {
 void Requester::Impl::complete_head(CompletionStatus status, Instant now) { complete_next(status, now); }
 
 [[gnu::always_inline]] inline void Requester::Impl::make_completion(const SendWqe& wqe, CompletionStatus status,
-                                                                     Instant now) {
+                                                                    Instant now) {
   const bool good = status == CompletionStatus::kSuccess;
   const auto fill = [&](Completion& completion) {
     completion = {.wr_id = wqe.wr_id,

@@ -47,6 +47,15 @@ inline constexpr std::size_t kWriteArrivalsMax = 4096;  // that nobody has asked
   return shape.window - (shape.slide_step - 1);
 }
 
+// What an acknowledgement told of the path, and is not worked in yet: a reply that follows leaves first. At most one of
+// an engine, the newest; `requester` finds it before anything is asked of it (Requester::Parts). Null: none.
+struct RoundTripHeard {
+  void* requester = nullptr;  // a Requester::Impl
+  Duration measured, waited;
+  std::uint64_t acknowledged = 0;  // bytes
+  Instant sent, heard;
+};
+
 struct Environment {
   const EngineConfig& config;
   memory::MemoryTable& memory;
@@ -63,6 +72,7 @@ struct Environment {
   // Packets dropped so far. The queue pair compares it before and after a packet: a packet that nobody dropped was
   // accepted, so that accepted plus all drops equals received.
   mutable std::uint64_t dropped = 0;
+  mutable RoundTripHeard round_trip{};
   Duration waited{};  // how long the packet at hand lay in this host before the engine saw it; 0: not known
 
   mutable BeaconPool beacons{};  // of queue pairs with peers on the same host

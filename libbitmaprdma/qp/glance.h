@@ -7,7 +7,8 @@
 namespace brdma::qp {
 
 inline bool Requester::Impl::rests() const {
-  return queue.empty() && window.in_window() == 0 && !rnr_until && repairs == nullptr && !signals && !own_judge && !paths;
+  return queue.empty() && window.in_window() == 0 && !rnr_until && repairs == nullptr && !signals && !own_judge &&
+         !paths;
 }
 
 // All that is posted waits for its turn, and the next of that is not of a large command; else a closer look says.

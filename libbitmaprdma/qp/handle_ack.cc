@@ -244,6 +244,13 @@ inline void Requester::Impl::take_echo(const wire::BitmapAck& ack, std::uint64_t
   take_round_trip({felt, ack.waited + env.waited}, acknowledged, echo, now);
 }
 
+void Requester::Impl::work_in_heard() {
+  env.round_trip.requester = nullptr;
+  const RoundTripHeard& heard = env.round_trip;
+  rtt.sample(heard.measured, heard.heard);
+  take_round_trip({heard.measured, heard.waited}, heard.acknowledged, heard.sent, heard.heard);
+}
+
 // Of a packet that left at `echo`.
 void Requester::Impl::take_round_trip(const congestion::RoundTrip& trip, std::uint64_t acknowledged, Instant echo,
                                       Instant now) {

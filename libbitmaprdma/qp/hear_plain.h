@@ -34,8 +34,22 @@ inline void Requester::Impl::acknowledge_all(Instant now) {
   note_progress(now);
 }
 
+// The application's reply, which waits for this packet, leaves before it is worked in: until then a request that is
+// alone (transmit_alone.cc) would find nothing changed by it, as no window is shorter than such a request is long. On a
+// long path, where the window may have to be spread, by another control, and where a timeout has left something in
+// doubt, it may.
+inline void Requester::Impl::hear_round_trip(const PlainAck& ack, std::uint64_t acknowledged, Instant now) {
+  constexpr Duration kShortPath = 200_us;
+  const Instant sent = wire::instant_of(ack.ts_echo, now);
+  const Duration measured = now - sent - ack.held;
+  if (measured <= Duration{} || measured >= kRttMax) return;
+  env.round_trip = {this, measured, ack.waited + env.waited, acknowledged, sent, now};
+  if (measured > kShortPath || signals || patience.in_doubt_before) work_in_heard();
+}
+
 // Precondition: acknowledges_all().
 inline void Requester::Impl::hear_all(const PlainAck& ack, Instant now) {
+  if (env.round_trip.requester != nullptr) static_cast<Impl*>(env.round_trip.requester)->work_in_heard();
   env.count(Counter::kAcksReceived);
   if (env.sink != nullptr) [[unlikely]]
     env.trace(now, id.qpn, trace::AckReceived{ack.base, ack.base - 1, ack.syndrome});
@@ -45,13 +59,7 @@ inline void Requester::Impl::hear_all(const PlainAck& ack, Instant now) {
   credit_probe_at.reset();
   const std::uint64_t bytes = flight.bytes;
   acknowledge_all(now);
-  if (ack.echo_valid) {
-    const Instant echo = wire::instant_of(ack.ts_echo, now);
-    if (const Duration measured = now - echo - ack.held; measured > Duration{} && measured < kRttMax) {
-      rtt.sample(measured, now);
-      take_round_trip({measured, ack.waited + env.waited}, bytes, echo, now);
-    }
-  }
+  if (ack.echo_valid) hear_round_trip(ack, bytes, now);
   env.note_length(now, id.qpn, trace::WindowSide::kSend, window);
   complete_passed(now);
 }

@@ -87,9 +87,10 @@ class QueuePair {
   // Peer and ICRC checked by the engine. `datagram`: what it came in.
   void handle_packet(const wire::Packet& packet, const Datagram& datagram, Instant now);
   // From its peer, and of the flow of the packet before: what comes most often, without a wire::Packet made of it; an
-  // acknowledgement of requests and nothing else (wire::is_plain_ack), and a WRITE of one packet (wire::is_whole_write).
-  // False, and nothing has happened: something is not as usual, the ICRC perhaps, and handle_packet() has it.
-  [[nodiscard]] bool hear_plain_ack(ConstBytes packet, Instant now);                 // hear_plain_ack.cc
+  // acknowledgement of requests and nothing else (wire::is_plain_ack), and a WRITE of one packet
+  // (wire::is_whole_write). False, and nothing has happened: something is not as usual, the ICRC perhaps, and
+  // handle_packet() has it.
+  [[nodiscard]] bool hear_plain_ack(ConstBytes packet, Instant now);           // hear_plain_ack.cc
   [[nodiscard]] bool take_whole_write(const Datagram& datagram, Instant now);  // take_whole_write.cc
   void handle_edn(const wire::Edn& edn, Instant now);  // told by ICMP; addresses and numbers checked by the engine
   void handle_timeout(Instant now);

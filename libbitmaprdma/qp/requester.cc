@@ -9,7 +9,9 @@
 namespace brdma::qp {
 
 Requester::Requester(const Environment& environment, Identity& identity)
-    : impl_(identity.type == QpType::kRc ? std::make_unique<Impl>(environment, identity) : nullptr) {}
+    : impl_(Parts{identity.type == QpType::kRc ? std::make_unique<Impl>(environment, identity) : nullptr}) {}
+Requester::Parts::Parts(std::unique_ptr<Impl> parts) : impl_(std::move(parts)) {}
+Requester::Parts::~Parts() = default;
 Requester::~Requester() {
   if (impl_ != nullptr && impl_->patience.stalled) impl_->env.count(Counter::kStallsEnded);
 }
@@ -81,7 +83,7 @@ bool Requester::idle() const { return impl_->queue.head() == impl_->queue.next()
 
 Outcome Requester::take_outcome(Instant now) { return impl_->outcome(now); }
 
-std::uint32_t Requester::packets_in_flight() const { return impl_->flight.packets; }
+std::uint32_t Requester::packets_in_flight() const { return impl_.as_it_is().flight.packets; }
 
 Requester::Snapshot Requester::snapshot() const {
   const Impl& me = *impl_;

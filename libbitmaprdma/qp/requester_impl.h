@@ -86,7 +86,10 @@ inline constexpr std::uint8_t kCopiesAfterLoss = 128;
 
 struct Requester::Impl {
   Impl(const Environment& environment, Identity& identity);
-  ~Impl() { end_repairs(); }
+  ~Impl() {
+    end_repairs();
+    if (env.round_trip.requester == this) env.round_trip.requester = nullptr;
+  }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
@@ -234,8 +237,8 @@ struct Requester::Impl {
   [[nodiscard]] bool may_run() const;
   [[nodiscard]] Allowance allowance() const;
   [[nodiscard]] bool is_small(const SendWqe& wqe) const {
-    return (wqe.opcode == WorkOpcode::kRdmaWrite || wqe.opcode == WorkOpcode::kSend) &&
-           wqe.length <= kCopiedBytesMax && wqe.length <= id.mtu() && (wqe.flags & kSendFence) == 0;
+    return (wqe.opcode == WorkOpcode::kRdmaWrite || wqe.opcode == WorkOpcode::kSend) && wqe.length <= kCopiedBytesMax &&
+           wqe.length <= id.mtu() && (wqe.flags & kSendFence) == 0;
   }
   bool transmit_small(PayloadCursor& cursor, TransmitBatch& batch, Instant now);
   struct SmallRun {
@@ -427,6 +430,11 @@ struct Requester::Impl {
   [[nodiscard]] bool acknowledges_all(const PlainAck& ack) const;
   void acknowledge_all(Instant now);
   void hear_all(const PlainAck& ack, Instant now);
+  void hear_round_trip(const PlainAck& ack, std::uint64_t acknowledged, Instant now);
+  void work_in() {  // the round trip that was heard, if that is not done yet
+    if (env.round_trip.requester == this) work_in_heard();
+  }
+  void work_in_heard();
 
   // --- handle_feedback.cc ---
   struct Feedback {
@@ -543,5 +551,11 @@ struct Requester::Impl {
 
   void trace_entry(Sequence sequence, bitmap::EntryState from, bitmap::EntryState to, Instant now) const;
 };
+
+inline Requester::Impl* Requester::Parts::up_to_date() const {
+  if (impl_ != nullptr) [[likely]]
+    impl_->work_in();
+  return impl_.get();
+}
 
 }  // namespace brdma::qp

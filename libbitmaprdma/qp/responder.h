@@ -72,11 +72,6 @@ class Responder {
   bool poll_feedback(TransmitBatch& batch, Instant now);         // FFM
   bool poll_acknowledgement(TransmitBatch& batch, Instant now);  // ACK or BitmapAck, if one is due
   [[nodiscard]] bool has_output(Instant now) const;
-  // Owes nothing, misses nothing: no output and no deadline until something comes (rest.cc).
-  [[nodiscard]] bool rests() const;
-  // Neither answers nor feedback, and an acknowledgement at most; not even that.
-  [[nodiscard]] bool only_acknowledges() const;
-  [[nodiscard]] bool owes_nothing() const;
   // Nothing but an acknowledgement that has not waited for so many times its delay: it may wait for data to travel
   // behind.
   [[nodiscard]] bool only_deferrable(Instant now, int delays = 1) const;

@@ -9,16 +9,16 @@
 namespace brdma {
 namespace qp {
 
-bool Requester::rests() const { return impl_->rests(); }
+bool Requester::rests() const { return impl().rests(); }
 
 // Of UC and UD there is nothing.
 void Requester::fetch_ahead() const {
-  if (impl_ != nullptr) brdma::fetch_ahead<sizeof(Impl)>(impl_.get());
+  if (impl_ != nullptr) brdma::fetch_ahead<sizeof(Impl)>(&impl());
 }
 void Requester::fetch_slots() const {
   if (impl_ == nullptr) return;
-  impl_->queue.fetch_slot();
-  impl_->messages.fetch_slot();
+  impl().queue.fetch_slot();
+  impl().messages.fetch_slot();
 }
 // Of who only sends: what rests() looks at.
 void Responder::fetch_ahead() const {
@@ -27,9 +27,6 @@ void Responder::fetch_ahead() const {
   brdma::fetch_ahead<1>(&impl_->resources);
   brdma::fetch_ahead<1>(&impl_->ack);
 }
-
-bool Requester::has_signals() const { return impl_->signals != nullptr; }
-bool Requester::all_has_left() const { return impl_->all_has_left(); }
 
 }  // namespace qp
 
@@ -70,8 +67,9 @@ QueuePair::Output QueuePair::output(Instant now) const {
 
 std::optional<Instant> QueuePair::next_timeout() const {
   if (!identity_.can_receive() || unreliable_ || looks_at_rest()) return std::nullopt;
-  const qp::Requester::Impl& requester = requester_.impl();
+  qp::Requester::Impl& requester = requester_.impl();
   const qp::Responder::Impl& responder = responder_.impl();
+  requester.work_in();
   const bool plain = requester.waits_plainly() && responder.disorder == nullptr && !responder.owed &&
                      !responder.retry_blocked && responder.escape->empty() && !negotiation_.ask_again;
   if (!plain) return first_timeout();

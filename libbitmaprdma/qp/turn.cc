@@ -1,5 +1,5 @@
-// A queue pair's turn. Most are of one half, the other having nothing to say or only acknowledging, which a glance tells
-// (qp/glance.h); and most of those are of one request, alone, with the acknowledgement of what it answers inside.
+// A queue pair's turn. Most are of one half, the other having nothing to say or only acknowledging, which a glance
+// tells (qp/glance.h); and most of those are of one request, alone, with the acknowledgement of what it answers inside.
 #include "qp/glance.h"
 #include "qp/queue_pair.h"
 

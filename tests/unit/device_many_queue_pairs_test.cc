@@ -113,6 +113,17 @@ TEST(ManyDatagramQueuePairs, ArePostedToInTurn) {
   }
 }
 
+// What the last acknowledgement of a burst told of the path is worked in when somebody asks.
+TEST_F(ManyQueuePairs, EachKnowsTheRoundTripThatItHasHeard) {
+  write_on_all();
+  ASSERT_TRUE(both.run_until_idle());
+  for (const auto& [qp, peer] : pairs) {
+    const auto now = qp->requester().snapshot();
+    EXPECT_EQ(now.srtt, both.options.one_way_delay * 2);
+    EXPECT_EQ(now.base_rtt, both.options.one_way_delay * 2);
+  }
+}
+
 TEST_F(ManyQueuePairs, WhoHasNothingToDoRests) {
   const auto resting = [&](QueuePair* qp) {
     EXPECT_FALSE(qp->has_said_all() && qp->has_output(both.now));

@@ -31,21 +31,26 @@ class Ring {
   [[nodiscard]] const T& back() const { return (*this)[size() - 1]; }
 
   T& push_back(T value) {
-    if (size() == capacity()) reserve(capacity() == 0 ? kSlotsAtFirst : capacity() * 2);
-    T& slot = slots_[tail_ & mask_];
+    T& slot = add_back();
     slot = std::move(value);
-    ++tail_;
     return slot;
   }
+  // A new newest element, for the caller to write: it is whatever lay there.
+  T& add_back() {
+    if (size() == capacity()) [[unlikely]]
+      grow();
+    return slots_[tail_++ & mask_];
+  }
   T& push_front(T value) {
-    if (size() == capacity()) reserve(capacity() == 0 ? kSlotsAtFirst : capacity() * 2);
+    if (size() == capacity()) [[unlikely]]
+      grow();
     T& slot = slots_[--head_ & mask_];
     slot = std::move(value);
     return slot;
   }
   // Where the next push_back() writes comes into the cache.
   void fetch_slot() const {
-    if (slots_) fetch_ahead(&slots_[tail_ & mask_], sizeof(T));
+    if (slots_) fetch_ahead<sizeof(T)>(&slots_[tail_ & mask_]);
   }
   void pop_front() {
     BRDMA_CHECK(!empty());
@@ -67,6 +72,7 @@ class Ring {
 
  private:
   static constexpr std::size_t kSlotsAtFirst = 4;
+  [[gnu::noinline]] void grow() { reserve(capacity() == 0 ? kSlotsAtFirst : capacity() * 2); }
 
   std::unique_ptr<T[]> slots_;
   std::uint32_t mask_ = 0;

@@ -77,6 +77,13 @@ class SegmentedArray {
     }
     return reach_slow(first, index);
   }
+  // The first one, where nothing is held.
+  T& begin_at(std::uint32_t index) {
+    if (directory_places_ != 0 || base_ring_ != nullptr) [[unlikely]]
+      return reach(index, index);
+    base_ring_ = take_block(base_elements() * sizeof(T));
+    return base_ring_[index & (base_elements() - 1)];
+  }
   // The stretch begins at `to` now and no longer at `from`; `held` elements of it are left, at least one.
   void leave(std::uint32_t from, std::uint32_t to, std::uint32_t held) {
     if (((from ^ to) & index_mask_) >> segment_shift_ == 0 || directory_places_ == 0) [[likely]]

@@ -8,12 +8,6 @@
 namespace brdma::bitmap {
 namespace {
 
-std::uint32_t to_ticks(Instant at) { return static_cast<std::uint32_t>(at.ns() >> 6); }
-
-}  // namespace
-
-namespace {
-
 // Each packet may have to be sent again alone: an entry and a bit are of one PSN at any granularity.
 WindowShape without_runs(WindowShape shape) {
   shape.granularity = 1;
@@ -147,19 +141,6 @@ void SendWindow::pass_first() {
   BRDMA_CHECK(at(base_).state == EntryState::kSentUnacked);
   --unacked_;
   drop_front(1);
-}
-
-void SendWindow::pass_all() {
-  BRDMA_CHECK(unacked_ == count_ && pending_ == 0);
-  if (told_held_ > 0) [[unlikely]]
-    drop_told(count_);
-  const Psn slid = base_ - lag();
-  const std::uint32_t stretch = count_ + lag();
-  base_ = anchor_ = next();
-  count_ = unacked_ = 0;
-  acked_prefix_ = 0;
-  entries_.release(slid.value(), stretch);
-  pending_bits_.release(slid, stretch);
 }
 
 void SendWindow::drop_front(std::uint32_t dropped) {

@@ -57,6 +57,12 @@ class SendWindow {
   [[nodiscard]] std::uint32_t pending() const { return pending_; }  // entries in kRetransmitPending
 
   void sent(std::uint8_t path, Instant now);  // next() goes out for the first time
+  // Likewise, where nothing is in the window.
+  void sent_alone(std::uint8_t path, Instant now) {
+    BRDMA_CHECK(count_ == 0);
+    entries_.begin_at(base_.value()) = {to_ticks(now), EntryState::kSentUnacked, path, 1};
+    unacked_ = count_ = 1;
+  }
   // The next `count` PSNs at once: a READ request occupies those of its responses. Entries like any other.
   void sent_run(std::uint32_t count, std::uint8_t path, Instant now);
   // Moves to kRetransmitPending from kSentUnacked, kSuspectedLost or kRetransmittedUnacked; false (nothing done) where
@@ -82,7 +88,18 @@ class SendWindow {
   void pass_first();
   // All entries, each of which waits for its acknowledgement, are acknowledged and done: what acknowledge_run() and
   // advance() do one by one.
-  void pass_all();
+  void pass_all() {
+    BRDMA_CHECK(unacked_ == count_ && pending_ == 0);
+    if (told_held_ > 0) [[unlikely]]
+      drop_told(count_);
+    const Psn slid = base_ - lag();
+    const std::uint32_t stretch = count_ + lag();
+    base_ = anchor_ = next();
+    count_ = unacked_ = 0;
+    acked_prefix_ = 0;
+    entries_.release(slid.value(), stretch);
+    pending_bits_.release(slid, stretch);
+  }
   // The peer threw away what it had said it received (no receive was posted): kAcked -> kSuspectedLost.
   void unacknowledge(Psn psn);
 
@@ -102,6 +119,7 @@ class SendWindow {
   [[nodiscard]] std::size_t allocated_bytes() const { return use().bytes + (told_bits_ ? sizeof *told_bits_ : 0); }
 
  private:
+  [[nodiscard]] static std::uint32_t to_ticks(Instant at) { return static_cast<std::uint32_t>(at.ns() >> 6); }
   [[nodiscard]] SendEntry& at(Psn psn);
   void unset_pending(Psn psn);
   void drop_front(std::uint32_t dropped);

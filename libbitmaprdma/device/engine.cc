@@ -45,8 +45,9 @@ Engine::~Engine() = default;
 void Engine::Impl::settle() {
   for (QueuePair* qp : touched_pairs) {
     qp->is_touched = false;
-    const bool rests = qp->rests();
-    if (!rests) ready.push_back(qp, qp->next_is_large());
+    const QueuePair::Standing standing = qp->standing();
+    const bool rests = standing == QueuePair::Standing::kRests;
+    if (!rests) ready.push_back(qp, standing == QueuePair::Standing::kLarge);
     note_changes(qp);
     qp->is_at_rest = rests;
   }

@@ -84,11 +84,10 @@ struct Engine::Impl {
   void take_congested_peers();
   void visit_managed();
   void note_peer(QueuePair* qp);
-  // --- receive.cc: what is as usual ---
-  bool hear_plain_ack(const Datagram& datagram);
-  bool take_whole_write(const Datagram& datagram);
+  // --- receive.cc ---
+  bool take_usual(const Datagram& datagram, bool writes);
+  void take(const Datagram& datagram);
   [[nodiscard]] QueuePair* addressee(const Datagram& datagram) const;
-  [[nodiscard]] bool plainly_holds(const Datagram& datagram, const QueuePair& qp) const;
   void was_heard(QueuePair* qp);
   void handle_multicast(const Datagram& datagram, const wire::Packet& packet);  // multicast.cc
   void collect_notices();

@@ -6,11 +6,6 @@
 #include "wire/whole_write.h"
 
 namespace brdma {
-namespace {
-
-constexpr std::uint8_t kEcnCongested = 3;  // of the traffic class (RFC 3168)
-
-}  // namespace
 
 // Null: there is none, or it has another peer.
 inline QueuePair* Engine::Impl::addressee(const Datagram& datagram) const {
@@ -22,39 +17,18 @@ inline QueuePair* Engine::Impl::addressee(const Datagram& datagram) const {
   return of_peer ? qp : nullptr;
 }
 
-// The ICRC, which covers no identification, where the flow is that of the last packet.
-inline bool Engine::Impl::plainly_holds(const Datagram& datagram, const QueuePair& qp) const {
-  return qp.received_flow.has_ports(datagram.source_port, kRoceUdpPort) &&
-         wire::packet_icrc(qp.received_flow, 0, datagram.bytes) == wire::stored_icrc(datagram.bytes);
-}
-
 [[gnu::always_inline]] inline void Engine::Impl::was_heard(QueuePair* qp) {
   touched(qp);
   if (!environment.congested_peers.empty()) [[unlikely]]
     take_congested_peers();
 }
 
-// What comes most often over many queue pairs, without a Packet made of it. False, and nothing has happened: something
-// is not as usual, and the long way says what.
-inline bool Engine::Impl::hear_plain_ack(const Datagram& datagram) {
+// What comes most often, over many queue pairs or from a peer that answers: a WRITE that is whole, or else a plain
+// acknowledgement. False, and nothing has happened: something is not as usual, and the long way says what.
+inline bool Engine::Impl::take_usual(const Datagram& datagram, bool writes) {
   QueuePair* const qp = addressee(datagram);
-  if (qp == nullptr || !qp->hears_plain_acks()) return false;
-  const wire::BitmapAck ack = wire::parse_plain_ack(datagram.bytes);
-  if (ack.source_qpn != qp->identity().attributes.destination_qpn || !plainly_holds(datagram, *qp)) return false;
-  environment.waited = datagram.waited;
-  qp->hear(ack, now);
-  was_heard(qp);
-  return true;
-}
-
-inline bool Engine::Impl::take_whole_write(const Datagram& datagram) {
-  QueuePair* const qp = addressee(datagram);
-  if (qp == nullptr || !qp->takes_whole_writes() || datagram.traffic_class % 4 == kEcnCongested) return false;
-  const wire::WholeWrite write = wire::parse_whole_write(datagram.bytes);
-  std::byte* const to = qp->place_of(write);
-  if (to == nullptr || !plainly_holds(datagram, *qp)) return false;
-  environment.waited = datagram.waited;
-  qp->take_whole(write, to, datagram.bytes, now);
+  if (qp == nullptr || !qp->received_flow.has_ports(datagram.source_port, kRoceUdpPort)) return false;
+  if (writes ? !qp->take_whole_write(datagram, now) : !qp->hear_plain_ack(datagram.bytes, now)) return false;
   was_heard(qp);
   return true;
 }
@@ -62,32 +36,35 @@ inline bool Engine::Impl::take_whole_write(const Datagram& datagram) {
 void Engine::handle_datagram(const Datagram& datagram, Instant now) {
   Impl& me = *impl_;
   me.now = now;
+  me.environment.waited = datagram.waited;
   me.environment.count(Counter::kReceivedPackets);
   me.environment.count(Counter::kReceivedBytes, datagram.bytes.size());
-  if (wire::is_whole_write(datagram.bytes) ? me.take_whole_write(datagram)
-                                           : wire::is_plain_ack(datagram.bytes) && me.hear_plain_ack(datagram)) {
-    return;
-  }
+  const bool writes = wire::is_whole_write(datagram.bytes);
+  const bool usual = writes || wire::is_plain_ack(datagram.bytes);
+  if (!usual || !me.take_usual(datagram, writes)) me.take(datagram);
+}
+
+// Whatever it is.
+void Engine::Impl::take(const Datagram& datagram) {
   wire::Packet packet;
-  if (const auto reason = wire::parse_packet_into(datagram.bytes, packet)) return me.drop(datagram, *reason);
-  QueuePair* const qp = me.queue_pairs.find(packet.bth.dest_qpn);
+  if (const auto reason = wire::parse_packet_into(datagram.bytes, packet)) return drop(datagram, *reason);
+  QueuePair* const qp = queue_pairs.find(packet.bth.dest_qpn);
   if (qp == nullptr) [[unlikely]] {
-    if (packet.bth.dest_qpn == device::kMulticastQpn) return me.handle_multicast(datagram, packet);
-    return me.drop(datagram, DropReason::kUnknownQp);
+    if (packet.bth.dest_qpn == device::kMulticastQpn) return handle_multicast(datagram, packet);
+    return drop(datagram, DropReason::kUnknownQp);
   }
   const qp::Identity& identity = qp->identity();
-  if (!identity.can_receive()) return me.drop(datagram, DropReason::kQpState);
-  if (!qp::speaks(identity.type, packet.bth.opcode)) return me.drop(datagram, DropReason::kUnknownOpcode);
+  if (!identity.can_receive()) return drop(datagram, DropReason::kQpState);
+  if (!qp::speaks(identity.type, packet.bth.opcode)) return drop(datagram, DropReason::kUnknownOpcode);
   if (identity.type != QpType::kUd && (datagram.source != identity.attributes.peer_address ||
                                        datagram.destination != identity.attributes.local_address)) {
-    return me.drop(datagram, DropReason::kWrongPeer);
+    return drop(datagram, DropReason::kWrongPeer);
   }
-  if (!me.icrc_holds(datagram, packet, identity.type == QpType::kUd ? nullptr : &qp->received_flow)) {
-    return me.drop(datagram, DropReason::kBadIcrc);
+  if (!icrc_holds(datagram, packet, identity.type == QpType::kUd ? nullptr : &qp->received_flow)) {
+    return drop(datagram, DropReason::kBadIcrc);
   }
-  me.environment.waited = datagram.waited;
   qp->handle_packet(packet, datagram, now);
-  me.was_heard(qp);
+  was_heard(qp);
 }
 
 // Bitmap mode and IPv6 leave nothing open. A standard packet over IPv4 has an identification that a UDP socket does not

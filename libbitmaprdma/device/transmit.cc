@@ -59,11 +59,12 @@ void Engine::Impl::take_turn(QueuePair* qp, qp::TransmitBatch& batch) {
   }
   const std::size_t packets_before = batch.packets(), bytes_before = batch.bytes();
   const bool joins = packets_before > 0;
-  const bool added = qp->poll_transmit(batch, now);
+  const QueuePair::Polled polled = qp->poll_transmit(batch, now);
+  const bool added = polled != QueuePair::Polled::kNothing;
   const std::size_t packets = batch.packets() - packets_before, bytes = batch.bytes() - bytes_before;
   // One that sent comes again while it has more; one that did not waits for the next event, unless there was no room.
   if (added) ready.turn_taken(large);
-  const bool more = (added || joins) && !qp->has_said_all() && qp->has_output(now);
+  const bool more = (added || joins) && polled != QueuePair::Polled::kAll && !qp->has_said_all() && qp->has_output(now);
   qp->begins_batch = more;
   note_changes(qp);
   end_turn(qp, static_cast<std::uint32_t>(bytes), large, more);

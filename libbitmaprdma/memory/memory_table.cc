@@ -54,7 +54,9 @@ struct MemoryTable::Impl {
   [[nodiscard]] std::uint32_t index_of(std::uint32_t key) const { return (key ^ secret) >> kRandomBits; }
   [[nodiscard]] const MemoryRegion* find(std::uint32_t key) const {
     const std::uint32_t index = index_of(key);
-    return index < slots.size() && key != 0 && slots[index].key == key ? slots[index].region.get() : nullptr;
+    if (index >= slots.size() || key == 0) return nullptr;
+    const Slot& slot = slots[index];
+    return slot.key == key ? slot.region.get() : nullptr;
   }
   [[nodiscard]] bool owns(const ProtectionDomain* pd) const {
     return std::any_of(domains.begin(), domains.end(), [pd](const auto& own) { return own.get() == pd; });

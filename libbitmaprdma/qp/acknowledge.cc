@@ -4,13 +4,12 @@
 #include <algorithm>
 #include <array>
 
-#include "qp/responder_impl.h"
+#include "qp/glance.h"
 
 namespace brdma::qp {
 namespace {
 
 constexpr std::uint32_t kRepeats = 2;  // the first data may be lost as well
-constexpr Duration kHeldMax = 2_s;     // below 2^31 ns
 
 }  // namespace
 
@@ -34,17 +33,6 @@ void Responder::Impl::take_leave() {
   ack.copies = kLeaveCopies;
 }
 
-bool Responder::Impl::acknowledgement_due(Instant now) const {
-  return ack.pending && (ack.forced || ack.requested || many_unacknowledged() || now >= ack.since + ack_delay());
-}
-
-// The peer waits for it, and so it is due; but all that it sent is here, and the application may be about to reply. In
-// the midst of a message there is nothing yet that it could reply to.
-bool Responder::Impl::acknowledgement_deferrable(Instant now, int delays) const {
-  return ack.pending && !ack.forced && (ack.requested || !many_unacknowledged()) &&
-         message.kind == Message::Kind::kNone && now < ack.since + ack_delay() * delays;
-}
-
 bool Responder::Impl::poll_acknowledgement(TransmitBatch& batch, Instant now) {
   if (!acknowledgement_due(now)) return false;
   const bool bitmap = speaks_bitmap();
@@ -59,13 +47,6 @@ bool Responder::Impl::poll_acknowledgement(TransmitBatch& batch, Instant now) {
   return true;
 }
 
-// Of the clock that Tr is of. An echo that has waited longer than the sender can tell (half of what 32 bits hold)
-// counts as one that has waited that long.
-[[gnu::always_inline]] inline std::uint32_t Responder::Impl::made_at(Instant now) const {
-  const Duration held = std::clamp(now - ack.echo_arrival, Duration{}, kHeldMax);
-  return static_cast<std::uint32_t>((ack.echo_arrival + held).ns());
-}
-
 // Inside the batch's last data packet, where that has room: one datagram instead of two. Only what is said most often
 // fits in there: all before the base has arrived, nothing beyond it.
 //
@@ -73,35 +54,10 @@ bool Responder::Impl::poll_acknowledgement(TransmitBatch& batch, Instant now) {
 // acknowledged, and where the acknowledgement was lost its completion would come before that of the send: ib_send_lat
 // -e takes the first event for its send's, finds no completion, and trips over what it then reads.
 bool Responder::Impl::piggyback_acknowledgement(TransmitBatch& batch, Instant now) {
-  if (!identity.peer_reads_piggybacks || !window.empty()) return false;
-  if (!acknowledgement_due(now) && ack.repeats == 0) return false;
-  const PeerCredit credit = env.credit_share();
-  const wire::Piggyback said{.path = ack.echo_path,
-                             .msn = msn,
-                             .syndrome = wire::kSyndromeAck,
-                             .base = base(),
-                             .credit_packets = credit.packets,
-                             .credit_bytes = credit.bytes,
-                             .echo_valid = ack.echo_valid,
-                             .ts_echo = ack.echo,
-                             .tr = static_cast<std::uint64_t>(ack.echo_arrival.ns()),
-                             .made = made_at(now),
-                             .waited = ack.echo_waited};
-  if (!batch.piggyback(said, wire::packet_bytes_max(mtu))) return false;
-  ack.echo_valid = false;
-  if (ack.repeats > 0) --ack.repeats;
-  env.count(Counter::kAcksPiggybacked);
-  acknowledged(wire::kSyndromeAck, now);
+  if (!may_say_inside() || (!acknowledgement_due(now) && ack.repeats == 0)) return false;
+  if (!batch.piggyback(said_inside(now), wire::packet_bytes_max(mtu))) return false;
+  said(now);
   return true;
-}
-
-// An acknowledgement is in the batch.
-void Responder::Impl::acknowledged(std::uint8_t syndrome, Instant now) {
-  ack.pending = ack.requested = ack.forced = false;
-  ack.told = base();
-  ack.packets = 0;
-  env.count(Counter::kAcksSent);
-  env.trace(now, identity.qpn, trace::AckSent{base(), window.highest(), syndrome});
 }
 
 // Up to which place behind the base every gap has been promoted.

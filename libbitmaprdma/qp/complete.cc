@@ -57,16 +57,11 @@ void Requester::Impl::complete_passed(Instant now) {
     const bool answered = messages.front().answered(), last = messages.front().last_of_wqe;
     messages.pop_front();
     if (answered) --answers.messages;
-    if (!last) continue;
-    if (leaves_no_trace()) {
-      queue.pop();
-    } else {
-      complete_head(CompletionStatus::kSuccess, now);
-    }
+    if (last) complete_next(CompletionStatus::kSuccess, now);
   }
 }
 
-void Requester::Impl::complete_head(CompletionStatus status, Instant now) {
+[[gnu::always_inline]] inline void Requester::Impl::complete_next(CompletionStatus status, Instant now) {
   const bool good = status == CompletionStatus::kSuccess;
   do {
     const SendWqe& wqe = queue[queue.head()];
@@ -76,14 +71,22 @@ void Requester::Impl::complete_head(CompletionStatus status, Instant now) {
   } while (good && queue.head() < queue.next() && is_local(queue[queue.head()].opcode));
 }
 
-void Requester::Impl::make_completion(const SendWqe& wqe, CompletionStatus status, Instant now) {
+void Requester::Impl::complete_head(CompletionStatus status, Instant now) { complete_next(status, now); }
+
+[[gnu::always_inline]] inline void Requester::Impl::make_completion(const SendWqe& wqe, CompletionStatus status,
+                                                                    Instant now) {
   const bool good = status == CompletionStatus::kSuccess;
+  const auto fill = [&](Completion& completion) {
+    completion = {.wr_id = wqe.wr_id,
+                  .status = status,
+                  .opcode = completion_opcode(wqe.opcode),
+                  .byte_length = good ? wqe.length : 0,
+                  .qp_num = id.qpn};
+  };
+  if (good && env.sink == nullptr && id.send_cq->is_quiet()) [[likely]]
+    return fill(id.send_cq->add());
   Completion completion;
-  completion.wr_id = wqe.wr_id;
-  completion.status = status;
-  completion.opcode = completion_opcode(wqe.opcode);
-  completion.byte_length = good ? wqe.length : 0;
-  completion.qp_num = id.qpn;
+  fill(completion);
   if (!env.complete(*id.send_cq, completion, !good, now)) completions_lost = true;
 }
 
@@ -99,7 +102,7 @@ void Requester::Impl::break_locally(std::uint64_t wqe, CompletionStatus status) 
   broken_status = status;
 }
 
-Outcome Requester::Impl::outcome(Instant now) {
+Outcome Requester::Impl::outcome_of_fault(Instant now) {
   if (broken_wqe && queue.head() == *broken_wqe) return fail(*broken_wqe, broken_status, now);
   if (completions_lost) return {.to_error = true, .async_event = kEventQpFatal};
   return {.wants_local = wants_local};

@@ -23,12 +23,16 @@ class CompletionQueue {
       : entries_(entries), user_(user), options_(options), ring_(entries), times_(options.stamped ? entries : 0) {}
   // `solicited`: asked for by the sender's solicited flag, or an error: fires a solicited-only arm too.
   Push push(const Completion& completion, bool solicited, Instant now) {
-    if (armed_ == Armed::kNo && !options_.stamped && !overrun_ && ring_.size() < entries_) [[likely]] {
-      ring_.push_back(completion);
-      return Push::kQuiet;
-    }
-    return push_watched(completion, solicited, now);
+    if (!is_quiet()) return push_watched(completion, solicited, now);
+    ring_.push_back(completion);
+    return Push::kQuiet;
   }
+  // A push is all there is to one, whatever it says.
+  [[nodiscard]] bool is_quiet() const {
+    return armed_ == Armed::kNo && !options_.stamped && !overrun_ && ring_.size() < entries_;
+  }
+  // The place of one, to be written by the caller. Precondition: is_quiet().
+  Completion& add() { return ring_.add_back(); }
   // `times`: empty, or as long as `out`, for when each was made (of a queue that keeps it).
   std::size_t poll(std::span<Completion> out, std::span<Instant> times = {});
   void arm(bool solicited_only);

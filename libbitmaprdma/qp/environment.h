@@ -47,6 +47,15 @@ inline constexpr std::size_t kWriteArrivalsMax = 4096;  // that nobody has asked
   return shape.window - (shape.slide_step - 1);
 }
 
+// What an acknowledgement told of the path, and is not worked in yet: a reply that follows leaves first. At most one of
+// an engine, the newest; `requester` finds it before anything is asked of it (Requester::Parts). Null: none.
+struct RoundTripHeard {
+  void* requester = nullptr;  // a Requester::Impl
+  Duration measured, waited;
+  std::uint64_t acknowledged = 0;  // bytes
+  Instant sent, heard;
+};
+
 struct Environment {
   const EngineConfig& config;
   memory::MemoryTable& memory;
@@ -63,6 +72,7 @@ struct Environment {
   // Packets dropped so far. The queue pair compares it before and after a packet: a packet that nobody dropped was
   // accepted, so that accepted plus all drops equals received.
   mutable std::uint64_t dropped = 0;
+  mutable RoundTripHeard round_trip{};
   Duration waited{};  // how long the packet at hand lay in this host before the engine saw it; 0: not known
 
   mutable BeaconPool beacons{};  // of queue pairs with peers on the same host
@@ -133,10 +143,13 @@ struct Environment {
 
   // What one queue pair may have on its way here: its share of the socket's buffer, never so little that it stalls.
   [[nodiscard]] PeerCredit credit_share() const {
-    const std::uint32_t sharers = std::max(active_qps, 1u);
+    std::uint32_t packets = config.receive_packets, bytes = config.receive_bytes;
+    if (const std::uint32_t sharers = active_qps; sharers > 1) {
+      packets /= sharers;
+      bytes /= sharers;
+    }
     constexpr std::uint32_t kPacketsMin = 8;
-    return {std::max(config.receive_packets / sharers, kPacketsMin),
-            std::max(config.receive_bytes / sharers, kPacketsMin * 4096)};
+    return {std::max(packets, kPacketsMin), std::max(bytes, kPacketsMin * 4096)};
   }
 };
 

@@ -5,7 +5,7 @@
 #include <bit>
 
 #include "base/bit_order.h"
-#include "qp/requester_impl.h"
+#include "qp/hear_plain.h"
 
 namespace brdma::qp {
 namespace {
@@ -21,8 +21,6 @@ constexpr std::uint8_t kRnrForever = 7;
 // A receiver that has taken so many packets after it was not ready is ready.
 constexpr std::uint32_t kTrialPacketsMax = 64;
 
-constexpr Duration kRttMax = 30_s;  // an echo that claims more is not believed
-
 std::uint8_t kind_of(std::uint8_t syndrome) { return syndrome & wire::kSyndromeKindMask; }
 constexpr std::uint8_t kKindAck = 0x00, kKindRnr = 0x20, kKindNak = 0x60;
 
@@ -37,14 +35,6 @@ std::uint64_t bits_at(const wire::BitmapAck& ack, std::uint32_t at, std::uint32_
 }
 
 }  // namespace
-
-void Requester::Impl::note_progress(Instant now) {
-  patience.progress = patience.timeout_from = now;
-  patience.timeouts = 0;
-  patience.probed = false;
-  if (patience.stalled) [[unlikely]]
-    end_stall(now);
-}
 
 void Requester::Impl::end_stall(Instant now) {
   if (!patience.stalled) return;
@@ -103,12 +93,6 @@ void Requester::Impl::request_is_received(Message& message) {
   message.request_received = true;
   if (message.in_flight_counted) --flight.packets;
   message.in_flight_counted = false;
-}
-
-// Nothing is missing, and nothing is kept of each packet.
-bool Requester::Impl::acknowledges_in_bulk() const {
-  return arrived_end <= cumulative && resent_under_way == 0 && window.pending() == 0 && answers.messages == 0 &&
-         operations->size() == 0 && !paths && own_judge == nullptr;
 }
 
 std::uint64_t Requester::Impl::payload_of_run(Sequence from, Sequence boundary) const {
@@ -257,45 +241,25 @@ inline void Requester::Impl::take_echo(const wire::BitmapAck& ack, std::uint64_t
   if (measured <= Duration{} || measured >= kRttMax) return;
   rtt.sample(measured, now);
   const Duration felt = paths ? note_echo(ack, source_port, echo, measured, now) : measured;
-  const congestion::RoundTrip trip{felt, ack.waited + env.waited};
+  take_round_trip({felt, ack.waited + env.waited}, acknowledged, echo, now);
+}
+
+void Requester::Impl::work_in_heard() {
+  env.round_trip.requester = nullptr;
+  const RoundTripHeard& heard = env.round_trip;
+  rtt.sample(heard.measured, heard.heard);
+  take_round_trip({heard.measured, heard.waited}, heard.acknowledged, heard.sent, heard.heard);
+}
+
+// Of a packet that left at `echo`.
+void Requester::Impl::take_round_trip(const congestion::RoundTrip& trip, std::uint64_t acknowledged, Instant echo,
+                                      Instant now) {
   congestion.on_acknowledgement(acknowledged, trip, congestion_limited, now);
   feel(trip.on_the_way(), congestion.base_rtt(), now);
   spread_window(now);
   congestion_limited = false;
   bridged = 0;
   note_evidence(echo, now);
-}
-
-// All that is under way has been executed, and nothing of it was missing, is kept, or was told of before: of many queue
-// pairs used in turn each hears just this. The rest of a long way is left out.
-inline bool Requester::Impl::acknowledges_all(const wire::BitmapAck& ack, Sequence boundary) const {
-  return boundary == next_sequence() && boundary > cumulative && cumulative == base && ack.bit_count == 0 &&
-         ack.range_count == 0 && kind_of(ack.syndrome) == kKindAck && acknowledges_in_bulk() && repairs == nullptr &&
-         !trial && !rnr_until && !answer_ways;
-}
-
-// Precondition: acknowledges_all().
-inline void Requester::Impl::acknowledge_all(Instant now) {
-  if (env.sink != nullptr) [[unlikely]] {
-    for (Sequence at = base; at < next_sequence(); ++at)
-      trace_entry(at, window.entry(psn_of(at)).state, EntryState::kAcked, now);
-  }
-  looked_at += window.in_window();
-  base = cumulative = next_sequence();
-  window.pass_all();
-  flight = Flight{};
-  cumulative_moved = base_moved = now;
-  rnr_count = 0;
-  note_progress(now);
-}
-
-inline Outcome Requester::Impl::hear_all(const wire::BitmapAck& ack, Instant now) {
-  const std::uint64_t bytes = flight.bytes;
-  acknowledge_all(now);
-  if (ack.echo_valid) take_echo(ack, bytes, 0, now);  // without several paths nobody asks for its port
-  env.note_length(now, id.qpn, trace::WindowSide::kSend, window);
-  complete_passed(now);
-  return outcome(now);
 }
 
 Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t source_port, Instant now) {
@@ -317,6 +281,13 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t s
     me.env.drop(DropReason::kBadControl);
     return {};
   }
+  if (ack.bit_count == 0 && ack.range_count == 0 && kind_of(ack.syndrome) == kKindAck) {
+    const Impl::PlainAck all = Impl::plain(ack);
+    if (me.acknowledges_all(all)) {
+      me.hear_all(all, now);
+      return me.outcome(now);
+    }
+  }
   me.env.count(Counter::kAcksReceived);
   me.env.trace(now, me.id.qpn, trace::AckReceived{ack.base, ack.highest, ack.syndrome});
   me.patience.activity = now;
@@ -324,7 +295,6 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t s
   const std::uint64_t bytes_before = me.flight.bytes;
   me.id.peer_credit = PeerCredit{ack.credit_packets, ack.credit_bytes};
   me.credit_probe_at.reset();
-  if (me.acknowledges_all(ack, base)) return me.hear_all(ack, now);
   me.acknowledge_requests_before(base, now);
   if (ack.bit_count > 0) me.acknowledge_bits(ack, base, now);
   if (ack.operations_valid && kind_of(ack.syndrome) == kKindAck) me.take_operations(ack, now);

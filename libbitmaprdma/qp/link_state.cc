@@ -120,7 +120,7 @@ void Requester::set_managed(congestion::ManagedDestination* destination) {
 }
 
 congestion::ManagedDestination* Requester::managed() const {
-  return impl_ != nullptr && impl_->signals ? impl_->signals->managed : nullptr;
+  return impl_ != nullptr && impl().signals ? impl().signals->managed : nullptr;
 }
 
 Bandwidth Requester::delivered() const {

@@ -42,7 +42,7 @@ bool confirmed_valid(const SendRequest& request, std::uint32_t length) {
 }  // namespace
 
 Status Requester::post_send(std::span<const SendRequest> requests, std::size_t& posted) {
-  Impl& me = *impl_;
+  Impl& me = impl();
   std::uint32_t length = 0;
   for (posted = 0; posted < requests.size(); ++posted) {
     const SendRequest& request = requests[posted];

@@ -83,27 +83,6 @@ void QueuePair::handle_packet(const wire::Packet& packet, const Datagram& datagr
   count_judged(dropped);
 }
 
-void QueuePair::hear(const wire::BitmapAck& ack, Instant now) {
-  count_here();
-  if (environment_.sink != nullptr) [[unlikely]] {
-    const auto body = static_cast<std::uint32_t>(wire::bitmap_ack_start_size(ack));
-    constexpr auto kOpcode = static_cast<std::uint8_t>(wire::Control::kBitmapAck);
-    environment_.trace(now, identity_.qpn, trace::PacketReceived{kOpcode, ack.base, body});
-  }
-  const std::uint64_t dropped = environment_.dropped;
-  carry_out(requester_.handle_bitmap_ack(ack, received_flow.source_port(), now), now);
-  count_judged(dropped);
-}
-
-// A packet; so many had been dropped before it.
-void QueuePair::count_judged(std::uint64_t dropped_before) {
-  if (environment_.dropped == dropped_before) {
-    environment_.count(Counter::kAcceptedPackets);
-  } else {
-    statistics_.add(QpCounter::kDropped);
-  }
-}
-
 void QueuePair::handle_reliable(const wire::Packet& packet, Instant now) {
   if (environment_.sink != nullptr) [[unlikely]] {
     environment_.trace(
@@ -236,8 +215,7 @@ void QueuePair::handle_timeout(Instant now) {
   if (identity_.can_send()) carry_out(requester_.handle_timeout(now), now);
 }
 
-std::optional<Instant> QueuePair::next_timeout() const {
-  if (!identity_.can_receive() || unreliable_ || rests()) return std::nullopt;
+std::optional<Instant> QueuePair::first_timeout() const {
   std::optional<Instant> first = responder_.next_timeout();
   const auto consider = [&first](std::optional<Instant> other) {
     if (other && (!first || *other < *first)) first = other;
@@ -249,27 +227,22 @@ std::optional<Instant> QueuePair::next_timeout() const {
   return first;
 }
 
-// Responses, retransmissions, new data; feedback and acknowledgement last, so that they travel inside the last packet
-// or as the shorter segment behind the data. Who found no room is first in the next batch: nobody starves.
-bool QueuePair::poll_transmit(qp::TransmitBatch& batch, Instant now) {
+// UC and UD, and what is left to say in ERR.
+bool QueuePair::poll_otherwise(qp::TransmitBatch& batch, Instant now) {
   if (!may_transmit()) return false;
   count_here();
-  if (unreliable_) [[unlikely]] {
+  if (unreliable_) {
     const bool sent = unreliable_->sender.poll(batch, now);
     carry_out(unreliable_->sender.take_outcome(), now);
     return sent;
   }
   if (!batch.begun()) begin_batch(batch, now);
-  if (identity_.state == QpState::kErr) return responder_.poll_responses(batch, now);
-  if (const Speaker one = speaker(); one != Speaker::kBoth) {
-    requests_first_ = control_first_ = false;
-    if (one == Speaker::kAcknowledgement) return responder_.poll_acknowledgement(batch, now);
-    if (one == Speaker::kRequestsAcknowledging) return poll_acknowledging(batch, now);
-    const bool sent = requester_.poll_requests(batch, now);
-    if (sent) responder_.piggyback_acknowledgement(batch, now);  // what the last one said, once more
-    carry_out(requester_.take_outcome(now), now);
-    return sent;
-  }
+  return responder_.poll_responses(batch, now);
+}
+
+// Responses, retransmissions, new data; feedback and acknowledgement last, so that they travel inside the last packet
+// or as the shorter segment behind the data. Who found no room is first in the next batch: nobody starves.
+bool QueuePair::poll_both(qp::TransmitBatch& batch, Instant now) {
   bool added = false;
   if (control_first_) added = poll_control(batch, now);
   batch.keep_last_segment(negotiation_.ask_due || negotiation_.answer_due || responder_.has_output(now));
@@ -297,28 +270,8 @@ bool QueuePair::poll_transmit(qp::TransmitBatch& batch, Instant now) {
   return added;
 }
 
-// A reply: requests, and the acknowledgement of what they answer. As poll_transmit() does it where nothing else is due.
-bool QueuePair::poll_acknowledging(qp::TransmitBatch& batch, Instant now) {
-  batch.keep_last_segment(responder_.has_output(now));
-  const bool data = requester_.poll_requests(batch, now);
-  batch.keep_last_segment(false);
-  bool acknowledged = false;
-  if (!data || !acknowledgement_waits(now)) {
-    if (data) {
-      responder_.acknowledge_now();
-      responder_.piggyback_acknowledgement(batch, now);
-    }
-    acknowledged = responder_.poll_acknowledgement(batch, now);
-    control_first_ = data && responder_.has_output(now);
-  }
-  carry_out(requester_.take_outcome(now), now);
-  return data || acknowledged;
-}
-
-void QueuePair::begin_batch(qp::TransmitBatch& batch, Instant now) {
+void QueuePair::begin_sprayed(qp::TransmitBatch& batch, Instant now) {
   qp::TransmitBatch::Destination to = destination();
-  if (identity_.sending_paths == 1) [[likely]]
-    return batch.begin(to, sent_flow_);
   to.path = take_turn(now);
   batch.begin(to, requester_.flow(to.path));
 }
@@ -408,7 +361,7 @@ bool QueuePair::output_beside_requests(Instant now) const {
                                      requester_.inquiry_due(now) || responder_.has_output(now));
 }
 
-QueuePair::Output QueuePair::output(Instant now) const {
+QueuePair::Output QueuePair::closer_output(Instant now) const {
   const bool requests = !unreliable_ && identity_.can_receive() && requester_.has_output(now);
   if (requests) return Output::kUrgent;
   if (!output_beside_requests(now)) return Output::kNone;

@@ -45,11 +45,11 @@ class QueuePair {
   void set_posted_next(std::uint32_t qpn) { posted_next_ = qpn; }
   // Bring its state into the cache, while other work goes on: of many queue pairs each is cold when its turn comes.
   // Each reads what the one before has fetched.
-  void fetch_self() const { brdma::fetch_ahead(this, sizeof *this); }
+  void fetch_self() const { brdma::fetch_ahead<sizeof(QueuePair)>(this); }
   void fetch_halves(std::uint32_t user_bytes) const {
     if (user_bytes > 0) {
-      brdma::fetch_ahead(identity_.user, 1);
-      brdma::fetch_ahead(static_cast<const std::byte*>(identity_.user) + user_bytes - 1, 1);
+      brdma::fetch_ahead<1>(identity_.user);
+      brdma::fetch_ahead<1>(static_cast<const std::byte*>(identity_.user) + user_bytes - 1);
     }
     requester_.fetch_ahead();
     responder_.fetch_ahead();
@@ -86,24 +86,18 @@ class QueuePair {
   void receive_posted() { responder_.receive_posted(); }  // to the shared receive queue
   // Peer and ICRC checked by the engine. `datagram`: what it came in.
   void handle_packet(const wire::Packet& packet, const Datagram& datagram, Instant now);
-  // Likewise, for an acknowledgement of requests and nothing else (wire::is_plain_ack). Precondition of hear().
-  [[nodiscard]] bool hears_plain_acks() const {
-    return identity_.type == QpType::kRc && identity_.can_send() && identity_.bitmap_agreed &&
-           negotiates(identity_.recovery->mode);
-  }
-  void hear(const wire::BitmapAck& ack, Instant now);
-  // Likewise, for a WRITE that is whole: where its data goes, null where something is not as usual. Preconditions of
-  // take_whole(), to which `packet` is all of it.
-  [[nodiscard]] bool takes_whole_writes() const {
-    return identity_.type == QpType::kRc && identity_.can_receive() && identity_.bitmap_agreed &&
-           identity_.receiving_paths == 1;
-  }
-  [[nodiscard]] std::byte* place_of(const wire::WholeWrite& write) const { return responder_.place_of(write); }
-  void take_whole(const wire::WholeWrite& write, std::byte* to, ConstBytes packet, Instant now);
+  // From its peer, and of the flow of the packet before: what comes most often, without a wire::Packet made of it; an
+  // acknowledgement of requests and nothing else (wire::is_plain_ack), and a WRITE of one packet
+  // (wire::is_whole_write). False, and nothing has happened: something is not as usual, the ICRC perhaps, and
+  // handle_packet() has it.
+  [[nodiscard]] bool hear_plain_ack(ConstBytes packet, Instant now);           // hear_plain_ack.cc
+  [[nodiscard]] bool take_whole_write(const Datagram& datagram, Instant now);  // take_whole_write.cc
   void handle_edn(const wire::Edn& edn, Instant now);  // told by ICMP; addresses and numbers checked by the engine
   void handle_timeout(Instant now);
   [[nodiscard]] std::optional<Instant> next_timeout() const;
-  bool poll_transmit(qp::TransmitBatch& batch, Instant now);
+  // kAll: something was added, and nothing is left to be said until something happens to it. (turn.cc)
+  enum class Polled : std::uint8_t { kNothing, kSome, kAll };
+  Polled poll_transmit(qp::TransmitBatch& batch, Instant now);
   // May its packets follow those of other queue pairs in a batch? None there is longer than the first: so who has
   // output left over begins the next batch, that nothing of it waits for ever behind others' shorter packets.
   [[nodiscard]] bool joins(const qp::TransmitBatch& batch) const {
@@ -119,6 +113,9 @@ class QueuePair {
   // It has neither output nor a deadline, whatever the time, until something happens to it; seen at a glance (rest.cc).
   // False where that would take a closer look.
   [[nodiscard]] bool rests() const;
+  // That, or whose turn what leaves next has (next_is_large()).
+  enum class Standing : std::uint8_t { kRests, kRegular, kLarge };
+  [[nodiscard]] Standing standing() const;
   // It has no output, seen at a glance (rest.cc); false where that would take a closer look.
   [[nodiscard]] bool has_said_all() const;
   // Whatever leaves at once if it may, or an acknowledgement that may wait for the application's reply.
@@ -161,7 +158,23 @@ class QueuePair {
   // --- queue_pair.cc ---
   // First in every function that may count.
   void count_here() const { environment_.counting = &statistics_; }
-  void count_judged(std::uint64_t dropped_before);
+  void count_judged(std::uint64_t dropped_before) {  // a packet; so many had been dropped before it
+    if (environment_.dropped == dropped_before) [[likely]]
+      return count_accepted();
+    statistics_.add(QpCounter::kDropped);
+  }
+  void count_accepted() const { environment_.count(Counter::kAcceptedPackets); }
+  [[nodiscard]] bool hears_plain_acks() const {
+    return identity_.type == QpType::kRc && identity_.can_send() && identity_.bitmap_agreed &&
+           negotiates(identity_.recovery->mode);
+  }
+  [[nodiscard]] bool takes_whole_writes() const {
+    return identity_.type == QpType::kRc && identity_.can_receive() && identity_.bitmap_agreed &&
+           identity_.receiving_paths == 1;
+  }
+  void trace_ack(ConstBytes packet, Instant now) const;
+  void hear_unusual(ConstBytes packet, Instant now);
+  void hear_inside(ConstBytes packet, Instant now);
   void take_piggyback(const wire::Bxth& bxth, const wire::Piggyback& piggyback, Instant now);
   qp::Outcome route(const wire::Packet& packet, Instant now);
   qp::Outcome route_control(const wire::Packet& packet, Instant now);
@@ -175,17 +188,20 @@ class QueuePair {
       do_carry_out(outcome, now);
   }
   void do_carry_out(const qp::Outcome& outcome, Instant now);
+  template <class RequesterImpl>
+  void carry_out_of(RequesterImpl& requester, Instant now) {
+    if (requester.has_outcome() || drain_wanted_) [[unlikely]]
+      do_carry_out(requester.outcome(now), now);
+  }
   bool poll_control(qp::TransmitBatch& batch, Instant now);
-  // Most turns are of one half, the other having nothing to say, or only acknowledging: told at a glance (rest.cc).
-  enum class Speaker : std::uint8_t { kBoth, kRequests, kAcknowledgement, kRequestsAcknowledging };
-  [[nodiscard]] Speaker speaker() const;
+  [[nodiscard]] Output closer_output(Instant now) const;
+  [[nodiscard]] std::optional<Instant> first_timeout() const;
   [[nodiscard]] bool output_beside_requests(Instant now) const;
   // And that may wait until it has waited for so many times its delay.
   [[nodiscard]] bool owes_only_acknowledgement(Instant now, int delays = 1) const;
   [[nodiscard]] bool acknowledgement_waits(Instant now) const;
-  bool poll_acknowledging(qp::TransmitBatch& batch, Instant now);
   bool poll_data(qp::TransmitBatch& batch, Instant now);
-  void begin_batch(qp::TransmitBatch& batch, Instant now);
+  void begin_sprayed(qp::TransmitBatch& batch, Instant now);
   [[nodiscard]] qp::TransmitBatch::Destination destination() const {  // with one path
     const QpAttributes& to = identity_.attributes;
     return {.source = to.local_address,
@@ -200,6 +216,19 @@ class QueuePair {
   void handle_reliable(const wire::Packet& packet, Instant now);
   void fail_sends(Instant now);
   void fail_receives(Instant now);
+
+  bool poll_otherwise(qp::TransmitBatch& batch, Instant now);
+  bool poll_both(qp::TransmitBatch& batch, Instant now);
+
+  [[nodiscard]] bool looks_at_rest() const;  // rests(), in rest.cc
+
+  // --- turn.cc ---
+  enum class Speaker : std::uint8_t { kBoth, kRequests, kAcknowledgement, kRequestsAcknowledging };
+  [[nodiscard]] Speaker speaker() const;
+  void begin_batch(qp::TransmitBatch& batch, Instant now);
+  bool poll_alone(qp::TransmitBatch& batch, bool acknowledges, Instant now);
+  bool poll_requests(qp::TransmitBatch& batch, Instant now);
+  bool poll_acknowledging(qp::TransmitBatch& batch, Instant now);
 
   // --- pace.cc ---
   void handle_cnp(Instant now);

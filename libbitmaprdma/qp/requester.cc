@@ -9,7 +9,9 @@
 namespace brdma::qp {
 
 Requester::Requester(const Environment& environment, Identity& identity)
-    : impl_(identity.type == QpType::kRc ? std::make_unique<Impl>(environment, identity) : nullptr) {}
+    : impl_(Parts{identity.type == QpType::kRc ? std::make_unique<Impl>(environment, identity) : nullptr}) {}
+Requester::Parts::Parts(std::unique_ptr<Impl> parts) : impl_(std::move(parts)) {}
+Requester::Parts::~Parts() = default;
 Requester::~Requester() {
   if (impl_ != nullptr && impl_->patience.stalled) impl_->env.count(Counter::kStallsEnded);
 }
@@ -29,7 +31,6 @@ void Requester::flush(Instant now) {
 }
 
 bool Requester::poll_requests(TransmitBatch& batch, Instant now) {
-  if (impl_->transmit_alone(batch, now)) return true;
   return paced(pace(), batch, now, [&] { return impl_->poll_requests(batch, now); });
 }
 
@@ -82,13 +83,9 @@ bool Requester::next_is_large() const { return impl_->next_is_large(); }
 
 bool Requester::idle() const { return impl_->queue.head() == impl_->queue.next() && impl_->read_cut == 0; }
 
-Outcome Requester::take_outcome(Instant now) {
-  if (!impl_->broken_wqe && !impl_->completions_lost) [[likely]]
-    return {.wants_local = impl_->wants_local};
-  return impl_->outcome(now);
-}
+Outcome Requester::take_outcome(Instant now) { return impl_->outcome(now); }
 
-std::uint32_t Requester::packets_in_flight() const { return impl_->flight.packets; }
+std::uint32_t Requester::packets_in_flight() const { return impl_.as_it_is().flight.packets; }
 
 Requester::Snapshot Requester::snapshot() const {
   const Impl& me = *impl_;

@@ -35,9 +35,8 @@ class Requester {
   Requester(const Environment& environment, Identity& identity);
   ~Requester();
 
-  void fetch_ahead() const;                 // rest.cc: its state into the cache
-  void fetch_slots() const;                 // and where the next request will be written to
-  [[nodiscard]] bool all_has_left() const;  // rest.cc: nothing that was posted is still to leave
+  void fetch_ahead() const;  // rest.cc: its state into the cache
+  void fetch_slots() const;  // and where the next request will be written to
   // Up to the first that fails: EINVAL, ENOMEM. `posted`: how many were.
   Status post_send(std::span<const SendRequest> requests, std::size_t& posted);
   [[nodiscard]] Status check_send(std::span<const SendRequest> requests) const;  // of all of them, changing nothing
@@ -98,8 +97,7 @@ class Requester {
   [[nodiscard]] PathStatus path_status(std::size_t path) const;
   // Nothing is posted, under way or waited for: no output and no deadline until something comes (rest.cc).
   [[nodiscard]] bool rests() const;
-  [[nodiscard]] bool has_signals() const;  // what CongestionState is for: without, neither rate, CNP nor inquiry
-  [[nodiscard]] bool idle() const;         // no work request outstanding (SQ drained)
+  [[nodiscard]] bool idle() const;  // no work request outstanding (SQ drained)
 
   // How it stands, for whoever asks (resource show, tests).
   struct Snapshot {
@@ -123,9 +121,24 @@ class Requester {
   [[nodiscard]] MemoryUse memory() const;
 
   struct Impl;
+  [[nodiscard]] Impl& impl() const { return impl_.as_it_is(); }  // for files that have it inlined
 
  private:
-  std::unique_ptr<Impl> impl_;
+  // Whoever asks finds the round trip that was heard last worked in (Environment::round_trip).
+  class Parts {
+   public:
+    explicit Parts(std::unique_ptr<Impl> parts);
+    ~Parts();
+    [[nodiscard]] Impl* operator->() const { return up_to_date(); }
+    [[nodiscard]] Impl& operator*() const { return *up_to_date(); }
+    [[nodiscard]] bool operator==(std::nullptr_t) const { return impl_ == nullptr; }
+    [[nodiscard]] Impl& as_it_is() const { return *impl_; }
+
+   private:
+    [[nodiscard]] Impl* up_to_date() const;
+    std::unique_ptr<Impl> impl_;
+  };
+  Parts impl_;
 };
 
 }  // namespace brdma::qp

@@ -86,7 +86,10 @@ inline constexpr std::uint8_t kCopiesAfterLoss = 128;
 
 struct Requester::Impl {
   Impl(const Environment& environment, Identity& identity);
-  ~Impl() { end_repairs(); }
+  ~Impl() {
+    end_repairs();
+    if (env.round_trip.requester == this) env.round_trip.requester = nullptr;
+  }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
@@ -152,6 +155,10 @@ struct Requester::Impl {
   [[nodiscard]] bool all_has_left() const {
     return queue.next() == queue.tail() && window.pending() == 0 && all_begun_is_sent() && !paths;
   }
+  // --- glance.h ---
+  [[nodiscard]] bool rests() const;
+  [[nodiscard]] bool begins_small() const;
+  // --- requester.cc ---
   void begin_from(Psn first);
   void forget_flight();
   [[nodiscard]] Repairs& repairing();
@@ -188,7 +195,13 @@ struct Requester::Impl {
   [[nodiscard]] bool wants_ack(const Message& message, bool last);
   [[nodiscard]] std::uint32_t ack_request_interval() const;
   [[nodiscard]] std::uint32_t ack_request_interval(const Message& message) const;
-  void left(Instant now);  // something new was sent
+  void left(Instant now) {  // something new was sent
+    patience.progress = patience.timeout_from = cumulative_moved = now;
+    patience.timeouts = 0;
+    patience.probed = false;
+    patience.exempt = 0;
+    patience.in_doubt_before.reset();
+  }
 
   // --- describe.cc ---
   [[nodiscard]] bool describes(const SendWqe& wqe) const;
@@ -223,7 +236,10 @@ struct Requester::Impl {
   }
   [[nodiscard]] bool may_run() const;
   [[nodiscard]] Allowance allowance() const;
-  [[nodiscard]] bool is_small(const SendWqe& wqe) const;
+  [[nodiscard]] bool is_small(const SendWqe& wqe) const {
+    return (wqe.opcode == WorkOpcode::kRdmaWrite || wqe.opcode == WorkOpcode::kSend) && wqe.length <= kCopiedBytesMax &&
+           wqe.length <= id.mtu() && (wqe.flags & kSendFence) == 0;
+  }
   bool transmit_small(PayloadCursor& cursor, TransmitBatch& batch, Instant now);
   struct SmallRun {
     WorkOpcode opcode{};
@@ -244,7 +260,8 @@ struct Requester::Impl {
   // --- transmit_alone.cc ---
   [[nodiscard]] bool is_alone() const;
   [[nodiscard]] const std::byte* piece_of(std::uint64_t number) const;
-  bool transmit_alone(TransmitBatch& batch, Instant now);
+  // `room`: for what is to lie between BXTH and what follows it; the caller writes it to where the batch says.
+  bool transmit_alone(TransmitBatch& batch, std::size_t room, Instant now);
   void trace_alone(const Message& message, std::size_t packet_bytes, Instant now) const;
 
   // --- transmit_inside.cc ---
@@ -355,13 +372,10 @@ struct Requester::Impl {
   bool acknowledge(Sequence sequence, const Message& message, Instant now);
   void note_overtaken(Psn late, Instant now);
   void request_is_received(Message& message);
-  [[nodiscard]] bool acknowledges_in_bulk() const;
   [[nodiscard]] std::uint64_t payload_of_run(Sequence from, Sequence boundary) const;
   void acknowledge_run(Sequence from, Sequence boundary, Instant now);
-  [[nodiscard]] bool acknowledges_all(const wire::BitmapAck& ack, Sequence boundary) const;
-  void acknowledge_all(Instant now);
-  Outcome hear_all(const wire::BitmapAck& ack, Instant now);
   void take_echo(const wire::BitmapAck& ack, std::uint64_t acknowledged, std::uint16_t source_port, Instant now);
+  void take_round_trip(const congestion::RoundTrip& trip, std::uint64_t acknowledged, Instant echo, Instant now);
   void acknowledge_each_before(Sequence boundary, Instant now);
   void acknowledge_untold(const Message& message, Sequence from, Sequence to, Instant now);
   void acknowledge_requests_before(Sequence boundary, Instant now);
@@ -384,9 +398,45 @@ struct Requester::Impl {
   void go_back_for_nak(Sequence sequence, Instant now);
   [[nodiscard]] bool refuses_rest(std::uint8_t syndrome, Sequence at) const;
   Outcome handle_fatal_nak(std::uint8_t syndrome, Sequence at, Instant now);
-  void note_progress(Instant now);
+  void note_progress(Instant now) {
+    patience.progress = patience.timeout_from = now;
+    patience.timeouts = 0;
+    patience.probed = false;
+    if (patience.stalled) [[unlikely]]
+      end_stall(now);
+  }
   void end_stall(Instant now);
   void sample_rtt(Duration measured, Instant now);
+
+  // --- hear_plain.h ---
+  struct PlainAck {  // all before the base has arrived, nothing beyond it, and it is no NAK
+    Psn base;
+    std::uint32_t credit_packets = 0, credit_bytes = 0;
+    std::uint64_t ts_echo = 0;
+    Duration held, waited;
+    bool echo_valid = false;
+    std::uint8_t syndrome = 0;
+  };
+  template <class Ack>  // wire::BitmapAck, wire::Piggyback
+  [[nodiscard]] static PlainAck plain(const Ack& ack) {
+    return {.base = ack.base,
+            .credit_packets = ack.credit_packets,
+            .credit_bytes = ack.credit_bytes,
+            .ts_echo = ack.ts_echo,
+            .held = ack.held(),
+            .waited = ack.waited,
+            .echo_valid = ack.echo_valid,
+            .syndrome = ack.syndrome};
+  }
+  [[nodiscard]] bool acknowledges_in_bulk() const;
+  [[nodiscard]] bool acknowledges_all(const PlainAck& ack) const;
+  void acknowledge_all(Instant now);
+  void hear_all(const PlainAck& ack, Instant now);
+  void hear_round_trip(const PlainAck& ack, std::uint64_t acknowledged, Instant now);
+  void work_in() {  // the round trip that was heard, if that is not done yet
+    if (env.round_trip.requester == this) work_in_heard();
+  }
+  void work_in_heard();
 
   // --- handle_feedback.cc ---
   struct Feedback {
@@ -459,6 +509,8 @@ struct Requester::Impl {
   [[nodiscard]] recovery::GapLimits answer_limits() const;
 
   // --- timeout.cc ---
+  [[nodiscard]] bool waits_plainly() const;
+  [[nodiscard]] Instant plain_deadline() const;
   [[nodiscard]] std::optional<Instant> retransmit_deadline() const;
   [[nodiscard]] std::optional<Instant> probe_deadline() const;
   [[nodiscard]] std::optional<Instant> death() const;
@@ -486,19 +538,26 @@ struct Requester::Impl {
   void advance(Instant now);
   void complete_passed(Instant now);
   void complete_head(CompletionStatus status, Instant now);
-  // The first of the queue, which is done, has no completion, and nothing local waited for it.
-  [[nodiscard]] bool leaves_no_trace() const {
-    const std::uint64_t behind = queue.head() + 1;
-    return !id.signal_all && (queue[behind - 1].flags & kSendSignaled) == 0 && behind < queue.next() &&
-           !is_local(queue[behind].opcode);
-  }
+  void complete_next(CompletionStatus status, Instant now);
   void make_completion(const SendWqe& wqe, CompletionStatus status, Instant now);
   // Work request `wqe` failed at the peer: what is before it and incomplete is flushed, it completes with `status`.
   Outcome fail(std::uint64_t wqe, CompletionStatus status, Instant now);
   void break_locally(std::uint64_t wqe, CompletionStatus status);
-  Outcome outcome(Instant now);
+  [[nodiscard]] bool has_outcome() const { return broken_wqe || completions_lost || wants_local; }
+  Outcome outcome(Instant now) {
+    if (!broken_wqe && !completions_lost) [[likely]]
+      return {.wants_local = wants_local};
+    return outcome_of_fault(now);
+  }
+  Outcome outcome_of_fault(Instant now);
 
   void trace_entry(Sequence sequence, bitmap::EntryState from, bitmap::EntryState to, Instant now) const;
 };
+
+inline Requester::Impl* Requester::Parts::up_to_date() const {
+  if (impl_ != nullptr) [[likely]]
+    impl_->work_in();
+  return impl_.get();
+}
 
 }  // namespace brdma::qp

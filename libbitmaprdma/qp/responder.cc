@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "qp/responder_impl.h"
+#include "qp/glance.h"
 
 namespace brdma::qp {
 

@@ -58,10 +58,6 @@ class Responder {
   void flush(Instant now);                             // to ERR: receives complete as kFlushed
   // A request (RC or bitmap mode). Its ICRC and peer address have been checked.
   Outcome handle_request(const wire::Packet& packet, Instant now);
-  // One that comes in its turn while nothing is missing: where its data goes; null where something is not as usual, and
-  // handle_request() has it. Then to there.
-  [[nodiscard]] std::byte* place_of(const wire::WholeWrite& write) const;
-  void take_whole(const wire::WholeWrite& write, std::byte* to, Instant now);
   // A switch has dropped answers or acknowledgements of ours (resend_answers.cc); or data of ours, which may have
   // carried an acknowledgement. Answers how many bytes leave again.
   std::uint64_t handle_edn(const wire::Edn& edn, Instant now);
@@ -76,11 +72,6 @@ class Responder {
   bool poll_feedback(TransmitBatch& batch, Instant now);         // FFM
   bool poll_acknowledgement(TransmitBatch& batch, Instant now);  // ACK or BitmapAck, if one is due
   [[nodiscard]] bool has_output(Instant now) const;
-  // Owes nothing, misses nothing: no output and no deadline until something comes (rest.cc).
-  [[nodiscard]] bool rests() const;
-  // Neither answers nor feedback, and an acknowledgement at most; not even that.
-  [[nodiscard]] bool only_acknowledges() const;
-  [[nodiscard]] bool owes_nothing() const;
   // Nothing but an acknowledgement that has not waited for so many times its delay: it may wait for data to travel
   // behind.
   [[nodiscard]] bool only_deferrable(Instant now, int delays = 1) const;
@@ -128,6 +119,7 @@ class Responder {
   [[nodiscard]] std::vector<OpenGap> open_gaps(Instant now) const;
 
   struct Impl;
+  [[nodiscard]] Impl& impl() const { return *impl_; }  // for files that have it inlined
 
  private:
   std::unique_ptr<Impl> impl_;

@@ -244,6 +244,10 @@ struct Responder::Impl {
     ack.requested = ack.requested || asked;
     if (bitmap) ++ack.packets;
   }
+  // Only what is said most often fits into a data packet: all before the base has arrived, nothing beyond it.
+  [[nodiscard]] bool may_say_inside() const { return identity.peer_reads_piggybacks && window.empty(); }
+  [[nodiscard]] wire::Piggyback said_inside(Instant now) const;
+  void said(Instant now);
   void acknowledge_soon(Instant now);
   void acknowledge_copy(Instant now);
   void take_leave();
@@ -263,6 +267,10 @@ struct Responder::Impl {
     return window.empty() ? recovery().ack_delay : std::min(recovery().ack_delay, kAckDelayInDisorder);
   }
   [[nodiscard]] std::uint16_t judged() const;
+  // glance.h
+  [[nodiscard]] bool only_acknowledges() const;
+  [[nodiscard]] bool owes_nothing() const;
+  [[nodiscard]] bool rests() const;
   [[nodiscard]] bool acknowledgement_due(Instant now) const;
   [[nodiscard]] bool acknowledgement_deferrable(Instant now, int delays) const;
   [[nodiscard]] bool many_unacknowledged() const { return speaks_bitmap() && ack.packets >= recovery().ack_packets; }

@@ -1,65 +1,82 @@
 // Seen at a glance, in the state of both halves: does a queue pair rest, and which half has something to say? Of many
 // queue pairs used in turn each sends a packet and rests as soon as that is acknowledged: it then needs no turn and no
 // timer, and in the turns that it has only one half is asked.
+#include "base/check.h"
 #include "base/fetch_ahead.h"
+#include "qp/glance.h"
 #include "qp/queue_pair.h"
-#include "qp/requester_impl.h"
-#include "qp/responder_impl.h"
 
 namespace brdma {
 namespace qp {
 
-bool Requester::rests() const {
-  const Impl& me = *impl_;
-  return me.queue.empty() && me.window.in_window() == 0 && !me.rnr_until && me.repairs == nullptr && !me.signals &&
-         !me.own_judge && !me.paths;
-}
+bool Requester::rests() const { return impl().rests(); }
 
-void Requester::fetch_ahead() const { brdma::fetch_ahead(impl_.get(), sizeof(Impl)); }
+// Of UC and UD there is nothing.
+void Requester::fetch_ahead() const {
+  if (impl_ != nullptr) brdma::fetch_ahead<sizeof(Impl)>(&impl());
+}
 void Requester::fetch_slots() const {
-  impl_->queue.fetch_slot();
-  impl_->messages.fetch_slot();
+  if (impl_ == nullptr) return;
+  impl().queue.fetch_slot();
+  impl().messages.fetch_slot();
 }
 // Of who only sends: what rests() looks at.
 void Responder::fetch_ahead() const {
-  brdma::fetch_ahead(&impl_->escape, sizeof impl_->escape);
-  brdma::fetch_ahead(&impl_->resources, 1);
-  brdma::fetch_ahead(&impl_->ack, 1);
-}
-
-bool Requester::has_signals() const { return impl_->signals != nullptr; }
-bool Requester::all_has_left() const { return impl_->all_has_left(); }
-
-bool Responder::only_acknowledges() const {
-  const Impl& me = *impl_;
-  return me.resources.empty() && !me.feedback_due && !me.owed;
-}
-
-bool Responder::owes_nothing() const { return !impl_->ack.pending && only_acknowledges(); }
-
-bool Responder::rests() const {
-  const Impl& me = *impl_;
-  return owes_nothing() && me.disorder == nullptr && !me.retry_blocked && me.escape->empty();
+  if (impl_ == nullptr) return;
+  brdma::fetch_ahead<sizeof impl_->escape>(&impl_->escape);
+  brdma::fetch_ahead<1>(&impl_->resources);
+  brdma::fetch_ahead<1>(&impl_->ack);
 }
 
 }  // namespace qp
 
-bool QueuePair::rests() const {
-  return !unreliable_ && requester_.rests() && responder_.rests() && !negotiation_.ask_due &&
+inline bool QueuePair::looks_at_rest() const {
+  return !unreliable_ && requester_.impl().rests() && responder_.impl().rests() && !negotiation_.ask_due &&
          !negotiation_.answer_due && !negotiation_.ask_again && !drain_wanted_;
 }
 
-bool QueuePair::has_said_all() const {
-  return !unreliable_ && !negotiation_.ask_due && !negotiation_.answer_due && responder_.owes_nothing() &&
-         !requester_.has_signals() && requester_.all_has_left();
+bool QueuePair::rests() const { return looks_at_rest(); }
+
+QueuePair::Standing QueuePair::standing() const {
+  if (looks_at_rest()) return Standing::kRests;
+  if (unreliable_) return Standing::kRegular;
+  if (requester_.impl().begins_small()) {
+    BRDMA_CHECK_SLOW(!next_is_large());
+    return Standing::kRegular;
+  }
+  return next_is_large() ? Standing::kLarge : Standing::kRegular;
 }
 
-QueuePair::Speaker QueuePair::speaker() const {
-  if (identity_.sending_paths != 1 || negotiation_.ask_due || negotiation_.answer_due) return Speaker::kBoth;
-  if (responder_.owes_nothing()) return requester_.has_signals() ? Speaker::kBoth : Speaker::kRequests;
-  if (!responder_.only_acknowledges()) return Speaker::kBoth;
-  if (requester_.rests()) return Speaker::kAcknowledgement;
-  return requester_.has_signals() || control_first_ ? Speaker::kBoth : Speaker::kRequestsAcknowledging;
+bool QueuePair::has_said_all() const {
+  return !unreliable_ && !negotiation_.ask_due && !negotiation_.answer_due && responder_.impl().owes_nothing() &&
+         !requester_.impl().signals && requester_.impl().all_has_left();
+}
+
+// Where nothing is left to be said but an acknowledgement at most.
+QueuePair::Output QueuePair::output(Instant now) const {
+  const bool acknowledges = !unreliable_ && identity_.can_receive() && !negotiation_.ask_due &&
+                            !negotiation_.answer_due && responder_.impl().only_acknowledges() &&
+                            !requester_.impl().signals && requester_.impl().all_has_left();
+  if (!acknowledges) return closer_output(now);
+  Output said = Output::kNone;
+  if (responder_.impl().acknowledgement_due(now))
+    said = responder_.impl().acknowledgement_deferrable(now, 1) ? Output::kDeferrable : Output::kUrgent;
+  BRDMA_CHECK_SLOW(closer_output(now) == said);
+  return said;
+}
+
+std::optional<Instant> QueuePair::next_timeout() const {
+  if (!identity_.can_receive() || unreliable_ || looks_at_rest()) return std::nullopt;
+  qp::Requester::Impl& requester = requester_.impl();
+  const qp::Responder::Impl& responder = responder_.impl();
+  requester.work_in();
+  const bool plain = requester.waits_plainly() && responder.disorder == nullptr && !responder.owed &&
+                     !responder.retry_blocked && responder.escape->empty() && !negotiation_.ask_again;
+  if (!plain) return first_timeout();
+  Instant first = requester.plain_deadline();
+  if (responder.ack.pending && !responder.ack.forced) first = std::min(first, responder.acknowledgement_deadline());
+  BRDMA_CHECK_SLOW(first_timeout() == first);
+  return first;
 }
 
 }  // namespace brdma

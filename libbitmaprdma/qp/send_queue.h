@@ -88,8 +88,8 @@ class SendQueue {
   // Where the next one goes comes into the cache.
   void fetch_slot() const {
     if (slots_ == 0) return;
-    fetch_ahead(&wqes_[slot(tail_)], sizeof(SendWqe));
-    fetch_ahead(&sges_[slot(tail_) * sge_max_], sizeof(Sge));
+    fetch_ahead<sizeof(SendWqe)>(&wqes_[slot(tail_)]);
+    fetch_ahead<sizeof(Sge)>(&sges_[slot(tail_) * sge_max_]);
   }
   void begin_next() { ++next_; }
   void pop() { ++head_; }

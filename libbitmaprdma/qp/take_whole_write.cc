@@ -6,9 +6,15 @@
 #include "qp/tell_write.h"
 
 namespace brdma {
+namespace {
+
+constexpr std::uint8_t kEcnCongested = 3;  // of the traffic class (RFC 3168)
+
+}  // namespace
+
 namespace qp {
 
-std::byte* Responder::Impl::place_of(const wire::WholeWrite& write) const {
+inline std::byte* Responder::Impl::place_of(const wire::WholeWrite& write) const {
   const bool in_turn = started && established && !halted && write.psn == base() && window.empty() &&
                        disorder == nullptr && message.kind == Message::Kind::kNone && escape->empty() && !paths;
   if (!in_turn || write.payload.size() > mtu || (identity.attributes.access & kAccessRemoteWrite) == 0) return nullptr;
@@ -18,7 +24,7 @@ std::byte* Responder::Impl::place_of(const wire::WholeWrite& write) const {
   return to;
 }
 
-void Responder::Impl::take_whole(const wire::WholeWrite& write, std::byte* to, Instant now) {
+inline void Responder::Impl::take_whole(const wire::WholeWrite& write, std::byte* to, Instant now) {
   last_call = now;
   bitmap_seen = true;
   note_echo(write.path, write.timestamp, now);
@@ -32,35 +38,31 @@ void Responder::Impl::take_whole(const wire::WholeWrite& write, std::byte* to, I
   window.advance_over(1);
 }
 
-std::byte* Responder::place_of(const wire::WholeWrite& write) const { return impl_->place_of(write); }
-void Responder::take_whole(const wire::WholeWrite& write, std::byte* to, Instant now) {
-  impl_->take_whole(write, to, now);
-}
-
 }  // namespace qp
 
-void QueuePair::take_whole(const wire::WholeWrite& write, std::byte* to, ConstBytes packet, Instant now) {
+bool QueuePair::take_whole_write(const Datagram& datagram, Instant now) {
+  if (!takes_whole_writes() || datagram.traffic_class % 4 == kEcnCongested) return false;
+  const wire::WholeWrite write = wire::parse_whole_write(datagram.bytes);
+  qp::Responder::Impl& responder = responder_.impl();
+  std::byte* const to = responder.place_of(write);
+  if (to == nullptr || !wire::icrc_holds(received_flow, datagram.bytes)) return false;
   count_here();
   if (environment_.sink != nullptr) [[unlikely]] {
     const auto bytes = static_cast<std::uint32_t>(write.payload.size());
     environment_.trace(now, identity_.qpn, trace::PacketReceived{wire::WholeWrite::kOpcode, write.psn, bytes});
   }
   const std::uint64_t dropped = environment_.dropped;
-  if (write.has_piggyback) {
-    const std::byte* const bxth = packet.data() + wire::kBthSize;
-    take_piggyback(
-        wire::parse_bxth(wire::Field<wire::kBxthSize>{bxth, wire::kBxthSize}),
-        wire::parse_piggyback(wire::Field<wire::kPiggybackSize>{bxth + wire::kBxthSize, wire::kPiggybackSize}), now);
-  }
+  if (write.has_piggyback) hear_inside(datagram.bytes, now);
   if (environment_.dropped == dropped) {
     if (identity_.can_receive()) [[likely]] {
-      responder_.take_whole(write, to, now);
+      responder.take_whole(write, to, now);
       carry_out({}, now);
     } else {  // what the acknowledgement completed overran its queue
       environment_.drop(DropReason::kQpState);
     }
   }
   count_judged(dropped);
+  return true;
 }
 
 }  // namespace brdma

@@ -147,6 +147,29 @@ std::optional<Instant> Requester::Impl::death() const {
 // Silence is death only when it lasted through a retransmission: we ourselves may have been the sleeper.
 bool Requester::Impl::may_be_dead() const { return patience.timeouts > 0 || id.attributes.retry_count == 0; }
 
+// Something is under way, and only the retransmission timeout and the probe can be due: the rest of next_timeout() says
+// nothing.
+bool Requester::Impl::waits_plainly() const {
+  return window.in_window() > 0 && window.pending() == 0 && id.can_send() && id.bitmap_agreed && !rnr_until &&
+         own_judge == nullptr && !signals && repairs == nullptr && !credit_probe_at && !congestion_limited &&
+         arrived_end <= cumulative && !may_be_dead();
+}
+
+// Precondition: waits_plainly(). As retransmit_deadline() and probe_deadline() have it before the first timeout.
+Instant Requester::Impl::plain_deadline() const {
+  const RecoveryConfig& config = *id.recovery;
+  const bool sampled = rtt.has_sample();
+  const Duration expected = answer_expected();
+  const Duration longest = std::max(
+      {id.attributes.timeout == 0 ? kTimeoutMax : attribute_timeout(), two_trips(), config.retransmit_timeout_min});
+  const Duration floor = std::max(sampled ? config.retransmit_timeout_min : kFirstTimeout, expected * 2);
+  const Instant timeout = patience.timeout_from + rtt.retransmit_timeout(floor, longest, 0);
+  if (patience.probed) return timeout;
+  const Duration probe =
+      std::max(rtt.probe_timeout(sampled ? config.probe_timeout_min : kFirstProbe), expected * 5 / 4);
+  return std::min(timeout, patience.activity + probe);
+}
+
 std::optional<Instant> Requester::next_timeout() const {
   const Impl& me = *impl_;
   if (!me.id.can_send()) return std::nullopt;

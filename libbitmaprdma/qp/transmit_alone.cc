@@ -27,7 +27,7 @@ inline const std::byte* Requester::Impl::piece_of(std::uint64_t number) const {
 }
 
 // False: nothing has happened.
-bool Requester::Impl::transmit_alone(TransmitBatch& batch, Instant now) {
+bool Requester::Impl::transmit_alone(TransmitBatch& batch, std::size_t room, Instant now) {
   if (!is_alone()) return false;
   const std::uint64_t number = queue.next();
   const SendWqe& wqe = queue[number];
@@ -37,8 +37,10 @@ bool Requester::Impl::transmit_alone(TransmitBatch& batch, Instant now) {
     return false;
   }
   const bool writes = wqe.opcode == WorkOpcode::kRdmaWrite;
-  const std::size_t headers = wire::kBthSize + wire::kBxthSize + (writes ? wire::kRethSize : 0);
-  if (!batch.fits(TransmitBatch::packet_bytes(headers, length), 0, true)) return false;
+  const std::size_t headers = wire::kBthSize + wire::kBxthSize + room + (writes ? wire::kRethSize : 0);
+  const std::size_t size = TransmitBatch::packet_bytes(headers, length);
+  if (room == 0 ? !batch.fits(size, 0, true) : size > wire::packet_bytes_max(id.mtu()) || !batch.fits_grown(size))
+    return false;
   const std::byte* const payload = piece_of(number);
   if (payload == nullptr) return false;
 
@@ -60,6 +62,7 @@ bool Requester::Impl::transmit_alone(TransmitBatch& batch, Instant now) {
   bth.solicited = !writes && (wqe.flags & kSendSolicited) != 0;
   wire::Bxth bxth;
   bxth.source_qpn = id.qpn;
+  bxth.piggyback = room != 0;
   bxth.msn = message.msn;
   bxth.rsn = message.rsn;
   bxth.timestamp = wire::timestamp_of(now);
@@ -67,19 +70,19 @@ bool Requester::Impl::transmit_alone(TransmitBatch& batch, Instant now) {
   bth.pad = static_cast<std::uint8_t>(TransmitBatch::pad_of(length));
   wire::emit_bth(bth, at);
   wire::emit_bxth(bxth, at + wire::kBthSize);
-  if (writes) wire::emit_reth({wqe.remote_address, wqe.rkey, length}, at + wire::kBthSize + wire::kBxthSize);
+  if (writes) wire::emit_reth({wqe.remote_address, wqe.rkey, length}, at + headers - wire::kRethSize);
   batch.end_copied(payload);
 
   queue.begin_next();
   if (env.sink != nullptr) [[unlikely]]
-    trace_alone(message, TransmitBatch::packet_bytes(headers, length), now);
+    trace_alone(message, size - room, now);
   messages.push_back(message);
   next_msn = (next_msn + 1) & Psn::kMask;
   if (!writes) next_rsn = (next_rsn + 1) & Psn::kMask;
   packets_since_ack_request = 0;
   left(now);
   patience.activity = now;
-  window.sent(batch.path(), now);
+  window.sent_alone(batch.path(), now);
   flight = {.packets = 1, .bytes = length, .pipe = length};
   credit_stalled = credit_override = false;
   credit_probe_at.reset();

@@ -10,9 +10,6 @@ namespace brdma::qp {
 namespace {
 
 constexpr std::byte kPadMask{0x30};  // BTH byte 1, bits 5..4
-constexpr std::size_t kPadMax = 3;
-constexpr std::size_t kTrailerMax = kPadMax + wire::kIcrcSize;
-
 // Bitmap mode and control packets compute their ICRC with identification 0 whatever the IP header says.
 bool ignores_identification(std::uint8_t opcode) { return opcode >= wire::kTransportBitmap; }
 
@@ -27,38 +24,12 @@ void TransmitBatch::begin(const Destination& destination, wire::AddressedIcrcFlo
   flow_ = &flow;
 }
 
-void TransmitBatch::begin(const Destination& destination, wire::IcrcFlow& flow) {
-  begin_to(destination);
-  if (!flow.has_ports(config_.source_ports[destination.path], kRoceUdpPort)) flow = wire::IcrcFlow{icrc_path()};
-  flow_ = &flow;
-}
-
-void TransmitBatch::begin_to(const Destination& destination) {
-  BRDMA_CHECK(segments_ == 0);
-  destination_ = destination;
-  crc_start_bytes_ = 0;
-  begun_ = true;
-  v4_ = destination.source.is_v4();
-}
-
 wire::IcrcPath TransmitBatch::icrc_path() const {
   return {.source = destination_.source,
           .destination = destination_.destination,
           .source_port = config_.source_ports[destination_.path],
           .destination_port = kRoceUdpPort,
           .ip_id = 0};
-}
-
-bool TransmitBatch::fits(std::size_t packet_bytes, std::size_t payload_slices, bool bitmap) const {
-  const std::size_t copied = std::min(packet_bytes, kHeaderBytesMax + kCopiedBytesMax);
-  if (header_used_ + kTrailerMax + copied > buffer_.headers.size()) return false;
-  if (!takes_slices(payload_slices)) return false;
-  if (segments_ == 0) return true;
-  if (wire_bytes_max_ != kUnlimited && wire_bytes() >= wire_bytes_max_) [[unlikely]]
-    return false;
-  if (closed_ || packet_bytes > segment_bytes_) return false;
-  if (segments_ + kept_segments_ >= segments_max_ || bytes_ + packet_bytes > config_.batch_bytes_max) return false;
-  return bitmap || !v4_ || config_.ip_id_counts_in_batch;
 }
 
 void TransmitBatch::add(const wire::Packet& packet, std::span<const Slice> payload, std::size_t payload_bytes) {
@@ -243,10 +214,6 @@ bool TransmitBatch::piggyback(const wire::Piggyback& acknowledgement, std::size_
 
 std::size_t TransmitBatch::packet_bytes(const wire::Packet& packet, std::size_t payload_bytes) {
   return packet_bytes(wire::headers_size(packet), payload_bytes);
-}
-
-std::size_t TransmitBatch::packet_bytes(std::size_t headers, std::size_t payload) {
-  return headers + payload + pad_of(payload) + wire::kIcrcSize;
 }
 
 bool TransmitBatch::finish(Transmit& out) {

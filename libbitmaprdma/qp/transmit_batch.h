@@ -8,6 +8,7 @@
 // then an acknowledgement may be put into it (piggyback()).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -39,7 +40,12 @@ class TransmitBatch {
   // `flow`: kept by the caller; made anew where it is another's. Of the second kind: for batches from and to these
   // addresses only.
   void begin(const Destination& destination, wire::AddressedIcrcFlow& flow);
-  void begin(const Destination& destination, wire::IcrcFlow& flow);
+  void begin(const Destination& destination, wire::IcrcFlow& flow) {
+    begin_to(destination);
+    if (!flow.has_ports(config_.source_ports[destination.path], kRoceUdpPort)) [[unlikely]]
+      flow = wire::IcrcFlow{icrc_path()};
+    flow_ = &flow;
+  }
   [[nodiscard]] bool begun() const { return begun_; }
   [[nodiscard]] std::size_t packets() const { return segments_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }  // of UDP payload
@@ -63,7 +69,15 @@ class TransmitBatch {
   // shorter packet has been added (it must be the last), when it is longer than the first, when standard and bitmap
   // packets would mix in a way that the IP identification forbids, or when the buffer, the segments or the bytes run
   // out. An empty batch takes any packet that the path MTU allows.
-  [[nodiscard]] bool fits(std::size_t packet_bytes, std::size_t payload_slices, bool bitmap) const;
+  [[nodiscard]] bool fits(std::size_t packet_bytes, std::size_t payload_slices, bool bitmap) const {
+    const std::size_t copied = std::min(packet_bytes, kHeaderBytesMax + kCopiedBytesMax);
+    if (header_used_ + kTrailerMax + copied > buffer_.headers.size() || !takes_slices(payload_slices)) return false;
+    return segments_ == 0 || fits_behind(packet_bytes, bitmap);
+  }
+  // fits() of a small packet of bitmap mode, which has grown to that size by what piggyback() would put into it.
+  [[nodiscard]] bool fits_grown(std::size_t packet_bytes) const {
+    return fits(packet_bytes, 0, true) && bytes_ + packet_bytes <= config_.batch_bytes_max;
+  }
   // Adds a packet; precondition fits(). Its pad is computed here from the payload. The payload is read once more, for
   // the ICRC, before finish() returns.
   void add(const wire::Packet& packet, std::span<const Slice> payload, std::size_t payload_bytes);
@@ -90,6 +104,10 @@ class TransmitBatch {
              .payload_bytes = payload_bytes,
              .pad = pad_of(payload_bytes)};
     return buffer_.headers.data() + header_used_;
+  }
+  // Of that packet: what lies behind BTH and BXTH, for who has left room there.
+  [[nodiscard]] std::byte* behind_bxth() {
+    return buffer_.headers.data() + open_.headers_at + wire::kBthSize + wire::kBxthSize;
   }
   void end_copied(const std::byte* payload) {
     std::memcpy(buffer_.headers.data() + header_used_ + open_.headers_size, payload, open_.payload_bytes);
@@ -122,13 +140,29 @@ class TransmitBatch {
   }
   static std::size_t packet_bytes(const wire::Packet& packet,
                                   std::size_t payload_bytes);  // headers + payload + pad + ICRC
-  static std::size_t packet_bytes(std::size_t headers, std::size_t payload);
+  static constexpr std::size_t packet_bytes(std::size_t headers, std::size_t payload) {
+    return headers + payload + pad_of(payload) + wire::kIcrcSize;
+  }
   // Fills `out`; false where nothing was added.
   bool finish(Transmit& out);
 
  private:
-  void begin_to(const Destination& destination);
+  void begin_to(const Destination& destination) {
+    BRDMA_CHECK(segments_ == 0);
+    destination_ = destination;
+    crc_start_bytes_ = 0;
+    begun_ = true;
+    v4_ = destination.source.is_v4();
+  }
   [[nodiscard]] wire::IcrcPath icrc_path() const;
+  [[nodiscard]] bool fits_behind(std::size_t packet_bytes, bool bitmap) const {
+    if (wire_bytes_max_ != kUnlimited && wire_bytes() >= wire_bytes_max_) [[unlikely]]
+      return false;
+    if (closed_ || packet_bytes > segment_bytes_) return false;
+    if (segments_ + kept_segments_ >= segments_max_ || bytes_ + packet_bytes > config_.batch_bytes_max) return false;
+    return bitmap || !v4_ || config_.ip_id_counts_in_batch;
+  }
+  static constexpr std::size_t kPadMax = 3, kTrailerMax = kPadMax + wire::kIcrcSize;
   static constexpr std::size_t kUnlimited = ~std::size_t{0};
   static constexpr std::size_t kEthernetSize = 14;
   static constexpr std::size_t kKeepFrom = 4;  // shorter batches would lose too much by a segment kept back

@@ -326,12 +326,5 @@ std::uint32_t Requester::Impl::ack_request_interval() const {
 }
 
 // The first packet after everything was acknowledged: patience begins anew.
-void Requester::Impl::left(Instant now) {
-  patience.progress = patience.timeout_from = cumulative_moved = now;
-  patience.timeouts = 0;
-  patience.probed = false;
-  patience.exempt = 0;
-  patience.in_doubt_before.reset();
-}
 
 }  // namespace brdma::qp

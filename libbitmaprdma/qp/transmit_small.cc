@@ -26,11 +26,6 @@ Requester::Impl::Allowance Requester::Impl::allowance() const {
           std::min(above(id.peer_credit.bytes, flight.bytes), above(window_bytes, flight.pipe))};
 }
 
-bool Requester::Impl::is_small(const SendWqe& wqe) const {
-  return (wqe.opcode == WorkOpcode::kRdmaWrite || wqe.opcode == WorkOpcode::kSend) && wqe.length <= kCopiedBytesMax &&
-         wqe.length <= id.mtu() && (wqe.flags & kSendFence) == 0;
-}
-
 bool Requester::Impl::transmit_small(PayloadCursor& cursor, TransmitBatch& batch, Instant now) {
   const std::uint64_t next = queue.next();
   if (next == queue.tail() || !is_small(queue[next]) || !may_run()) return false;

@@ -77,9 +77,7 @@ struct BitmapAck {
   [[nodiscard]] AckRange range(std::size_t i) const;
   // How long the receiver had the packet that is echoed before it made this one, so that the round trip is
   // now - echo - held(). What a switch has added to Tr makes it shorter, below zero even, and the round trip longer.
-  [[nodiscard]] Duration held() const {
-    return Duration::from_ns(static_cast<std::int32_t>(made - static_cast<std::uint32_t>(tr)));
-  }
+  [[nodiscard]] Duration held() const { return held_between(tr, made); }
 };
 inline constexpr std::size_t kBitmapAckSize = 44, kAckWaitedSize = 4;  // the latter where it says something
 inline constexpr std::uint16_t kAckBitsMax = 4096;

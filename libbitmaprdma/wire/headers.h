@@ -164,6 +164,11 @@ inline void emit_bxth(const Bxth& bxth, std::byte* out) {
   store_be64(out + 16, bxth.before.pack() << 48 | (bxth.timestamp & kTimestampMask));
 }
 
+// How long a receiver had a packet that came at `tr` when it made what echoes it.
+[[nodiscard]] inline Duration held_between(std::uint64_t tr, std::uint32_t made) {
+  return Duration::from_ns(static_cast<std::int32_t>(made - static_cast<std::uint32_t>(tr)));
+}
+
 // An acknowledgement that travels inside a data packet, right behind BXTH: what a BitmapAck says where all before its
 // base has arrived and nothing beyond it.
 //   0 path | 1 MSN | 4 syndrome | 5 base | 8 credit: packets | 12 credit: bytes | 18 echo | 24 Tr | 32 made |
@@ -178,6 +183,7 @@ struct Piggyback {
   std::uint64_t ts_echo = 0, tr = 0;
   std::uint32_t made = 0;  // receiver's clock in ns when this was made, its low 32 bits
   Duration waited{};       // as BitmapAck's
+  [[nodiscard]] Duration held() const { return held_between(tr, made); }
 };
 
 // How long a packet waited in its receiver: 24 bits, in units of 256 ns; what is longer (4.29 s) counts as that.

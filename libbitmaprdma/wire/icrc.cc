@@ -214,6 +214,10 @@ std::uint32_t packet_icrc(const IcrcPath& path, ConstBytes udp_payload) {
   return Icrc{path, udp_payload.size(), udp_payload.first(udp_payload.size() - kIcrcSize)}.finish();
 }
 
+bool icrc_holds(const IcrcFlow& flow, ConstBytes udp_payload) {
+  return packet_icrc(flow, 0, udp_payload) == load_le32(udp_payload.data() + udp_payload.size() - kIcrcSize);
+}
+
 std::uint32_t stored_icrc(ConstBytes udp_payload) {
   BRDMA_CHECK(udp_payload.size() >= kIcrcSize);
   return load_le32(udp_payload.data() + udp_payload.size() - kIcrcSize);

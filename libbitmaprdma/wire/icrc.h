@@ -82,6 +82,8 @@ class Icrc {
 [[nodiscard]] std::uint32_t packet_icrc(const IcrcPath& path, ConstBytes udp_payload);
 [[nodiscard]] std::uint32_t packet_icrc(const IcrcFlow& flow, std::uint16_t ip_id, ConstBytes udp_payload);
 [[nodiscard]] std::uint32_t stored_icrc(ConstBytes udp_payload);
+// They are the same, with identification 0.
+[[nodiscard]] bool icrc_holds(const IcrcFlow& flow, ConstBytes udp_payload);
 
 // What becomes of a packet's ICRC when some of its bytes change: xor this to it. `difference`: old xor new, of bytes
 // that the ICRC covers unmasked; `bytes_behind`: covered bytes after them, the pad included. The packet is not read.

@@ -1,8 +1,9 @@
 // transfer_cost - what a packet costs both sides of a connection, in instructions, without sockets: for callgrind.
-//   transfer_cost write|send|read|turns BYTES bitmap|standard [LIST [QUEUE_PAIRS [MTU]]]
+//   transfer_cost write|send|read|turns BYTES bitmap|standard [LIST [QUEUE_PAIRS [MTU [WAY]]]]
 //   turns: both sides WRITE, each when the other's has come, acknowledgement and reply in one packet (ib_write_lat);
 //   with all that the driver asks of an engine for it
 //   BYTES: of each message; LIST: so many are posted at once (16); MTU: of the path, 4096 or 1024
+//   WAY: of turns, microseconds that a packet is on its way (0, so that there is no round trip to be judged)
 //   QUEUE_PAIRS: the LIST is posted one by one instead, each request to the next of so many, before anything is sent;
 //   0: a list
 // Prints how many packets of data went over, and how many acknowledgements came back; functions cost_... below are what
@@ -113,7 +114,7 @@ class Load {
   [[nodiscard]] std::uint64_t acknowledgements() const { return a_.statistics.get(Counter::kAcksReceived); }
 
   // Packets of data of each side.
-  std::size_t take_turns(std::size_t wanted) {
+  std::size_t take_turns(std::size_t wanted, Duration way) {
     from_.length = bytes_;
     const Sge back{b_.at(), bytes_, b_.key};
     SendRequest reply = requests_[0];
@@ -132,6 +133,7 @@ class Load {
         return cost_requester_send(engine, buffer, out, now_);
       });
       cost_requester_end(*a_.engine);
+      now_ = now_ + way;
       deliver(a_, b_, wires_, hear_there);
       now_ = now_ + 4_us;
       if (!cost_responder_reply(b_, {&reply, 1}, now_)) std::abort();
@@ -139,6 +141,7 @@ class Load {
         return cost_responder_answer(engine, buffer, out, now_);
       });
       cost_responder_end(*b_.engine);
+      now_ = now_ + way;
       deliver(b_, a_, wires_, hear);
       now_ = now_ + 4_us;
     }
@@ -219,7 +222,7 @@ class Load {
 };
 
 int usage() {
-  std::fputs("transfer_cost write|send|read|turns BYTES bitmap|standard [LIST [QUEUE_PAIRS [MTU]]]\n", stderr);
+  std::fputs("transfer_cost write|send|read|turns BYTES bitmap|standard [LIST [QUEUE_PAIRS [MTU [WAY]]]]\n", stderr);
   return 2;
 }
 
@@ -240,6 +243,7 @@ int main(int argc, char** argv) {
   if (queue_pairs > 65'000) return usage();
   const std::string mtu = argc > 6 ? argv[6] : "4096";
   if (mtu != "4096" && mtu != "1024") return usage();
+  const Duration way = 1_us * (argc > 7 ? static_cast<std::int64_t>(std::strtoul(argv[7], nullptr, 10) % 1000) : 0);
   Load load{opcode, bytes, mode == "bitmap", list, queue_pairs, mtu == "4096" ? PathMtu::k4096 : PathMtu::k1024};
   if (queue_pairs > 0) {  // what the first use of each takes does not count
     load.run(queue_pairs);
@@ -247,11 +251,11 @@ int main(int argc, char** argv) {
   }
   if (turns) {
     load.run(1);
-    load.take_turns(1);  // the reply's first has no acknowledgement to carry
+    load.take_turns(1, way);  // the reply's first has no acknowledgement to carry
     CALLGRIND_ZERO_STATS;
   }
   const std::uint64_t heard = load.acknowledgements();
-  const std::size_t packets = turns ? load.take_turns(kPackets) : load.run(kPackets);
+  const std::size_t packets = turns ? load.take_turns(kPackets, way) : load.run(kPackets);
   std::printf("%zu packets %llu acknowledgements\n", packets,
               static_cast<unsigned long long>(load.acknowledgements() - heard));
   return 0;

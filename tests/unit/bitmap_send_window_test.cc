@@ -135,6 +135,32 @@ TEST(SendWindow, PassesAll) {
   EXPECT_THROW(window.pass_all(), test::CheckFailed) << "one of them is to be sent again";
 }
 
+// As sent(), in the base form and where segments are left of a longer load.
+TEST(SendWindow, SendsOneAlone) {
+  const WindowShape shape{.window = 1024, .base = 16, .extension = 64, .segment = 32};
+  SendWindow window{Psn{0xFF'FFFE}, shape, pool}, other{Psn{0xFF'FFFE}, shape, pool};
+  for (std::uint32_t i = 0; i < 40; ++i) {
+    if (i == 20) {
+      for (SendWindow* each : {&window, &other}) {
+        each->sent_run(200, 0, Instant{});
+        each->pass_all();
+      }
+    }
+    const Instant now = Instant::from_ns(1'000'000 + i * 64);
+    window.sent_alone(3, now);
+    other.sent(3, now);
+    ASSERT_EQ(window.next(), other.next());
+    EXPECT_EQ(window.unacked(), 1u);
+    EXPECT_EQ(window.sent_at(window.base(), now), now);
+    EXPECT_EQ(window.entry(window.base()).path, 3);
+    EXPECT_EQ(window.entry(window.base()).transmissions, 1);
+    EXPECT_EQ(window.entry(window.base()).state, kSentUnacked);
+    EXPECT_EQ(window.allocated_bytes(), other.allocated_bytes());
+    window.pass_all();
+    other.pass_all();
+  }
+}
+
 TEST(SendWindow, RemembersWhenAnEntryWasSentOverTheWrapOfItsClock) {
   SendWindow window{Psn{1}, WindowShape{.window = 4}, pool};
   const Instant at = Instant::from_ns((std::int64_t{1} << 38) - 100);  // 64 ns * 2^32 is 2^38 ns

@@ -87,6 +87,43 @@ TEST_F(ManyQueuePairs, AnAcknowledgementIsHeardWholeOrNotAtAll) {
   EXPECT_THAT(both.poll(0), testing::IsEmpty());
 }
 
+// With so many, a post asks for the state of those that come next in the order of the last time: of UD there is none.
+TEST(ManyDatagramQueuePairs, ArePostedToInTurn) {
+  PairOptions options;
+  options.type = QpType::kUd;
+  TwoEngines both{options};
+  TwoEngines::Side& from = both.side[0];
+  std::vector<QueuePair*> all{from.qp};
+  while (all.size() < 300) {
+    QpCreate create{.type = QpType::kUd,
+                    .pd = from.pd,
+                    .send_cq = from.send_cq,
+                    .receive_cq = from.receive_cq,
+                    .capabilities = options.capabilities,
+                    .user = &from};
+    from.qp = from.engine->create_qp(create).value();
+    both.connect(0);
+    all.push_back(from.qp);
+  }
+  for (int round = 0; round < 3; ++round) {
+    for (QueuePair* const qp : all)
+      ASSERT_TRUE(from.engine->post_send(qp, both.request(0, WorkOpcode::kSend, 0, 64, 1), both.now).ok());
+    ASSERT_TRUE(both.run_until_idle());
+    EXPECT_THAT(both.poll(0), testing::SizeIs(all.size()));
+  }
+}
+
+// What the last acknowledgement of a burst told of the path is worked in when somebody asks.
+TEST_F(ManyQueuePairs, EachKnowsTheRoundTripThatItHasHeard) {
+  write_on_all();
+  ASSERT_TRUE(both.run_until_idle());
+  for (const auto& [qp, peer] : pairs) {
+    const auto now = qp->requester().snapshot();
+    EXPECT_EQ(now.srtt, both.options.one_way_delay * 2);
+    EXPECT_EQ(now.base_rtt, both.options.one_way_delay * 2);
+  }
+}
+
 TEST_F(ManyQueuePairs, WhoHasNothingToDoRests) {
   const auto resting = [&](QueuePair* qp) {
     EXPECT_FALSE(qp->has_said_all() && qp->has_output(both.now));

@@ -78,6 +78,42 @@ TEST_F(Piggyback, AReplyCarriesTheAcknowledgement) {
   expect_all_counted();
 }
 
+// A request that is alone is written with its acknowledgement inside at once (qp/turn.cc).
+TEST_F(Piggyback, AReplyThatIsASendCarriesItToo) {
+  pair.fill(1, 1);
+  ASSERT_TRUE(pair.post_receive(0, 8192, 64, 3).ok());
+  SendRequest send = pair.write(1, 4096, 61, 2);
+  send.opcode = WorkOpcode::kSend;
+  send.flags |= kSendSolicited;
+  ping_pong(pair.write(0, 0, 8, 1), send);
+  ASSERT_EQ(pair.sent_by(1, [](const Sent&) { return true; }), 1u);
+  const wire::Packet packet = pair.wire.back().packet();
+  EXPECT_EQ(pair.wire.back().bytes.size(), 12u + 24 + 40 + 61 + 3 + 4);
+  EXPECT_EQ(packet.op, wire::RcOp::kSendOnly);
+  EXPECT_TRUE(packet.bth.solicited && packet.bth.ack_request && packet.bxth.piggyback);
+  EXPECT_EQ(packet.bth.psn, Psn{5000});
+  EXPECT_EQ(packet.piggyback.base, Psn{1001});
+  EXPECT_EQ(packet.payload.size(), 61u);
+  ASSERT_TRUE(pair.run_until_idle());
+  EXPECT_TRUE(std::equal(packet.payload.begin(), packet.payload.end(), pair.side[0].memory.begin() + 8192));
+  expect_all_counted();
+}
+
+TEST(PiggybackAtTheLeastMtu, AReplyThatFillsItsPacketIsFollowedByItsOwn) {
+  PairOptions options;
+  options.mtu = PathMtu::k256;
+  TwoEngines pair{options};
+  ASSERT_TRUE(pair.post(0, pair.write(0, 0, 8, 1)).ok());
+  pair.round();
+  pair.now = pair.now + pair.options.one_way_delay;
+  ASSERT_TRUE(pair.post(1, pair.write(1, 4096, 256, 2)).ok());
+  pair.round();
+  EXPECT_EQ(pair.sent_by(1, [](const Sent& sent) { return sent.data() && !sent.packet().bxth.piggyback; }), 1u);
+  EXPECT_EQ(pair.sent_by(1, [](const Sent& sent) { return sent.control(wire::Control::kBitmapAck); }), 1u);
+  ASSERT_TRUE(pair.run_until_idle());
+  EXPECT_EQ(pair.poll(0).size() + pair.poll(1).size(), 2u);
+}
+
 TEST_F(Piggyback, SeenAtAGlanceAllIsSentWhereNothingMoreLeaves) {
   Engine& replies = *pair.side[1].engine;
   ASSERT_TRUE(pair.run_until_idle());

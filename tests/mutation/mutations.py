@@ -27,7 +27,7 @@ MUTATIONS = [
             "const std::uint32_t d = psn.value() < base.value() && base.value() > 0xFF'0000 ? 0xFF'FFFF : (psn.value() - base.value()) & Psn::kMask;",
     }),
     ("a packet with a wrong ICRC is taken", "device/receive.cc", {
-        "    return me.drop(datagram, DropReason::kBadIcrc);\n  }\n  me.environment": "  }\n  me.environment",
+        "    return drop(datagram, DropReason::kBadIcrc);\n  }\n  qp->handle_packet": "  }\n  qp->handle_packet",
     }),
     # --- judgement and repair ---
     ("a duplicate before the base is not acknowledged", "qp/receive_request.cc", {

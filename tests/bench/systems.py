@@ -182,6 +182,9 @@ class RawSameWork(RawUdp):
     name = "raw UDP, same work"
     bandwidth_sizes = tuple(size for size in SIZES if size >= 4 << 10)
 
+    def segments(self, lab):  # with its headers
+        return 15 if lab.path_mtu == 4096 else 60
+
     def bandwidth(self, lab, size, *more):
         gbit, ended = self.value(lab, "raw_bulk", "run", size, lab.path_mtu, self.segments(lab), self.seconds, *more)
         return Bandwidth(gbit, per_gb(ended, gbit * self.seconds / 8))

@@ -7,10 +7,11 @@
 // program that spins. A poll that stays until the message is whole receives it all. (Shorter replies carry the
 // acknowledgement in their last packets: QueuePair::acknowledgement_waits.)
 //
-// The price, where the program would rather go on, is a completion that comes when the message has. So the past
-// decides, by a score in [-8, 8]: the thread had to receive after such a poll +1; the program called before it had to
-// -2. The poll stays from 2 on, but for each 64th time, so that a program that has changed its ways is noticed. It is
-// asked only where nothing of the program's own is under way: who keeps several requests under way never stays.
+// The price, where the program would rather go on, is a completion that comes when the message has; a program that
+// computes meanwhile is not told from one that spins on its memory. So the past decides, by a score in [-8, 8]: the
+// thread had to receive after such a poll +1; the program called before it had to -2. The poll stays from 2 on, but for
+// each 64th time, so that a program that has changed its ways is noticed. It is asked only where nothing of the
+// program's own is under way: who keeps several requests under way never stays.
 #pragma once
 
 #include <algorithm>

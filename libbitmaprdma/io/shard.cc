@@ -131,10 +131,11 @@ void Shard::stay_for_reply() {
   end_call();
 }
 
-// Until the peer's message is whole, if it is in the midst of arriving, and not where somebody else wants to go on.
+// Until the peer's message is whole, if it is in the midst of arriving, and not where somebody else wants to go on. A
+// program that sleeps on completion channels leaves its core to the thread, which receives as well.
 void Shard::stay_for_message() {
   const QueuePair* const qp = message_linger_.take_posted();
-  if (qp == nullptr || !engine_.only_receives(qp) || !message_linger_.stay()) [[likely]]
+  if (qp == nullptr || sleeps_on_events_ || !engine_.only_receives(qp) || !message_linger_.stay()) [[likely]]
     return;
   ReceivedMessage message;
   Instant now = monotonic_now();

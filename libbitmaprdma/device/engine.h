@@ -188,6 +188,12 @@ class Engine {
   // none.
   [[nodiscard]] std::uint32_t packets_awaited(const QueuePair* qp) const;
 
+  // How many packets of long messages fill a batch of this queue pair's.
+  [[nodiscard]] std::uint32_t packets_per_batch(const QueuePair* qp) const;
+  // All that poll_transmit() has to send are packets of this queue pair's requests (of bitmap mode, by one path), for
+  // the first time; nothing that a peer or anybody else waits for beyond them.
+  [[nodiscard]] bool only_begins_requests(const QueuePair* qp);
+
   // A message of the peer is arriving, some of its packets are here, and nothing of ours waits or is under way. RC
   // only.
   [[nodiscard]] bool only_receives(const QueuePair* qp) const;

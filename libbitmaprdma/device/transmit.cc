@@ -99,6 +99,21 @@ std::uint32_t Engine::packets_awaited(const QueuePair* qp) const {
   return qp->unreliable() != nullptr ? 0 : qp->identity().send_cq->in_flight;
 }
 
+std::uint32_t Engine::packets_per_batch(const QueuePair* qp) const {
+  constexpr std::size_t kHeaders = wire::kBthSize + wire::kBxthSize + wire::kRethSize;
+  const EngineConfig& config = impl_->config;
+  const std::size_t packet = qp::TransmitBatch::packet_bytes(kHeaders, qp->identity().mtu());
+  const std::size_t segments = std::min<std::size_t>(config.segments_max, kSegmentsMax);
+  return static_cast<std::uint32_t>(std::max<std::size_t>(std::min(config.batch_bytes_max / packet, segments), 1));
+}
+
+bool Engine::only_begins_requests(const QueuePair* qp) {
+  Impl& me = *impl_;
+  me.settle();
+  if (me.given_out != nullptr) return false;
+  return !me.ready.any_of([qp](const QueuePair* other) { return other != qp || !other->only_begins_requests(); });
+}
+
 bool Engine::only_receives(const QueuePair* qp) const {
   return qp->unreliable() == nullptr && qp->responder().in_midst_of_message() && qp->requester().all_complete();
 }

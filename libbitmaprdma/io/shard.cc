@@ -14,6 +14,8 @@
 namespace brdma::io {
 namespace {
 
+constexpr std::uint64_t kAllPackets = ~std::uint64_t{0};
+
 // enum ibv_event_type; this folder does not see libibverbs.
 int verbs_event(Notification::Kind kind) {
   switch (kind) {
@@ -74,17 +76,17 @@ std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out, std::
     // As soon as the caller's array is full he gets it: what else came can wait for his next call, he cannot.
     count += poll_more(count);
     if (++received == 1 && count == out.size() && leaves_for_reply(now)) return count;
-    if (received % intake_.messages_per_drain() == 0) drain(now);
+    if (received % intake_.messages_per_drain() == 0) drain_but_rest(now);
   }
   const bool due = deadline_ && *deadline_ <= now;
-  if (received == 0 && !due && !pending_ && !cut_short_ && gathered_.posts == 0)
+  if (received == 0 && !due && !pending_ && !cut_short_ && (!gathered_.any() || rest_waits(now)))
       [[likely]] {  // what a program that polls in a loop sees most often
     attendance_.polled_in_vain();
     return 0;
   }
   if (received > 0) now = monotonic_now();  // what holds an acknowledgement back counts from here
   handle_due_timeouts(now);
-  drain(now);
+  drain_but_rest(now);
   if (count < out.size()) count += poll_more(count);  // of timeouts
   if (count == 0) {
     attendance_.polled_in_vain();
@@ -103,7 +105,7 @@ std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out, std::
 bool Shard::leaves_for_reply(Instant now) {
   if (!deferral_.expects_reply() || attendance_.thread() != Attendance::Thread::kParked || sleeps_on_events_)
     return false;
-  if (pending_ || cut_short_ || gathered_.posts > 0 || (deadline_ && *deadline_ <= now)) return false;
+  if (pending_ || cut_short_ || gathered_.any() || (deadline_ && *deadline_ <= now)) return false;
   if (!engine_.owes_only_acknowledgement() || !deferral_.hold_back(now)) return false;
   attendance_.polled_well(sleeps_on_events_);
   // The engine's deadlines are asked then: what it owes now comes first.
@@ -174,7 +176,7 @@ Status Shard::post_send(QueuePair* qp, std::span<const SendRequest> requests, st
     output_possible_ = true;
     if (may_gather(qp, requests.first(posted), now)) return status;  // nothing has left, come or fallen due
     // Where nothing else is on its way this leaves at once, and what was held back with it.
-    drain(now, engine_.packets_in_flight(qp) == 0 ? Hold::kNo : Hold::kAllowed);
+    if (!send_full_batches(now)) drain(now, engine_.packets_in_flight(qp) == 0 ? Hold::kNo : Hold::kAllowed);
     end_call();
   }
   return status;
@@ -188,24 +190,47 @@ Status Shard::post_send_all(QueuePair* qp, std::span<const SendRequest> requests
   return post_send(qp, requests, posted);
 }
 
-// A program that keeps many work requests under way posts them one by one, between polls. A send for each would cost a
-// system call a message, and two where a message is a little longer than a batch. So its posts wait for each other
-// until they fill some batches, or until it polls and finds nothing. Only while enough is on its way for that poll to
-// come to something, and only while it polls in a loop: should it stop, the parked thread sees it as it would see an
-// acknowledgement that nobody fetches.
-//
-// What is on its way by other queue pairs of the same completion queue will do, but not for long: a server that answers
-// one client after the other would keep the first waiting for all the time that it takes over the others.
+// Only while the program polls in a loop: should it stop, the parked thread sees it as it would see an acknowledgement
+// that nobody fetches.
 bool Shard::may_gather(const QueuePair* qp, std::span<const SendRequest> requests, Instant now) {
   if (attendance_.thread() != Attendance::Thread::kParked || sleeps_on_events_ || pending_) return false;
-  if (engine_.packets_awaited(qp) < kGatherInFlightMin || !qp->identity().can_send()) return false;
-  if (gathered_.posts == 0) gathered_.since = now;
-  if (engine_.packets_in_flight(qp) < kGatherInFlightMin && now - gathered_.since > kGatherOthersMax) return false;
+  if (!qp->identity().can_send()) return false;
+  const std::uint32_t mtu = qp->identity().mtu();
+  PostGather::Posts posts{.from = qp, .count = static_cast<unsigned>(requests.size())};
+  bool even = true;
   for (const SendRequest& request : requests) {
-    ++gathered_.posts;
-    for (const Sge& sge : request.sges) gathered_.bytes += sge.length;
+    std::uint64_t bytes = 0;
+    for (const Sge& sge : request.sges) bytes += sge.length;
+    even = even && bytes >= mtu && bytes % mtu == 0;
+    posts.bytes += bytes;
   }
-  return gathered_.posts < kGatherPostsMax && gathered_.bytes < kGatherBytesMax;
+  if (even) posts.packets = posts.bytes / mtu;
+  return gathered_.add(posts, engine_.packets_in_flight(qp), engine_.packets_awaited(qp), now);
+}
+
+// What was gathered, but for what does not fill a batch. False: nothing has happened.
+bool Shard::send_full_batches(Instant now) {
+  const QueuePair* const qp = gathered_.from();
+  if (qp == nullptr || pending_) return false;
+  const std::uint64_t full = gathered_.full(engine_.packets_per_batch(qp), engine_.packets_in_flight(qp));
+  if (full == 0 || !engine_.only_begins_requests(qp)) return false;
+  PostGather rest = gathered_;
+  rest.sent(full, now);
+  gathered_.clear();
+  send_batches(full, now);
+  if (output_possible_ && !pending_ && !cut_short_) gathered_ = rest;  // else less left, or all
+  return true;
+}
+
+bool Shard::rest_waits(Instant now) const {
+  return gathered_.any_rest() && gathered_.from() != nullptr &&
+         gathered_.rest_waits(engine_.packets_in_flight(gathered_.from()), now);
+}
+
+// For polls that have received: the rest goes on waiting, unless there is something else to send as well.
+void Shard::drain_but_rest(Instant now) {
+  if (rest_waits(now) && !pending_ && engine_.only_begins_requests(gathered_.from())) return;
+  drain(now);
 }
 
 Status Shard::post_receive(QueuePair* qp, std::span<const ReceiveRequest> requests, std::size_t& posted) {
@@ -378,12 +403,19 @@ bool Shard::drain(Instant now, Hold hold) {
   }
   if (!output_possible_) return sent;
   cut_short_ = false;
-  gathered_ = Gathered{};
+  gathered_.clear();
   if (hold == Hold::kAllowed || deferral_.holding()) {
     const bool deferrable = engine_.only_deferrable_output();
     if (hold == Hold::kAllowed && deferrable && may_hold_back() && deferral_.hold_back(now)) return sent;
     deferral_.sent(!deferrable);
   }
+  return send_batches(kAllPackets, now) || sent;
+}
+
+// Batches until so many packets have left, or all. True: something left.
+bool Shard::send_batches(std::uint64_t packets, Instant now) {
+  bool sent = false;
+  cut_short_ = false;
   Transmit transmit;
   for (unsigned i = 0; i < kTransmitBurstMax; ++i) {
     const bool all_sent = engine_.all_sent();
@@ -394,6 +426,8 @@ bool Shard::drain(Instant now, Hold hold) {
     }
     if (!send_batch(transmit)) return sent;
     sent = true;
+    packets -= std::min<std::uint64_t>(packets, transmit.segments);
+    if (packets == 0) return sent;
   }
   cut_short_ = true;
   attendance_.request_charge();  // there is more, and the application may not call again

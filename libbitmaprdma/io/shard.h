@@ -22,28 +22,16 @@
 #include "io/message_linger.h"
 #include "io/multicast_groups.h"
 #include "io/outlet.h"
+#include "io/post_gather.h"
 #include "io/reply_linger.h"
 #include "io/shard_lock.h"
 
 namespace brdma::io {
 
 inline constexpr unsigned kTransmitBurstMax = 512;
-// Posts that may wait for more: at most so many, and less than so many bytes (some batches), while at least so many
-// packets are on their way; where these are of other queue pairs, no further ones when one has waited for so long.
-inline constexpr unsigned kGatherPostsMax = 32;
-inline constexpr std::uint64_t kGatherBytesMax = 256 * 1024;
-inline constexpr Duration kGatherOthersMax = 20_us;
-inline constexpr std::uint32_t kGatherInFlightMin = 2;
 inline constexpr int kPendingWaitMs = 10;  // for the system to take a pending batch whose memory may go away
 
 struct Gauges;
-
-// What was posted and not sent yet because more posts are expected; see Shard::may_gather.
-struct Gathered {
-  unsigned posts = 0;
-  std::uint64_t bytes = 0;
-  Instant since;
-};
 
 class Shard {
  public:
@@ -98,8 +86,12 @@ class Shard {
   void stay_for_message();
   [[nodiscard]] bool may_hold_back();
   [[nodiscard]] bool may_gather(const QueuePair* qp, std::span<const SendRequest> requests, Instant now);
+  [[nodiscard]] bool rest_waits(Instant now) const;
+  bool send_full_batches(Instant now);
   enum class Hold : std::uint8_t { kAllowed, kNo };
   bool drain(Instant now, Hold hold = Hold::kAllowed);
+  void drain_but_rest(Instant now);
+  bool send_batches(std::uint64_t packets, Instant now);
   [[nodiscard]] bool send_batch(const Transmit& transmit);
   void deliver_notifications();
   void deliver_write_events();
@@ -125,7 +117,7 @@ class Shard {
   bool sleeps_on_events_ = false;    // has armed a completion queue, and not polled in a loop since
   bool output_possible_ = false;     // something happened since poll_transmit answered false
   bool cut_short_ = false;           // there was more than kTransmitBurstMax batches
-  Gathered gathered_;                // posts that wait for more of them
+  PostGather gathered_;              // posts that wait for more of them
   std::optional<Transmit> pending_;
   TransmitBuffer buffer_;
 };

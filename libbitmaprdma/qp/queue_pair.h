@@ -121,6 +121,8 @@ class QueuePair {
   // Whatever leaves at once if it may, or an acknowledgement that may wait for the application's reply.
   enum class Output : std::uint8_t { kNone, kDeferrable, kUrgent };
   [[nodiscard]] Output output(Instant now) const;
+  // As Engine::only_begins_requests(), of this one.
+  [[nodiscard]] bool only_begins_requests() const;
   // What our requester would send next belongs to a large command: others have the first turn.
   [[nodiscard]] bool next_is_large() const {
     return environment_.config.transfer.threshold_bytes != 0 && !unreliable_ && requester_.next_is_large();

@@ -36,6 +36,12 @@ inline QueuePair::Speaker QueuePair::speaker() const {
   return control_first_ ? Speaker::kBoth : Speaker::kRequestsAcknowledging;
 }
 
+bool QueuePair::only_begins_requests() const {
+  const qp::Requester::Impl& requester = requester_.impl();
+  return identity_.bitmap_agreed && !unreliable_ && speaker() == Speaker::kRequests &&
+         requester.window.pending() == 0 && requester.repairs == nullptr;
+}
+
 inline void QueuePair::begin_batch(qp::TransmitBatch& batch, Instant now) {
   if (identity_.sending_paths != 1) [[unlikely]]
     return begin_sprayed(batch, now);

@@ -13,89 +13,14 @@
 #include "io/clock.h"
 #include "io/progress_thread.h"
 #include "io/shard.h"
+#include "shard_side.h"
 #include "test_lease.h"
 
 namespace brdma::io {
 namespace {
 
-constexpr IpAddress kLoopback = IpAddress::v4(127, 0, 0, 1);
 constexpr Duration kPatience = 20_s;
-constexpr std::uint32_t kBytes = 8;
-
-// A queue pair that writes its first eight bytes to the peer's second eight.
-struct Side {
-  explicit Side(Lease given) : lease(std::move(given)), memory(2 * kBytes) {
-    Intake intake{ReceiveSocket{lease.socket_fd, lease.dual_stack}};
-    std::vector<TransmitSocket> transmit_sockets;
-    transmit_sockets.push_back(TransmitSocket::open({}).value());
-    EngineConfig config;
-    config.slot = lease.slot;
-    config.slot_bits = lease.slot_bits;
-    config.source_ports = {transmit_sockets[0].port()};
-    config.segments_max = kSegmentsMax;
-    config.recovery.ack_hold_max = kPatience;  // whatever is held back in here is not let go by a busy machine
-    shard = std::make_unique<Shard>(config, std::move(intake), std::move(transmit_sockets), *lease.statistics, nullptr);
-    Engine& engine = shard->engine();
-    ProtectionDomain* pd = engine.alloc_pd();
-    cq = engine.create_cq(16, nullptr).value();
-    key =
-        engine
-            .info(
-                engine.register_memory(pd, at(0), memory.size(), at(0), kAccessLocalWrite | kAccessRemoteWrite).value())
-            .lkey;
-    QpCreate request{.pd = pd, .send_cq = cq, .receive_cq = cq, .capabilities = {.send_wr_max = 4, .send_sge_max = 1}};
-    qp = engine.create_qp(request).value();
-  }
-  [[nodiscard]] std::uint64_t at(std::uint64_t offset) const {
-    return reinterpret_cast<std::uint64_t>(memory.data()) + offset;
-  }
-  void connect(const Side& peer) {
-    QpAttributes a;
-    a.access = kAccessRemoteWrite;
-    a.path_mtu = PathMtu::k1024;
-    a.destination_qpn = peer.shard->engine().qp_num(peer.qp);
-    a.local_address = a.peer_address = kLoopback;
-    a.timeout = 18;
-    a.retry_count = 7;
-    const auto move = [&](QpState state, std::uint32_t mask) {
-      a.state = state;
-      ASSERT_TRUE(shard->engine().modify_qp(qp, a, mask | kQpAttrState, monotonic_now()).ok());
-    };
-    move(QpState::kInit, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccess);
-    move(QpState::kRtr,
-         kQpAttrAv | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn | kQpAttrMaxDestRdAtomic | kQpAttrMinRnrTimer);
-    move(QpState::kRts, kQpAttrTimeout | kQpAttrRetryCount | kQpAttrRnrRetry | kQpAttrSqPsn | kQpAttrMaxRdAtomic);
-    shard->settle(monotonic_now());
-  }
-  void write(const Side& peer, std::byte token) {
-    memory[0] = token;
-    const Sge sge{at(0), kBytes, key};
-    const SendRequest request{.sges = {&sge, 1},
-                              .opcode = WorkOpcode::kRdmaWrite,
-                              .flags = kSendSignaled,
-                              .remote_address = peer.at(kBytes),
-                              .rkey = peer.key};
-    std::size_t posted = 0;
-    ASSERT_TRUE(shard->post_send(qp, {&request, 1}, posted).ok());
-  }
-  bool poll() {
-    Completion completion;
-    if (shard->poll_cq(cq, {&completion, 1}) == 0) return false;
-    EXPECT_EQ(completion.status, CompletionStatus::kSuccess);
-    ++completed;
-    return true;
-  }
-  [[nodiscard]] bool got(std::byte token) const { return memory[kBytes] == token; }
-  [[nodiscard]] std::uint64_t acks() const { return lease.statistics->get(Counter::kAcksSent); }
-
-  Lease lease;
-  std::vector<std::byte> memory;
-  std::unique_ptr<Shard> shard;
-  CompletionQueue* cq = nullptr;
-  QueuePair* qp = nullptr;
-  std::uint32_t key = 0;
-  unsigned completed = 0;
-};
+constexpr std::uint32_t kBytes = Side::kTokenBytes;
 
 class HoldingBack : public testing::Test {
  protected:

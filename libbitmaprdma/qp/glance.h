@@ -7,7 +7,7 @@
 namespace brdma::qp {
 
 inline bool Requester::Impl::rests() const {
-  return queue.empty() && window.in_window() == 0 && !rnr_until && repairs == nullptr && !signals && !own_judge &&
+  return queue.empty() && window.in_window() == 0 && !rnr_until && repairs == nullptr && !has_signals() && !own_judge &&
          !paths;
 }
 

@@ -44,7 +44,7 @@ inline void Requester::Impl::hear_round_trip(const PlainAck& ack, std::uint64_t 
   const Duration measured = now - sent - ack.held;
   if (measured <= Duration{} || measured >= kRttMax) return;
   env.round_trip = {this, measured, ack.waited + env.waited, acknowledged, sent, now};
-  if (measured > kShortPath || signals || patience.in_doubt_before) work_in_heard();
+  if (measured > kShortPath || has_signals() || patience.in_doubt_before) work_in_heard();
 }
 
 // Precondition: acknowledges_all().

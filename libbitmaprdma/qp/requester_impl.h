@@ -273,6 +273,7 @@ struct Requester::Impl {
 
   // --- pace.cc ---
   [[nodiscard]] CongestionState& signals_made();
+  [[nodiscard]] bool has_signals() const { return signals && !signals->rests(id.recovery->wan); }  // to be heeded
   void choose_control();
   [[nodiscard]] bool wants_spreading() const;
   void choose_spreading();

@@ -49,14 +49,14 @@ QueuePair::Standing QueuePair::standing() const {
 
 bool QueuePair::has_said_all() const {
   return !unreliable_ && !negotiation_.ask_due && !negotiation_.answer_due && responder_.impl().owes_nothing() &&
-         !requester_.impl().signals && requester_.impl().all_has_left();
+         !requester_.impl().has_signals() && requester_.impl().all_has_left();
 }
 
 // Where nothing is left to be said but an acknowledgement at most.
 QueuePair::Output QueuePair::output(Instant now) const {
   const bool acknowledges = !unreliable_ && identity_.can_receive() && !negotiation_.ask_due &&
                             !negotiation_.answer_due && responder_.impl().only_acknowledges() &&
-                            !requester_.impl().signals && requester_.impl().all_has_left();
+                            !requester_.impl().has_signals() && requester_.impl().all_has_left();
   if (!acknowledges) return closer_output(now);
   Output said = Output::kNone;
   if (responder_.impl().acknowledgement_due(now))

@@ -151,7 +151,7 @@ bool Requester::Impl::may_be_dead() const { return patience.timeouts > 0 || id.a
 // nothing.
 bool Requester::Impl::waits_plainly() const {
   return window.in_window() > 0 && window.pending() == 0 && id.can_send() && id.bitmap_agreed && !rnr_until &&
-         own_judge == nullptr && !signals && repairs == nullptr && !credit_probe_at && !congestion_limited &&
+         own_judge == nullptr && !has_signals() && repairs == nullptr && !credit_probe_at && !congestion_limited &&
          arrived_end <= cumulative && !may_be_dead();
 }
 

@@ -11,7 +11,7 @@ namespace brdma::qp {
 inline bool Requester::Impl::is_alone() const {
   const std::uint32_t threshold = env.config.transfer.threshold_bytes;
   return messages.empty() && window.in_window() == 0 && queue.next() + 1 == queue.tail() && id.state == QpState::kRts &&
-         repairs == nullptr && !signals && !rnr_until && read_cut == 0 && flows() &&
+         repairs == nullptr && !has_signals() && !rnr_until && read_cut == 0 && flows() &&
          (threshold == 0 || threshold > kCopiedBytesMax);
 }
 

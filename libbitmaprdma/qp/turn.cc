@@ -27,7 +27,7 @@ QueuePair::Polled QueuePair::poll_transmit(qp::TransmitBatch& batch, Instant now
 inline QueuePair::Speaker QueuePair::speaker() const {
   const qp::Requester::Impl& requester = requester_.impl();
   const qp::Responder::Impl& responder = responder_.impl();
-  if (identity_.sending_paths != 1 || negotiation_.ask_due || negotiation_.answer_due || requester.signals ||
+  if (identity_.sending_paths != 1 || negotiation_.ask_due || negotiation_.answer_due || requester.has_signals() ||
       !responder.only_acknowledges()) {
     return Speaker::kBoth;
   }

@@ -45,6 +45,10 @@ class LinkInquiry {
   [[nodiscard]] bool is_due(const WanConfig& config, Instant now) const;
   // Likewise, but it is too early for another.
   [[nodiscard]] bool is_held_back(const WanConfig& config, Instant now) const;
+  // It is neither due nor open, nor will be before the next timed_out(), however much time goes by.
+  [[nodiscard]] bool rests(const WanConfig& config) const {
+    return !until_ && (config.inquiry_timeouts == 0 || timeouts_ <= config.inquiry_timeouts);
+  }
   // It has left; answers are waited for until `until`.
   void asked(std::uint64_t nonce, Instant until, Instant now);
 

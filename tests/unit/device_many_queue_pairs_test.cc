@@ -145,6 +145,22 @@ TEST_F(ManyQueuePairs, WhoHasNothingToDoRests) {
   EXPECT_THAT(both.poll(0), testing::SizeIs(kPairs));
 }
 
+// Packets that have waited too long are counted, in case that links are to be inquired; what has that count and nothing
+// else to heed rests, and takes the short ways, as before.
+TEST_F(ManyQueuePairs, WhoHasHadToWaitOnceRestsAgain) {
+  write_on_all();
+  both.drop = [](const Sent&) { return true; };
+  both.run_for(100_ms);
+  both.drop = nullptr;
+  ASSERT_TRUE(both.run_until_idle());
+  EXPECT_GE(both.side[0].count(Counter::kLocalAckTimeout), 1u);
+  for (const auto& [qp, peer] : pairs) {
+    EXPECT_TRUE(qp->rests());
+    EXPECT_EQ(qp->next_timeout(), std::nullopt);
+    EXPECT_TRUE(qp->has_said_all());
+  }
+}
+
 // What comes next is fetched ahead by the order of the last time: which may name queue pairs that have gone since, or
 // whose numbers others have by now.
 TEST_F(ManyQueuePairs, TheOrderOfPostsMayNameQueuePairsThatHaveGone) {

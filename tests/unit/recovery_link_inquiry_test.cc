@@ -25,6 +25,23 @@ TEST(LinkInquiry, AfterMoreThanXTimeoutsAndNotTooOften) {
   EXPECT_FALSE(inquiry.is_due({.inquiry_timeouts = 0}, kStart + 100_ms));
 }
 
+TEST(LinkInquiry, RestsWhileNoTimeMakesItDue) {
+  const WanConfig config{.inquiry_timeouts = 3, .inquiry_interval = 100_ms};
+  LinkInquiry inquiry;
+  EXPECT_TRUE(inquiry.rests(config));
+  inquiry.timed_out(3);
+  EXPECT_TRUE(inquiry.rests(config));
+  inquiry.timed_out();
+  EXPECT_FALSE(inquiry.rests(config));
+  EXPECT_TRUE(inquiry.rests({.inquiry_timeouts = 0}));
+  inquiry.asked(1, kStart + 10_ms, kStart);
+  EXPECT_FALSE(inquiry.rests(config)) << "answers are waited for";
+  inquiry.close();
+  EXPECT_TRUE(inquiry.rests(config));
+  inquiry.timed_out(4);
+  EXPECT_FALSE(inquiry.rests(config)) << "it will be due, if not yet";
+}
+
 TEST(LinkInquiry, AnswersThatCount) {
   const WanConfig config{.hop_limit = 4};
   LinkInquiry inquiry;

@@ -36,9 +36,12 @@ class Attendance {
   }
   // The lock is given back; nothing if called() was not called since it was taken.
   void left() { calls_.store((calls_.load(std::memory_order_relaxed) + 1) & ~kInside, std::memory_order_relaxed); }
-  void polled_in_vain() {
+  // It looked so often.
+  void polled_in_vain(unsigned looks = 1) {
     bump(polls_);
-    ++vain_in_a_row_;
+    const std::uint64_t before = vain_in_a_row_;
+    vain_in_a_row_ += looks;
+    yield_due_ = vain_in_a_row_ >= kVainBeforeYield && before / kVainPerYield != vain_in_a_row_ / kVainPerYield;
   }
   // `sleeps`: on completion channels between its polls, as far as is known. What it finds when it wakes says nothing of
   // a loop. Else it does: a program that always finds something, because the thread has received it, would never be
@@ -46,11 +49,10 @@ class Attendance {
   void polled_well(bool sleeps) {
     if (!sleeps) bump(polls_);
     vain_in_a_row_ = 0;
+    yield_due_ = false;
   }
   // The application has polled in vain for some 100 us: whoever it waits for may be waiting for its core.
-  [[nodiscard]] bool should_yield() const {
-    return vain_in_a_row_ >= kVainBeforeYield && vain_in_a_row_ % kVainPerYield == 0;
-  }
+  [[nodiscard]] bool should_yield() const { return yield_due_; }
   // The application may go to sleep now, it has armed a completion queue: the thread must be in charge.
   void request_charge();
   void notified() { armed_.store(false, std::memory_order_relaxed); }
@@ -107,7 +109,8 @@ class Attendance {
   std::atomic<bool> armed_{false};        // a completion queue was, since the last notification
   std::optional<Instant> blocked_until_;  // guarded by the shard's lock; none: no deadline
   bool wake_requested_ = false;           // likewise
-  std::uint64_t vain_in_a_row_ = 0;       // polls; likewise
+  std::uint64_t vain_in_a_row_ = 0;       // looks of polls; likewise
+  bool yield_due_ = false;                // likewise
   int wake_fd_, timer_fd_;
 };
 

@@ -59,7 +59,7 @@ std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out, std::
   message_linger_.called();
   std::size_t count = engine_.poll_cq(cq, out, times);
   if (count > 0) {
-    attendance_.polled_well(sleeps_on_events_);
+    polled_well();
     if (linger_.stay()) [[unlikely]]
       stay_for_reply();
     stay_for_message();
@@ -69,21 +69,20 @@ std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out, std::
     return engine_.poll_cq(cq, out.subspan(got), times.empty() ? times : times.subspan(got));
   };
   Instant now = monotonic_now();
+  const bool due = deadline_ && *deadline_ <= now;
+  const bool idle = !due && !pending_ && !cut_short_ && (!gathered_.any() || rest_waits(now));
   ReceivedMessage message;
   unsigned received = 0;
-  while (received < intake_.burst() && count < out.size() && take_message(message, now)) {
+  bool found = !out.empty() && (take_message(message, now) || (idle && look_again(message, now)));
+  while (found) {
     handle_message(message, now);
     // As soon as the caller's array is full he gets it: what else came can wait for his next call, he cannot.
     count += poll_more(count);
     if (++received == 1 && count == out.size() && leaves_for_reply(now)) return count;
     if (received % intake_.messages_per_drain() == 0) drain_but_rest(now);
+    found = received < intake_.burst() && count < out.size() && take_message(message, now);
   }
-  const bool due = deadline_ && *deadline_ <= now;
-  if (received == 0 && !due && !pending_ && !cut_short_ && (!gathered_.any() || rest_waits(now)))
-      [[likely]] {  // what a program that polls in a loop sees most often
-    attendance_.polled_in_vain();
-    return 0;
-  }
+  if (received == 0 && idle) return 0;      // what a program that polls in a loop sees most often
   if (received > 0) now = monotonic_now();  // what holds an acknowledgement back counts from here
   handle_due_timeouts(now);
   drain_but_rest(now);
@@ -91,11 +90,29 @@ std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out, std::
   if (count == 0) {
     attendance_.polled_in_vain();
   } else {
-    attendance_.polled_well(sleeps_on_events_);
+    polled_well();
     stay_for_message();
   }
   end_call();
   return count;
+}
+
+void Shard::polled_well() {
+  attendance_.polled_well(sleeps_on_events_);
+  vain_polls_.delivered();
+}
+
+// Nothing was there, and nothing is to be done. False: nothing has come since.
+bool Shard::look_again(ReceivedMessage& message, Instant& now) {
+  unsigned looks = 1;
+  if (vain_polls_.look_again(now)) {
+    for (const unsigned most = intake_.looks_max(); looks < most && !lock_.contended(); ++looks) {
+      if (take_message(message, now)) return true;
+    }
+  }
+  attendance_.polled_in_vain(looks);
+  vain_polls_.ended(monotonic_now());
+  return false;
 }
 
 // Whether the call may end with what came first: the program plays ping-pong, and all that is left to do is to hold an
@@ -107,7 +124,7 @@ bool Shard::leaves_for_reply(Instant now) {
     return false;
   if (pending_ || cut_short_ || gathered_.any() || (deadline_ && *deadline_ <= now)) return false;
   if (!engine_.owes_only_acknowledgement() || !deferral_.hold_back(now)) return false;
-  attendance_.polled_well(sleeps_on_events_);
+  polled_well();
   // The engine's deadlines are asked then: what it owes now comes first.
   deadline_ = std::min(deadline_.value_or(*deferral_.deadline()), *deferral_.deadline());
   return true;
@@ -170,6 +187,7 @@ Status Shard::post_send(QueuePair* qp, std::span<const SendRequest> requests, st
   if (posted > 0) {
     attendance_.called();
     deferral_.posted(now);
+    vain_polls_.posted();
     const bool write = requests[posted - 1].opcode == WorkOpcode::kRdmaWrite;
     linger_.posted(write && qp->identity().type == QpType::kUc);
     message_linger_.posted(write ? qp : nullptr);

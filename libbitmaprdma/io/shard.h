@@ -25,6 +25,7 @@
 #include "io/post_gather.h"
 #include "io/reply_linger.h"
 #include "io/shard_lock.h"
+#include "io/vain_polls.h"
 
 namespace brdma::io {
 
@@ -81,6 +82,8 @@ class Shard {
   [[nodiscard]] bool take_message(ReceivedMessage& message, Instant& now);  // `now`: set if there was one
   void handle_message(const ReceivedMessage& message, Instant now);
   bool handle_due_timeouts(Instant now);
+  void polled_well();
+  [[nodiscard]] bool look_again(ReceivedMessage& message, Instant& now);
   [[nodiscard]] bool leaves_for_reply(Instant now);
   void stay_for_reply();
   void stay_for_message();
@@ -113,6 +116,7 @@ class Shard {
   AckDeferral deferral_;
   ReplyLinger linger_;
   MessageLinger message_linger_;
+  VainPolls vain_polls_;
   std::optional<Instant> deadline_;  // of the engine and of what is held back, as the last call left it
   bool sleeps_on_events_ = false;    // has armed a completion queue, and not polled in a loop since
   bool output_possible_ = false;     // something happened since poll_transmit answered false

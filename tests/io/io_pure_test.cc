@@ -14,6 +14,7 @@
 #include "io/reply_linger.h"
 #include "io/spin_permits.h"
 #include "io/split_batch.h"
+#include "io/vain_polls.h"
 
 namespace brdma::io {
 namespace {
@@ -298,6 +299,51 @@ TEST(AckDeferral, ZeroTurnsItOff) {
   for (int i = 0; i < 100; ++i) reply(deferral, i * 10, false);
 }
 
+// A poll each `apart`, each of which ends when it began. How many of them look again.
+int looks_again(VainPolls& polls, Instant& now, int count, Duration apart) {
+  int again = 0;
+  for (int i = 0; i < count; ++i) {
+    now = now + apart;
+    if (polls.look_again(now)) ++again;
+    polls.ended(now);
+  }
+  return again;
+}
+
+TEST(VainPolls, LookAgainWhereTheProgramDoesLittleElse) {
+  VainPolls polls;
+  Instant now = Instant{} + 1_s;
+  EXPECT_EQ(looks_again(polls, now, 10, 200_ns), 9);
+  EXPECT_EQ(looks_again(polls, now, 10, VainPolls::kAtOnceMax), 0);
+  EXPECT_EQ(looks_again(polls, now, 10, 200_ns), 10);
+}
+
+// What lies between is the peer's time and the program's, and nothing that would be kept waiting.
+TEST(VainPolls, LookAgainFromTheFirstOneAfterAPost) {
+  VainPolls polls;
+  Instant now = Instant{} + 1_s;
+  (void)looks_again(polls, now, 2, 200_ns);
+  for (int turn = 0; turn < 10; ++turn) {
+    now = now + 5_us;
+    polls.delivered();
+    now = now + 5_us;
+    polls.posted();
+    EXPECT_EQ(looks_again(polls, now, 3, 200_ns), 3);
+  }
+}
+
+// It may have been told to poll until there is nothing, and go on then.
+TEST(VainPolls, ReturnAtOnceBehindCompletions) {
+  VainPolls polls;
+  Instant now = Instant{} + 1_s;
+  (void)looks_again(polls, now, 2, 200_ns);
+  for (int turn = 0; turn < 10; ++turn) {
+    polls.delivered();
+    EXPECT_EQ(looks_again(polls, now, 1, 200_ns), 0);
+  }
+  EXPECT_EQ(looks_again(polls, now, 3, 200_ns), 3) << "it only receives";
+}
+
 // How many of the next `polls` vain polls give the core away.
 int yields_of(Attendance& attendance, int polls) {
   int yields = 0;
@@ -316,6 +362,16 @@ TEST(Attendance, WhoPollsInVainForLongGivesItsCoreAwayNowAndThen) {
   attendance.polled_well(false);
   EXPECT_FALSE(attendance.should_yield());
   EXPECT_EQ(yields_of(attendance, 255), 0);
+}
+
+TEST(Attendance, WhoLooksSeveralTimesAPollGivesItsCoreAwayAfterAsManyLooks) {
+  Attendance attendance;
+  int yields = 0;
+  for (int looks = 0; looks < 256 + 16 * 10; looks += 10) {
+    attendance.polled_in_vain(10);
+    if (attendance.should_yield()) ++yields;
+  }
+  EXPECT_EQ(yields, 11);
 }
 
 // It would find nothing if the thread did not receive for it: the thread must see that it need not.

@@ -39,7 +39,7 @@ class Intake {
   [[nodiscard]] unsigned burst() const { return xdp_ ? 64 : 16; }
   [[nodiscard]] unsigned messages_per_drain() const { return xdp_ ? 16 : 4; }
 
-  // How often a poll may look until it returns with nothing: for 3 or 4 us by UDP, where a look is a call of the
+  // How often a poll may look until it returns with nothing: for some 6 us by UDP, where a look is a call of the
   // kernel.
   [[nodiscard]] unsigned looks_max() const { return xdp_ ? 32 : 16; }
 

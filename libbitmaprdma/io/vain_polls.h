@@ -15,6 +15,8 @@ namespace brdma::io {
 class VainPolls {
  public:
   static constexpr Duration kAtOnceMax = 500_ns;
+  // To look as often as Intake::looks_max() says takes less; no deadline falls into it.
+  static constexpr Duration kLastsMax = 8_us;
 
   // A poll had completions.
   void delivered() { delivered_ = between_ = true; }

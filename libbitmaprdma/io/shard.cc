@@ -213,6 +213,7 @@ void Shard::before() {
   // to nobody until its retries run out.
   output_possible_ = true;
   drain(monotonic_now(), Hold::kNo);
+  gathered_.clear();
   if (!pending_) return;
   pollfd writable{blocked_fd(), POLLOUT, 0};
   poll(&writable, 1, kPendingWaitMs);

@@ -27,10 +27,7 @@ struct AnswerPace {
 struct CongestionState {
   // Nothing of it holds anything back, is to be told, or falls due with time: as if there were none. So it is where a
   // packet has waited too long once, and no more was to come of that.
-  [[nodiscard]] bool rests(const WanConfig& config) const {
-    return !rate && !spread && !waits && !answers && !cnp_due && managed == nullptr &&
-           (!inquiry || inquiry->rests(config));
-  }
+  [[nodiscard, gnu::cold]] bool rests(const WanConfig& config) const;  // pace.cc
 
   std::optional<congestion::RateControl> rate;  // none: the window alone
   std::optional<congestion::Pacer> spread;      // the window leaves over a round trip, not at once

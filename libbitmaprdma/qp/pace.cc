@@ -14,6 +14,12 @@ constexpr std::uint8_t kEcnMask = 3, kEct0 = 2, kEct1 = 1;  // of the traffic cl
 
 namespace qp {
 
+// Not where it is asked: the short ways ask, of queue pairs that most often have none, and stay as short as they were.
+bool CongestionState::rests(const WanConfig& config) const {
+  return !rate && !spread && !waits && !answers && !cnp_due && managed == nullptr &&
+         (!inquiry || inquiry->rests(config));
+}
+
 CongestionState& Requester::Impl::signals_made() {
   if (!signals) signals = std::make_unique<CongestionState>();
   return *signals;

@@ -1,11 +1,11 @@
 // io/vain_polls.h - may a poll that has found nothing look again before it returns? Pure: told what happens, looks at
 // nothing.
 //
-// A packet that comes between two looks at the socket waits for the second one. Of the time between those of two calls
-// a third is the end of the one and the beginning of the other, so who does nothing but poll until his reply is there
-// has it sooner if a call looks several times. Who does other work between his polls would have it later; so a poll
-// looks again only where the call before, as vain, had ended less than `kAtOnceMax` ago, and not where completions were
-// delivered and nothing posted since: who asks whether there are more may post once there are none.
+// A packet that comes between two looks at the socket waits for the second one, and to end a call and begin another
+// keeps them apart. Who does nothing but poll until his reply is there has it sooner if a call looks several times. Who
+// does other work between his polls would have it later; so a poll looks again only where the call before, as vain, had
+// ended less than `kAtOnceMax` ago, and not where completions were delivered and nothing posted since: who asks whether
+// there are more may post once there are none.
 #pragma once
 
 #include "base/units.h"

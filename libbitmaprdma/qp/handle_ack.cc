@@ -244,6 +244,13 @@ inline void Requester::Impl::take_echo(const wire::BitmapAck& ack, std::uint64_t
   take_round_trip({felt, ack.waited + env.waited}, acknowledged, echo, now);
 }
 
+// Overtaken by answers, which told of what it acknowledges: nothing but the word of its path is news.
+void Requester::Impl::hear_path(const wire::BitmapAck& ack, std::uint16_t source_port, Instant now) {
+  const Instant echo = wire::instant_of(ack.ts_echo, now);
+  const Duration measured = now - echo - ack.held();
+  if (measured > Duration{} && measured < kRttMax) (void)note_echo(ack, source_port, echo, measured, now);
+}
+
 void Requester::Impl::work_in_heard() {
   env.round_trip.requester = nullptr;
   const RoundTripHeard& heard = env.round_trip;
@@ -267,6 +274,8 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t s
   const std::int32_t at = distance(ack.base, me.window.base());
   const Sequence next = me.next_sequence();
   if (at < 0 || me.base + static_cast<Sequence>(at) < me.cumulative) {
+    if (me.paths && ack.echo_valid) [[unlikely]]
+      me.hear_path(ack, source_port, now);
     if (ack.piggybacked) {
       me.env.count(Counter::kStalePiggybacks);  // no fault of the data that it came with
     } else {

@@ -104,6 +104,8 @@ Outcome Requester::Impl::handle_atomic_ack(const wire::Packet& packet, Sequence 
 Outcome Requester::Impl::take_answer(const wire::Packet& packet, Sequence sequence, Message& message, Instant now) {
   if (packet.bitmap && id.receiving_paths > 1) [[unlikely]]
     note_answer_path(packet, now);
+  if (paths) [[unlikely]]
+    note_repetition_answered(sequence, message, now);
   const Instant sent = window.sent_at(psn_of(sequence), now);
   measure_answer(sequence, message, sent, now);
   acknowledge(sequence, message, now);

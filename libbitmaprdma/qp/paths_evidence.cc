@@ -10,11 +10,20 @@ using bitmap::GapRecord;
 using bitmap::GapState;
 
 // A packet that names its path, of a peer whose CAPS says that it sends on several. (Else: the global bitmap alone.)
-void Responder::Impl::note_path(const wire::Bxth& header, Instant now) {
+void Responder::Impl::note_path(const wire::Packet& packet, Instant now) {
   if (!paths) {
     paths = std::make_unique<ReceivePaths>(recovery(), identity.receiving_paths, env.segments, now);
   }
-  paths->heard(header.path, now);
+  paths->heard(packet.bxth.path, now);
+  if (ack.pending && ack.echo_kept) return;
+  note_echo(packet.bxth.path, packet.bxth.timestamp, now);
+  ack.echo_kept = false;
+}
+
+// `copy` is to be acknowledged. It is perhaps there for nothing but to try its path: what comes behind it in a burst,
+// which one acknowledgement answers, must not take its echo.
+void Responder::Impl::keep_echo(const wire::Packet& copy) {
+  if (identity.receiving_paths > 1 && copy.bth.ack_request) ack.echo_kept = ack.echo_valid;
 }
 
 // A sign that what we say is not heard: a duplicate, feedback that has to be repeated. A lost packet explains one as

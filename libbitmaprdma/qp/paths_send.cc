@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::uint32_t kSilentLosses = 3;  // with 5 % loss one path in 8000 times
 constexpr Duration kProbeFirst = 4_ms, kProbeMax = 1_s;
+constexpr Duration kProbesApart = 200_us;    // a burst is answered by one acknowledgement, which tells of one path
 constexpr std::uint32_t kLossGainShift = 6;  // 1/64 a packet
 constexpr std::uint32_t kPpm = 1'000'000;
 
@@ -19,7 +20,7 @@ SendPaths::SendPaths(std::uint32_t count, Spraying spraying)
 std::uint8_t SendPaths::choose(const Batch& batch, Instant now) const {
   if (batch.may_probe) {
     for (std::size_t i = 0; i < paths_.size(); ++i) {
-      if (!paths_[i].in_use && now >= paths_[i].probe_at) return static_cast<std::uint8_t>(i);
+      if (is_probe(static_cast<std::uint8_t>(i)) && now >= paths_[i].probe_at) return static_cast<std::uint8_t>(i);
     }
   }
   return batch.ordered ? control_path(0) : spray_.choose(facts_, batch.avoid);
@@ -27,15 +28,18 @@ std::uint8_t SendPaths::choose(const Batch& batch, Instant now) const {
 
 bool SendPaths::probe_due(Instant now) const {
   return std::any_of(paths_.begin(), paths_.end(),
-                     [now](const Path& path) { return !path.in_use && now >= path.probe_at; });
+                     [now](const Path& path) { return !path.usable() && now >= path.probe_at; });
+}
+
+std::uint32_t SendPaths::usable_count() const {
+  return static_cast<std::uint32_t>(
+      std::count_if(paths_.begin(), paths_.end(), [](const Path& path) { return path.usable(); }));
 }
 
 std::uint8_t SendPaths::control_path(std::uint32_t unheard) const {
-  const auto in_use = static_cast<std::uint32_t>(
-      std::count_if(paths_.begin(), paths_.end(), [](const Path& path) { return path.in_use; }));
-  std::uint32_t wanted = unheard % in_use;
+  std::uint32_t wanted = unheard % usable_count();
   std::uint8_t number = 0;
-  while (!paths_[number].in_use || wanted-- > 0) ++number;
+  while (!paths_[number].usable() || wanted-- > 0) ++number;
   return number;
 }
 
@@ -61,9 +65,28 @@ SendPaths::Felt SendPaths::request_answered(std::uint8_t number, std::uint16_t b
   return {answers_.take({number, back, round_trip, {}}, now), returned};
 }
 
+// Whichever copy it was, this path is no worse than those that lost one, and what they still have under way is known to
+// be lost. So one of them is usable at least.
+void SendPaths::repetition_answered(std::uint8_t number, Instant now) {
+  number = place_of(number);
+  if (!paths_[number].usable()) return;
+  paths_[number].lost_request = false;
+  Instant probe_at = now;
+  for (std::size_t i = 0; i < paths_.size(); ++i) {
+    Path& path = paths_[i];
+    if (i == number || !path.lost_request || !path.usable()) continue;
+    path.in_doubt = true;
+    facts_[i].usable = false;
+    path.unheard_since.reset();  // begins with the copy
+    path.probe_interval = kProbeFirst;
+    path.probe_at = std::exchange(probe_at, probe_at + kProbesApart);
+  }
+}
+
 void SendPaths::request_lost(std::uint8_t number) {
   number = place_of(number);
   Path& path = paths_[number];
+  path.lost_request = true;
   ++path.status.lost;
   ++path.losses;
   resolved(number, true);
@@ -72,12 +95,13 @@ void SendPaths::request_lost(std::uint8_t number) {
 void SendPaths::probed(std::uint8_t number, Instant now) {
   Path& path = paths_[number];
   ++path.status.probes;
+  if (path.in_doubt && !path.unheard_since) path.unheard_since = now;
   path.probe_at = now + path.probe_interval;
   path.probe_interval = std::min(path.probe_interval * 2, kProbeMax);
 }
 
 void SendPaths::batch_left(std::uint8_t path) {
-  if (paths_[path].in_use) spray_.took(facts_, path);
+  if (paths_[path].usable()) spray_.took(facts_, path);
 }
 
 void SendPaths::resolved(std::size_t path, bool lost) {
@@ -88,12 +112,13 @@ void SendPaths::resolved(std::size_t path, bool lost) {
 
 void SendPaths::acknowledged(const bitmap::SendEntry& entry, bool was_pending, Instant now) {
   if (was_pending) return;  // it had been counted as lost
-  Path& path = paths_[place_of(entry.path)];
+  const std::uint8_t number = place_of(entry.path);
+  Path& path = paths_[number];
   --path.status.in_flight;
-  resolved(place_of(entry.path), false);
+  resolved(number, false);
   if (entry.transmissions != 1) return;  // of several it is not known which arrived
   ++path.status.acknowledged;
-  heard(path, now);
+  heard(number, now);
 }
 
 void SendPaths::lost(const bitmap::SendEntry& entry) {
@@ -104,7 +129,10 @@ void SendPaths::lost(const bitmap::SendEntry& entry) {
   resolved(place_of(entry.path), true);
 }
 
-void SendPaths::heard(Path& path, Instant now) {
+void SendPaths::heard(std::uint8_t number, Instant now) {
+  Path& path = paths_[number];
+  path.in_doubt = path.lost_request = false;
+  facts_[number].usable = path.in_use;
   path.losses = 0;
   path.unheard_since.reset();
   if (path.status.in_flight > 0) path.unheard_since = now;
@@ -114,8 +142,8 @@ void SendPaths::heard(Path& path, Instant now) {
 bool SendPaths::arrived(std::uint8_t number, Instant sent, Duration round_trip, Instant now) {
   Path& path = paths_[number];
   const bool was_aside = !path.in_use;
-  path.in_use = facts_[number].usable = true;
-  heard(path, now);
+  path.in_use = true;
+  heard(number, now);
   if (!newest_echo_ || sent > *newest_echo_) {
     newest_echo_ = sent;
     newest_echo_path_ = number;
@@ -139,15 +167,14 @@ void SendPaths::forget_silence() {
 }
 
 std::optional<std::uint8_t> SendPaths::set_aside_silent(Duration silence, Instant now) {
-  if (std::count_if(paths_.begin(), paths_.end(), [](const Path& path) { return path.in_use; }) < 2) {
-    return std::nullopt;
-  }
+  const std::uint32_t usable = usable_count();
   for (std::size_t i = 0; i < paths_.size(); ++i) {
     Path& path = paths_[i];
-    if (!path.in_use || path.losses < kSilentLosses || !path.unheard_since) continue;
+    if (!path.in_use || !path.unheard_since) continue;
+    if (!path.in_doubt && (path.losses < kSilentLosses || usable < 2)) continue;
     if (now < *path.unheard_since + silence) continue;
     if (!newest_echo_ || newest_echo_path_ == i || *newest_echo_ <= *path.unheard_since) continue;
-    path.in_use = facts_[i].usable = false;
+    path.in_use = path.in_doubt = facts_[i].usable = false;
     path.probe_interval = kProbeFirst;
     path.probe_at = now + kProbeFirst;
     return static_cast<std::uint8_t>(i);

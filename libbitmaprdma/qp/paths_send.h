@@ -10,6 +10,11 @@
 // acknowledged for a probe timeout, and something sent later on another path is. Then it is set aside, and a copy of a
 // packet goes there now and then; an echo of any packet of it takes it back. At least one path stays in use.
 //
+// In doubt: requests for answers keep to one path, and each timeout forgets what was lost before it, so nothing else
+// would ever be heard later. A path that lost a request whose repetition was answered on another is in doubt: perhaps
+// the first copy was answered, late (Karn). Nothing but a copy at once goes there; heard, it is as it was before;
+// unheard by the above, it is silent.
+//
 // Made when the peer has said that it tells several paths apart.
 #pragma once
 
@@ -47,7 +52,7 @@ class SendPaths {
     bool may_probe = false;
   };
   [[nodiscard]] std::uint8_t choose(const Batch& batch, Instant now) const;
-  [[nodiscard]] bool is_probe(std::uint8_t path) const { return !paths_[path].in_use; }
+  [[nodiscard]] bool is_probe(std::uint8_t path) const { return !paths_[path].usable(); }
   [[nodiscard]] bool probe_due(Instant now) const;
   // For answers and control packets, whose order counts: the same path while `unheard` stays the same.
   [[nodiscard]] std::uint8_t control_path(std::uint32_t unheard) const;
@@ -62,9 +67,11 @@ class SendPaths {
   };
   // A packet of data leaves, first time or not.
   void sent(std::uint8_t path, Instant now);
-  // A request for answers leaves, is answered (one that was sent once), is taken for lost.
+  // A request for answers leaves, is answered (one that was sent once; one of which this path had the last copy), is
+  // taken for lost.
   void request_sent(std::uint8_t path, Instant now);
   Felt request_answered(std::uint8_t path, std::uint16_t back, Instant sent, Instant now);
+  void repetition_answered(std::uint8_t path, Instant now);
   void request_lost(std::uint8_t path);
   void probed(std::uint8_t path, Instant now);
   void batch_left(std::uint8_t path);
@@ -102,16 +109,20 @@ class SendPaths {
   [[nodiscard]] std::uint8_t place_of(std::uint8_t path) const { return path < paths_.size() ? path : std::uint8_t{0}; }
   struct Path {
     bool in_use = true;
+    bool in_doubt = false;
+    bool lost_request = false;  // since it was heard last
     PathTrail trail;
-    std::uint32_t losses = 0;              // since it was heard last
+    std::uint32_t losses = 0;              // since it was heard last, or all were silent
     std::optional<Instant> unheard_since;  // sent then, and nothing heard since
     Instant probe_at;
     Duration probe_interval;
     recovery::RttEstimator rtt;
     PathStatus status;
     wire::AddressedIcrcFlow flow;
+    [[nodiscard]] bool usable() const { return in_use && !in_doubt; }
   };
-  static void heard(Path& path, Instant now);
+  [[nodiscard]] std::uint32_t usable_count() const;
+  void heard(std::uint8_t path, Instant now);
   bool arrived(std::uint8_t path, Instant sent, Duration round_trip, Instant now);
   void resolved(std::size_t path, bool lost);
 

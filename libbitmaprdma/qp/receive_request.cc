@@ -19,9 +19,11 @@ Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now)
   }
   if (packet.bitmap) {
     bitmap_seen = true;
-    note_echo(packet.bxth.path, packet.bxth.timestamp, now);
-    if (identity.receiving_paths > 1) [[unlikely]]
-      note_path(packet.bxth, now);
+    if (identity.receiving_paths == 1) [[likely]] {
+      note_echo(packet.bxth.path, packet.bxth.timestamp, now);
+    } else {
+      note_path(packet, now);
+    }
   }
   const std::int32_t offset = distance(packet.bth.psn, base());
   if (offset < 0) [[unlikely]] {
@@ -155,6 +157,7 @@ void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant now) {
     note_duplicate(packet, now);
     if (speaks_bitmap()) {
       acknowledge_copy(now);
+      keep_echo(packet);
     } else if (GoBack& go_back = disorder->go_back; go_back.active) {
       if (go_back.repeats++ == 0) go_back.first_repeat = now;
       judge_base_gap(now);
@@ -200,6 +203,7 @@ void Responder::Impl::handle_duplicate(const wire::Packet& packet, Instant now) 
     return drop(DropReason::kDuplicate, packet, now);
   // Who asks for answers again says nothing of what goes by the path of feedback, where answers take several.
   if (!wire::is_answered(packet.op) || identity.sending_paths == 1) note_unheard();
+  keep_echo(packet);
   if (packet.op == wire::RcOp::kReadRequest) return replay_read(packet, now);
   if (wire::is_atomic(packet.op)) return replay_atomic(packet, now);
   if (wire::is_confirmed(packet.op)) return replay_confirmation(packet, now);

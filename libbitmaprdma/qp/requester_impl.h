@@ -327,6 +327,8 @@ struct Requester::Impl {
   Duration note_echo(const wire::BitmapAck& ack, std::uint16_t source_port, Instant sent, Duration round_trip,
                      Instant now);
   Duration note_answer(std::uint8_t path, Instant sent, Instant now);
+  void hear_path(const wire::BitmapAck& ack, std::uint16_t source_port, Instant now);
+  void note_repetition_answered(Sequence sequence, const Message& message, Instant now);
   void note_lost(Sequence sequence, const Message& message);
   void note_heard(std::uint8_t path, bool returned, Instant now);
   void resend_of_path(std::uint8_t path, Instant now);

@@ -75,6 +75,7 @@ struct Responder::Impl {
     std::uint32_t copies = 0;   // to send behind the next one
     std::uint32_t repeats = 0;  // data batches that are still to say it once more
     bool echo_valid = false;    // the newest bitmap packet's timestamp
+    bool echo_kept = false;     // of several paths: that of a copy, until it is sent
     std::uint8_t echo_path = 0;
     Psn told;  // base that the last one spoke of
     std::uint64_t echo = 0;
@@ -209,7 +210,8 @@ struct Responder::Impl {
   bool poll_feedback(TransmitBatch& batch, Instant now);
 
   // paths_evidence.cc: where the peer sends on several paths
-  void note_path(const wire::Bxth& header, Instant now);
+  void note_path(const wire::Packet& packet, Instant now);
+  void keep_echo(const wire::Packet& copy);
   void note_unheard();
   void look_for_path_evidence(const wire::Packet& packet, Instant now);
   [[nodiscard]] recovery::GapLimits gap_limits() const { return paths ? paths->limits() : own_limits(); }

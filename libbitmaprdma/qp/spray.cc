@@ -148,6 +148,12 @@ Duration Requester::Impl::note_answer(std::uint8_t path, Instant sent, Instant n
   return felt.round_trip;
 }
 
+// The first answer to a request that was sent more than once.
+void Requester::Impl::note_repetition_answered(Sequence sequence, const Message& message, Instant now) {
+  const bitmap::SendEntry& entry = window.entry(psn_of(sequence));
+  if (!message.request_received && entry.transmissions > 1) paths->repetition_answered(entry.path, now);
+}
+
 // A packet on `path` has arrived. Does that show another to be silent?
 void Requester::Impl::note_heard(std::uint8_t path, bool returned, Instant now) {
   if (returned) {

@@ -84,7 +84,7 @@ MUTATIONS = [
             "before.distance = static_cast<std::uint16_t>(away + 1);",
     }),
     ("a silent path stays in use", "qp/paths_send.cc", {
-        "if (!path.in_use || path.losses < kSilentLosses || !path.unheard_since) continue;": "continue;",
+        "if (!path.in_use || !path.unheard_since) continue;": "continue;",
     }),
     # --- large transfers ---
     ("an operation begins with two packets marked as here", "registry/mask.h", {

@@ -130,6 +130,48 @@ TEST(Paths, AgreementIsFoundOnAnotherPath) {
   }
 }
 
+// Requests for answers keep to one path, so that nothing sent later is heard on another but repetitions: whatever the
+// reads are, few go to the silent path. (Up to thousands did, a window of them each timeout.)
+TEST(Paths, FewRequestsAreLostToASilentPath) {
+  struct Case {
+    std::uint32_t bytes, posted;
+    Duration delay;
+    PathMtu mtu;
+  };
+  for (const Case& reads : {Case{65536, 8, 2_us, PathMtu::k1024}, Case{65536, 16, 2_us, PathMtu::k1024},
+                            Case{512, 16, 2_us, PathMtu::k1024}, Case{512, 128, 2_us, PathMtu::k1024},
+                            Case{4096, 64, 20_us, PathMtu::k4096}, Case{262'144, 2, 50_us, PathMtu::k4096}}) {
+    for (const bool at_once : {false, true}) {
+      StreamConfig config = with_silent_path(0, true);
+      config.path_loss_begins_at_once = at_once;
+      config.request_bytes = reads.bytes;
+      config.requests_posted = reads.posted;
+      config.delay = reads.delay;
+      config.mtu = reads.mtu;
+      const StreamResult result = run_stream(config);
+      SCOPED_TRACE(std::to_string(reads.posted) + " READs of " + std::to_string(reads.bytes) + ", " + text(result));
+      ASSERT_EQ(result.paths.size(), 4u);
+      EXPECT_FALSE(result.paths[0].in_use);
+      EXPECT_LT(result.paths[0].sent, 200u);
+      EXPECT_LT(result.timeouts, 10u);
+    }
+  }
+}
+
+// A peer that has no core for a while lets repetitions go out as well. No path is set aside for that.
+TEST(Paths, APeerThatSleepsIsNoSilentPath) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    StreamConfig config = four_paths(20_us);
+    config.reads = true;
+    config.seed = seed;
+    config.receiver_stalls = {.every = 5_ms, .length_max = 8_ms};
+    const StreamResult result = run_stream(config);
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", " + text(result));
+    EXPECT_EQ(result.paths_silent, 0u);
+    for (const qp::PathStatus& path : result.paths) EXPECT_TRUE(path.in_use);
+  }
+}
+
 // What left before that was on paths that the peer does not tell apart.
 TEST(Paths, AgreementOnFewerPathsThanWereTried) {
   StreamConfig config = with_silent_path(0, false);

@@ -117,6 +117,60 @@ TEST(SendPaths, AnswersTellOfSilenceToo) {
   EXPECT_EQ(paths.status(1).acknowledged, 1u);
 }
 
+// Only repetitions are ever answered: each timeout forgets what was lost before it, and which copy it was is not known.
+// So the path that lost the first is asked by a copy, and silent only when that stays unheard.
+TEST(SendPaths, ARepetitionAnsweredElsewherePutsThePathInDoubt) {
+  SendPaths paths{3, Spraying::kRoundRobin};
+  paths.request_sent(0, at(0_us));
+  paths.forget_silence();
+  paths.request_lost(0);
+  paths.request_sent(1, at(1_ms));
+  EXPECT_EQ(paths.choose({.ordered = true}, at(1_ms)), 0);
+  paths.repetition_answered(1, at(1100_us));
+  EXPECT_EQ(paths.choose({.ordered = true}, at(1100_us)), 1);
+  EXPECT_TRUE(paths.status(0).in_use);
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_NE(paths.choose({}, at(1100_us)), 0);
+    paths.batch_left(paths.choose({}, at(1100_us)));
+  }
+  EXPECT_TRUE(paths.probe_due(at(1100_us)));
+  EXPECT_EQ(paths.choose({.may_probe = true}, at(1100_us)), 0);
+  paths.probed(0, at(1100_us));
+
+  SendPaths heard = paths;  // it was only late
+  EXPECT_FALSE(heard.echoed(echo(0, 1100_us, 100_us), at(1200_us)).returned);
+  EXPECT_EQ(heard.choose({.ordered = true}, at(1200_us)), 0);
+  EXPECT_FALSE(heard.probe_due(at(10_s)));
+
+  paths.request_sent(1, at(1200_us));
+  (void)paths.request_answered(1, 7, at(1200_us), at(1300_us));
+  EXPECT_EQ(paths.set_aside_silent(kSilence, at(1300_us)), std::nullopt);  // the copy may still be on its way
+  EXPECT_EQ(paths.set_aside_silent(kSilence, at(1350_us)), 0);
+  EXPECT_FALSE(paths.status(0).in_use);
+  EXPECT_TRUE(paths.echoed(echo(0, 1100_us, 100_us), at(2_ms)).returned);
+}
+
+// Two that are tried in one burst would get one echo between them.
+TEST(SendPaths, PathsInDoubtAreTriedOneAfterTheOther) {
+  SendPaths paths{3, Spraying::kRoundRobin};
+  for (std::uint8_t path = 0; path < 2; ++path) {
+    paths.request_sent(path, at(0_us));
+    paths.request_lost(path);
+  }
+  paths.repetition_answered(2, at(1_ms));
+  EXPECT_EQ(paths.choose({.may_probe = true}, at(1_ms)), 0);
+  paths.probed(0, at(1_ms));
+  EXPECT_EQ(paths.choose({.may_probe = true}, at(1_ms)), 2);
+  EXPECT_EQ(paths.choose({.may_probe = true}, at(1200_us)), 1);
+  paths.probed(1, at(1200_us));
+  // One is left whatever happens: what it lost says nothing where nothing else is heard.
+  paths.request_sent(2, at(2_ms));
+  paths.request_lost(2);
+  paths.repetition_answered(0, at(3_ms));
+  EXPECT_EQ(paths.control_path(0), 2);
+  EXPECT_EQ(paths.control_path(1), 2);
+}
+
 TEST(SendPaths, WhatTheWindowHearsHasNoSkewInIt) {
   SendPaths paths{2, Spraying::kRoundRobin};
   Duration base;

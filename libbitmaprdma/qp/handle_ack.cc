@@ -233,22 +233,29 @@ Outcome Requester::Impl::handle_aeth(const wire::Packet& packet, Instant now) {
   return outcome(now);
 }
 
+// Nothing: it says what cannot be.
+inline std::optional<Duration> measured_round_trip(const wire::BitmapAck& ack, Instant echo, Instant now) {
+  const Duration measured = now - echo - ack.held();
+  if (measured <= Duration{} || measured >= kRttMax) return std::nullopt;
+  return measured;
+}
+
 // What the timestamp says that came back: a round trip, in which so many bytes were acknowledged.
 inline void Requester::Impl::take_echo(const wire::BitmapAck& ack, std::uint64_t acknowledged,
                                        std::uint16_t source_port, Instant now) {
   const Instant echo = wire::instant_of(ack.ts_echo, now);
-  const Duration measured = now - echo - ack.held();
-  if (measured <= Duration{} || measured >= kRttMax) return;
-  rtt.sample(measured, now);
-  const Duration felt = paths ? note_echo(ack, source_port, echo, measured, now) : measured;
+  const auto measured = measured_round_trip(ack, echo, now);
+  if (!measured) return;
+  rtt.sample(*measured, now);
+  const Duration felt = paths ? note_echo(ack, source_port, echo, *measured, now) : *measured;
   take_round_trip({felt, ack.waited + env.waited}, acknowledged, echo, now);
 }
 
 // Overtaken by answers, which told of what it acknowledges: nothing but the word of its path is news.
 void Requester::Impl::hear_path(const wire::BitmapAck& ack, std::uint16_t source_port, Instant now) {
   const Instant echo = wire::instant_of(ack.ts_echo, now);
-  const Duration measured = now - echo - ack.held();
-  if (measured > Duration{} && measured < kRttMax) (void)note_echo(ack, source_port, echo, measured, now);
+  if (const auto measured = measured_round_trip(ack, echo, now))
+    (void)note_echo(ack, source_port, echo, *measured, now);
 }
 
 void Requester::Impl::work_in_heard() {

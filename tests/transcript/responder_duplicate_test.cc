@@ -81,6 +81,29 @@ TEST_P(Duplicate, ReadWhoseAnswerHasNotLeftYetIsNotServedTwice) {
   rx.drops(DropReason::kDuplicate, 1);
 }
 
+// A copy that tries its path has its echo though others come behind it in the burst; the next acknowledgement has that
+// of the newest packet again. A peer with one path gets that of the newest always.
+TEST(DuplicateOnPaths, ACopyThatAsksKeepsItsEcho) {
+  for (const std::uint32_t paths : {1u, 4u}) {
+    Script rx;
+    rx.identity.receiving_paths = paths;
+    const auto on = [](std::uint8_t path, std::uint64_t timestamp, wire::Packet packet) {
+      packet.bxth.path = path;
+      packet.bxth.timestamp = timestamp;
+      return packet;
+    };
+    rx.at(0_us).gets(on(0, 1000, rx.read(1000, 8))).forget();
+    rx.gets(on(2, 2000, Script::asking(Script::again(rx.read(1000, 8))))).gets(on(0, 3000, rx.read(1001, 8))).forget();
+    EXPECT_EQ(rx.last_ack.base, Psn{1002});
+    EXPECT_TRUE(rx.last_ack.echo_valid);
+    EXPECT_EQ(rx.last_ack.path, paths == 1 ? 0 : 2);
+    EXPECT_EQ(rx.last_ack.ts_echo, paths == 1 ? 3000u : 2000u);
+    rx.gets(on(0, 4000, Script::asking(rx.data(1002)))).forget();
+    EXPECT_EQ(rx.last_ack.path, 0);
+    EXPECT_EQ(rx.last_ack.ts_echo, 4000u);
+  }
+}
+
 // A copy, or an original that comes behind it: who asks for answers again says so (docs/wire.md).
 TEST_P(Duplicate, ReadThatDoesNotAskAgainIsNotServedInBitmapMode) {
   rx.at(0_us).gets(rx.read(1000, 100)).reports({kind() + "read_only 1000 100B" + index(0)});

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <utility>
+#include <version>
 
 namespace brdma {
 
@@ -11,7 +12,7 @@ namespace brdma {
 template <class T>
 class Lazy {
  public:
-  [[nodiscard]] const T& operator*() const { return part_ ? *part_ : kEmpty; }
+  [[nodiscard]] const T& operator*() const { return part_ ? *part_ : kEmpty.part; }
   [[nodiscard]] const T* operator->() const { return &**this; }
   // To be changed; `arguments` of its constructor, should it have to be made.
   template <class... Arguments>
@@ -25,7 +26,16 @@ class Lazy {
   [[nodiscard]] std::size_t allocated_bytes() const { return part_ ? sizeof(T) + part_->allocated_bytes() : 0; }
 
  private:
-  static constinit inline const T kEmpty{};
+  // Never destroyed, so that it needs no constexpr destructor (g++ 14 asks for one) and outlives every owner.
+  union Empty {
+    constexpr Empty() : part{} {}
+    constexpr ~Empty() {}
+    T part;
+  };
+#ifdef __cpp_lib_constexpr_vector
+  constinit  // before any initializer runs; g++ 11's vectors cannot
+#endif
+      static inline const Empty kEmpty{};
   std::unique_ptr<T> part_;
 };
 

@@ -1,1 +1,2 @@
 brdma_unit_test(base_toml_text_test LINK brdma_base)
+brdma_unit_test(base_lazy_test LINK brdma_base)

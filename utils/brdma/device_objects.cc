@@ -81,7 +81,7 @@ std::vector<DeviceInfo> devices_or_reason(const Filter& filter) {
 // The daemon's answer; nothing if none runs here.
 std::optional<Json> ask_daemon(const char* query) {
   const auto answer = io::query_daemon({{"query", query}});
-  if (answer.ok()) return answer.value();
+  if (answer.ok()) return std::optional<Json>(std::in_place, answer.value());
   if (answer.reason().error == ENOENT) {
     std::fprintf(stderr, "brdma: no brdmad runs in this network namespace: no program uses a device\n");
     return std::nullopt;

@@ -47,7 +47,7 @@ std::optional<Json> ask_processes(Json question, const Target& target) {
   if (!target.device.empty()) question["device"] = target.device;
   if (target.qp) question["qp"] = *target.qp;
   const auto answer = io::query_daemon(question);
-  if (answer.ok()) return Json(answer.value());
+  if (answer.ok()) return std::optional<Json>(std::in_place, answer.value());
   if (answer.reason().error == ENOENT) {
     std::fprintf(stderr, "brdma: no brdmad runs in this network namespace: no program uses a device\n");
     return std::nullopt;

@@ -1,7 +1,9 @@
 """Runs the cases of a script, one after the other, each with a lab of its own: as the caller or, where that is root, as `nobody`."""
 
+import contextlib
 import os
 import shutil
+import signal
 import tempfile
 import time
 import traceback
@@ -16,6 +18,28 @@ NOBODY = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups"
 
 def ended_well(code, output):
     return code == 0 or (code == 255 and RPING_RACE in output)
+
+
+def signal_taken(pid, number, seconds=60):
+    """Sends it and waits until the process has taken it, or has ended: signals do not queue."""
+    until = time.monotonic() + seconds
+    with contextlib.suppress(OSError):
+        os.kill(pid, number)
+        while is_pending(pid, number) and time.monotonic() < until:
+            time.sleep(0.005)
+
+
+def is_pending(pid, number):
+    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        waiting = next(int(line.split()[1], 16) for line in file if line.startswith("ShdPnd:"))
+    return waiting >> (number - 1) & 1 == 1
+
+
+def end_duration(pid):
+    """Of a perftest program with -D: it has run long enough. Its own timer's signal ends it: the first one begins what it measures, the
+    second one ends that, the third one ends it."""
+    for _ in range(3):
+        signal_taken(pid, signal.SIGALRM)
 
 
 class User:

@@ -54,13 +54,11 @@ class Traffic:
             assert self.client.poll() is None, "the client has ended"
 
     def finish(self):
-        """Both end well. A write's duration is over at once: its own timer's signal is what ends it (its first one
-        begins what it measures, its second one ends that, its third one ends it)."""
+        """Both end well. A write's duration is over at once."""
         if self.program == "write":
             before = self.network.carried("s1-s2", "s1-s2.2")
             self.network.wait_for("the write to go on", lambda: self.network.carried("s1-s2", "s1-s2.2") > before + 10_000)  # several windows
-            for _ in range(3):
-                self.network.signal(self.client, "ib_write_bw", signal.SIGALRM)
+            self.network.end_duration(self.client, "ib_write_bw")
         Network.finish(self.server, self.client)
 
 
@@ -171,26 +169,16 @@ class Network:
         return Traffic(self, program)
 
     @staticmethod
-    def signal(process, name, number):
-        """To the program that a command of ours runs in the lab, unless it has ended. It has taken it when this returns: signals
-        do not queue."""
-        found, until = [process.pid], time.monotonic() + PATIENCE
+    def end_duration(process, name):
+        """Of the program that a command of ours runs in the lab, unless it has ended."""
+        found = [process.pid]
         with contextlib.suppress(OSError):
             for pid in found:
                 with open(f"/proc/{pid}/comm") as file:
                     if file.read().strip() == name:
-                        os.kill(pid, number)
-                        while Network.is_pending(pid, number) and time.monotonic() < until:
-                            time.sleep(0.005)
-                        return
+                        return cases.end_duration(pid)
                 with open(f"/proc/{pid}/task/{pid}/children") as file:
                     found += map(int, file.read().split())
-
-    @staticmethod
-    def is_pending(pid, number):
-        with open(f"/proc/{pid}/status") as file:
-            waiting = next(int(line.split()[1], 16) for line in file if line.startswith("ShdPnd:"))
-        return waiting >> (number - 1) & 1 == 1
 
     def both_switches(self):
         self.all_switches(2)

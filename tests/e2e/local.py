@@ -13,6 +13,8 @@ import subprocess
 import sys
 import time
 
+import cases
+
 SKIPPED = 77
 SIZE = 65536
 
@@ -84,7 +86,10 @@ class Cases:
         client = self.start([*program, "127.0.0.1"], prefixes[1], **settings[1])
         return server, client
 
-    def finish(self, *processes, seconds=60):
+    def finish(self, *processes, measuring=(), seconds=60):
+        """All end well. The duration of those that measure is over at once."""
+        for process in measuring:
+            cases.end_duration(process.pid)
         for process in processes:
             output, _ = process.communicate(timeout=seconds)
             expect(process.returncode == 0, f"exit code {process.returncode}:\n{output}")
@@ -97,8 +102,9 @@ class Cases:
         self.running = []
 
     @staticmethod
-    def bandwidth(kind, seconds=6):
-        return [f"ib_{kind}_bw", "-d", "brdma_lo", "-s", str(SIZE), "-F", "-D", str(seconds)]
+    def bandwidth(kind):
+        """Goes on until it is ended."""
+        return [f"ib_{kind}_bw", "-d", "brdma_lo", "-s", str(SIZE), "-F", "-D", "120"]
 
     # --- cases ---
     def fetched(self):
@@ -109,7 +115,7 @@ class Cases:
             self.expect_ways("fetched", "fetched")
             moved = self.counters()["fetched_bytes"]
             expect(moved > before, f"{kind}: nothing is fetched")
-            self.finish(server, client)
+            self.finish(server, client, measuring=(client, server) if kind == "send" else (client,))
 
     def integrity(self):
         """Every byte of every kind of message, mixed."""
@@ -128,7 +134,7 @@ class Cases:
             # The server has nothing to send: where only the client is off, it hears of no reason to ask.
             self.expect_ways("sent: not told" if side == 0 else "sent: nothing large yet", "sent: off")
             expect(self.counters().get("fetched_pkts", 0) == before, "something is fetched")
-            self.finish(server, client)
+            self.finish(server, client, measuring=(client,))
 
     def another_user(self):
         """Served by one brdmad: data is sent, and both say why."""
@@ -142,13 +148,13 @@ class Cases:
         nobody = ("setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", "env", "-u", "XDG_RUNTIME_DIR")
         server, client = self.pair(self.bandwidth("write"), prefixes=((), nobody))
         self.expect_ways("sent: other user", "sent: other user")
-        self.finish(server, client)
+        self.finish(server, client, measuring=(client,))
         return None
 
     def a_killed_peer(self):
         """Of either side: the other one ends with the retry error or goes on waiting, and the next two programs fetch."""
         for victim in range(2):
-            processes = self.pair(["ib_write_bw", "-d", "brdma_lo", "-s", str(SIZE), "-F", "-D", "60"])
+            processes = self.pair(self.bandwidth("write"))
             self.expect_ways("fetched", "fetched")
             os.killpg(processes[victim].pid, signal.SIGKILL)
             processes[victim].communicate()
@@ -158,7 +164,7 @@ class Cases:
             self.end_all()
         server, client = self.pair(self.bandwidth("write"))
         self.expect_ways("fetched", "fetched")
-        self.finish(server, client)
+        self.finish(server, client, measuring=(client,))
 
 
     def compare(self, rounds=3):
@@ -192,9 +198,9 @@ def inside(options):
     for name in NAMES:
         if options.only not in ("", name):
             continue
-        cases = Cases(options.build)
+        local = Cases(options.build)
         try:
-            if getattr(cases, name)() == SKIPPED:
+            if getattr(local, name)() == SKIPPED:
                 skipped += 1
                 print(f"SKIP {name}: needs root")
             else:
@@ -204,8 +210,8 @@ def inside(options):
             failed += 1
             print(f"FAIL {name}: {failure}")
         finally:
-            cases.end_all()
-            subprocess.run([os.path.join(cases.bin, "brdmad"), "--stop", "--force"], capture_output=True, check=False)
+            local.end_all()
+            subprocess.run([os.path.join(local.bin, "brdmad"), "--stop", "--force"], capture_output=True, check=False)
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else SKIPPED if skipped and not passed else 0
 

@@ -7,6 +7,7 @@ Each case runs real programs; each looks at exit codes and at the words a user w
 import argparse
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -25,15 +26,16 @@ def expect(condition, text):
 class Cases:
     def __init__(self, build):
         self.brdma = os.path.join(build, "bin", "brdma")
-        self.build = build
+        self.build = os.path.abspath(build)
 
     # --- helpers ---
     def lab(self, *arguments):
         return subprocess.run([self.brdma, "lab", *arguments], capture_output=True, text=True, timeout=60)
 
     def alone(self, program, setup="", environment=None, seconds=30):
-        """Runs a shell command in a network namespace of its own (and a mount namespace), lo up unless setup says else."""
-        script = f"set -e; ip link set lo up; {setup}\nexec {program}"
+        """Runs a shell command in a network namespace of its own (and a mount namespace), lo up unless setup says else. The build is shown
+        at /mnt, for it may lie below what `setup` mounts over."""
+        script = f"set -e; ip link set lo up; mount --rbind {shlex.quote(self.build)} /mnt; {setup}\nexec {program}"
         return subprocess.run(["unshare", *self.namespaces(), "bash", "-c", script], capture_output=True, text=True, timeout=seconds, env={**os.environ, **(environment or {})})
 
     @staticmethod
@@ -90,19 +92,19 @@ class Cases:
         raise Failure("no traffic between the two")
 
     def no_daemon(self):
-        done = self.alone(f"{self.brdma} run -- ibv_devinfo", environment={"BRDMA_DAEMON": "/nonexistent/brdmad", "BRDMA_LO": "1"})
+        done = self.alone("/mnt/bin/brdma run -- ibv_devinfo", environment={"BRDMA_DAEMON": "/nonexistent/brdmad", "BRDMA_LO": "1"})
         expect(done.returncode != 0, "it ended well")
         expect("/nonexistent/brdmad" in done.stderr and "BRDMA_DAEMON" in done.stderr, f"does not say what to do:\n{done.stderr}")
 
     def port_taken(self):
         # The holder of the port runs the program, so that it ends with it.
         holder = "import socket, subprocess, sys; s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); s.bind(('::', 4791)); sys.exit(subprocess.run(sys.argv[1:]).returncode)"
-        done = self.alone(f'python3 -c "{holder}" {self.brdma} run -- ibv_devinfo', environment={"BRDMA_LO": "1"})
+        done = self.alone(f'python3 -c "{holder}" /mnt/bin/brdma run -- ibv_devinfo', environment={"BRDMA_LO": "1"})
         expect(done.returncode != 0, "it ended well")
         expect("4791" in done.stderr and "python3" in done.stderr, f"does not name the port and its holder:\n{done.stderr}")
 
     def no_network(self):
-        done = self.alone(f"{self.brdma} run -- ibv_devices", setup="ip link set lo down;")
+        done = self.alone("/mnt/bin/brdma run -- ibv_devices", setup="ip link set lo down;")
         expect("no network interface is up" in done.stderr + done.stdout, f"does not say why there is no device:\n{done.stdout}{done.stderr}")
 
     # Of the places for the device files: a file system without a free block, and ones without a free inode.
@@ -110,13 +112,13 @@ class Cases:
     FULL_SHM = "mount -t tmpfs -o nr_inodes=1 tmpfs /dev/shm;"
 
     def full_disk(self):
-        done = self.alone(f"{self.brdma} run -- ibv_devices", setup=self.FULL_RUNTIME + self.FULL_SHM, environment={"BRDMA_LO": "1"})
+        done = self.alone("/mnt/bin/brdma run -- ibv_devices", setup=self.FULL_RUNTIME + self.FULL_SHM, environment={"BRDMA_LO": "1"})
         for words in ("set XDG_RUNTIME_DIR", "/tmp/run/brdma", "/dev/shm/brdma", "No space left"):
             expect(words in done.stderr, f"does not say what is full and what to do ({words}):\n{done.stdout}{done.stderr}")
         expect("brdma_lo" not in done.stdout, f"shows a device whose files cannot be there:\n{done.stdout}")
 
     def one_place_left(self):
-        done = self.alone(f"{self.brdma} run -- ibv_devices", setup=self.FULL_RUNTIME, environment={"BRDMA_LO": "1"})
+        done = self.alone("/mnt/bin/brdma run -- ibv_devices", setup=self.FULL_RUNTIME + "mount -t tmpfs tmpfs /dev/shm;", environment={"BRDMA_LO": "1"})
         expect(done.returncode == 0 and "brdma_lo" in done.stdout, f"does not use the place that is left:\n{done.stdout}{done.stderr}")
 
     def no_such_program(self):

@@ -10,7 +10,16 @@
 
 namespace brdma::io {
 
-inline void cpu_relax() { __builtin_ia32_pause(); }
+// Tells the processor that this thread waits in a loop.
+inline void cpu_relax() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("isb");  // "yield" does nothing on most processors
+#else
+  __asm__ volatile("");
+#endif
+}
 
 class ShardLock {
  public:

@@ -1,8 +1,6 @@
 #include "mirrored_network.h"
 
 #include <arpa/inet.h>
-#include <bpf/bpf.h>
-#include <bpf/libbpf.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
 #include <net/if.h>
@@ -17,6 +15,7 @@
 
 #include "base/datagram.h"
 #include "bpf_program.h"
+#include "libbpf_names.h"
 #include "private_network.h"
 #include "test_network.h"
 #include "xdp_steering.h"

@@ -1,5 +1,4 @@
 // The XDP program, run by the kernel on frames that we give it (BPF_PROG_TEST_RUN), attached to nothing.
-#include <bpf/bpf.h>
 #include <gtest/gtest.h>
 #include <linux/bpf.h>
 #include <linux/if_link.h>
@@ -11,6 +10,7 @@
 
 #include "frames.h"
 #include "io/file_descriptor.h"
+#include "libbpf_names.h"
 #include "xdp_steering.h"
 
 namespace brdma::test {

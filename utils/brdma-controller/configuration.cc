@@ -1,5 +1,6 @@
 #include "configuration.h"
 
+#define TOML_EXCEPTIONS 0  // like everybody here: programs link both
 #include <toml++/toml.h>
 
 #include <fstream>
@@ -120,14 +121,13 @@ Configuration parse_configuration(const std::string& text) {
   Configuration result;
   if (const std::size_t line = stray_character_line(text); line != 0)
     refuse("a character outside ASCII, in neither a string nor a comment, at line " + std::to_string(line));
-  toml::table root;
-  try {
-    root = toml::parse(text);
-  } catch (const toml::parse_error& error) {
+  const toml::parse_result parsed = toml::parse(text);
+  if (!parsed) {
     std::ostringstream where;
-    where << error.description() << " at " << error.source().begin;
+    where << parsed.error().description() << " at " << parsed.error().source().begin;
     refuse(where.str());
   }
+  const toml::table& root = parsed.table();
   each(root, "switch", [&](const toml::table& table) {
     const std::string name = text_of(table, "name");
     if (!session::good_name(name) || !result.map.add_switch(name))

@@ -1,8 +1,6 @@
 #include "xdp_steering.h"
 
 #include <arpa/inet.h>
-#include <bpf/bpf.h>
-#include <bpf/libbpf.h>
 #include <linux/if_link.h>
 
 #include <array>
@@ -14,6 +12,7 @@
 
 #include "base/datagram.h"
 #include "bpf_program.h"
+#include "libbpf_names.h"
 
 namespace brdma::daemon {
 namespace {

@@ -1,0 +1,26 @@
+# What `cmake --install` puts where, so far as it depends on the prefix, which is known then and not before; and what it looks
+# at before it writes anything.
+add_custom_target(brdma_programs DEPENDS brdma brdmad brdma-switch brdma-controller bitmaprdma)
+
+# Half an installation is worse than none.
+install(CODE "
+  foreach(file bin/brdma bin/brdmad bin/brdma-switch bin/brdma-controller lib/libbitmaprdma.so)
+    if(NOT EXISTS \"${CMAKE_BINARY_DIR}/\${file}\")
+      message(FATAL_ERROR \"\${file} is not built, and nothing is installed. First: cmake --build '${CMAKE_BINARY_DIR}' --target brdma_programs\")
+    endif()
+  endforeach()")
+
+# brdma_install_text(TEXT FOLDER NAME): TEXT, where @PREFIX@ is the prefix, goes to FOLDER/NAME. FOLDER is below the prefix.
+function(brdma_install_text text folder name)
+  install(CODE "
+  get_filename_component(prefix \"\${CMAKE_INSTALL_PREFIX}\" ABSOLUTE)
+  string(REPLACE @PREFIX@ \"\${prefix}\" text [==[${text}]==])
+  set(to \"\${CMAKE_INSTALL_PREFIX}/${folder}\")
+  if(\"\${to}\" MATCHES \"^/usr/+(etc/.*)$\")
+    set(to \"/\${CMAKE_MATCH_1}\")  # what belongs to a prefix of /usr is in /etc
+  endif()
+  message(STATUS \"Installing: \$ENV{DESTDIR}\${to}/${name}\")
+  file(WRITE \"\$ENV{DESTDIR}\${to}/${name}\" \"\${text}\")
+  file(CHMOD \"\$ENV{DESTDIR}\${to}/${name}\" PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
+  list(APPEND CMAKE_INSTALL_MANIFEST_FILES \"\${to}/${name}\")")
+endfunction()

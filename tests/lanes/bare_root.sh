@@ -1,4 +1,9 @@
-# Sourced by lanes that need a bare Debian root.
+# Sourced by lanes that need a bare Debian root, or Debian's archive.
+
+debian_archive() {  # where this machine gets Debian from
+  awk '/^URIs:/ { print $2; exit } /^deb / { for (i = 2; i <= NF; i++) if ($i ~ /^(http|https|file):/) { print $i; exit } }' \
+    /etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list /etc/apt/sources.list 2>/dev/null
+}
 
 # make_bare_root TAR ROOT: unpacks TAR into ROOT, an empty directory; TAR is made first where it is not there, from this machine's own
 # Debian sources. How this machine's apt goes to the archive (a proxy, say) goes along.

@@ -112,7 +112,8 @@ class Seed:
         if role == self.victim or (role == "brdmad" and self.victim in ("worker", "holder")):
             preload.append(os.path.join(self.lib, "libbrdma_kill_point.so"))
             environment["BRDMA_KILL_POINT"] = f"{generation}:{self.call}:{self.token}"
-        environment["LD_PRELOAD"] = ":".join(preload)
+        # By name: the loader splits LD_PRELOAD at blanks, which their path may have.
+        environment["LD_PRELOAD"], environment["LD_LIBRARY_PATH"] = ":".join(map(os.path.basename, preload)), self.lib
         process = subprocess.Popen([os.path.join(self.bin, program or "kill_peer"), *arguments], env=environment, stderr=subprocess.PIPE, **pipes)
         self.processes.append(process)
         return process

@@ -25,7 +25,8 @@ for _ in range({CALLS}):
 def main():
     for after in (0, 1):  # before the call, and after it
         point = f"0:{CALLS + after}:/nonexistent/token"
-        environment = dict(os.environ, LD_PRELOAD=sys.argv[1], BRDMA_KILL_POINT=point)
+        folder, name = os.path.split(sys.argv[1])  # the loader splits LD_PRELOAD at blanks
+        environment = dict(os.environ, LD_PRELOAD=name, LD_LIBRARY_PATH=folder, BRDMA_KILL_POINT=point)
         subprocess.run([sys.executable, "-S", "-c", PROGRAM], env=environment, check=True)
 
 

@@ -66,6 +66,15 @@ bool came_and_left_by_xdp() {
   return false;
 }
 
+// The loader splits LD_PRELOAD at blanks: below a path with one the library goes by its name.
+void preload_library() {
+  const std::string library = BRDMA_LIBRARY;
+  const std::size_t slash = library.rfind('/');
+  const bool blank = library.find(' ') != std::string::npos;
+  ::setenv("LD_PRELOAD", library.substr(blank ? slash + 1 : 0).c_str(), 1);
+  if (blank) ::setenv("LD_LIBRARY_PATH", library.substr(0, slash).c_str(), 1);
+}
+
 }  // namespace
 
 // Before any packet comes for a device that a program has opened, the mirror is to know by which queue.
@@ -92,7 +101,7 @@ int main(int argc, char** argv) {
       std::fprintf(stderr, "skipped: this user may not read %s\n", BRDMA_LIBRARY);
       return kSkipped;
     }
-    ::setenv("LD_PRELOAD", BRDMA_LIBRARY, 1);
+    preload_library();
     ::setenv("BRDMA_IDLE_SECONDS", "1", 1);  // a daemon that a test starts ends soon after it
     ::setenv("HOME", "/nonexistent", 1);     // nobody's settings
     ::unsetenv("XDG_CONFIG_HOME");

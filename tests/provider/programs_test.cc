@@ -50,6 +50,12 @@ class Running {
   std::FILE* pipe_;
 };
 
+// Paths, which may have blanks, are variables of the shell's.
+[[maybe_unused]] const bool kPathsAreSet =
+    ::setenv("TESTED_BRDMA", BRDMA_PROGRAM, 1) == 0 &&
+    ::setenv("TESTED_LINKED_PROGRAM", BRDMA_LINKED_PROGRAM, 1) == 0 &&
+    ::setenv("TESTED_FOLDER", fs::path{BRDMA_TESTED_LIBRARY}.parent_path().c_str(), 1) == 0;
+
 Outcome run(const std::string& command) { return Running(command).wait(); }
 
 // Somebody in this thread's network namespace listens on TCP: state 0A in the kernel's table.
@@ -166,10 +172,11 @@ TEST(Missing, NoInterfaceIsUp) {
 // `command` where /tmp and /dev/shm are other file systems, with these options each. The library is shown elsewhere, as
 // it may lie below /tmp itself.
 Outcome run_with_places(const std::string& tmp_options, const std::string& shm_options, const std::string& command) {
-  const fs::path library = std::getenv("LD_PRELOAD");
-  return run("env -u LD_PRELOAD -u XDG_RUNTIME_DIR unshare -m sh -c 'mount --bind " + library.parent_path().string() +
-             " /mnt && mount -t tmpfs -o " + tmp_options + " none /tmp && mount -t tmpfs -o " + shm_options +
-             " none /dev/shm && LD_PRELOAD=/mnt/libbitmaprdma.so exec " + command + "'");
+  return run(
+      "env -u LD_PRELOAD -u XDG_RUNTIME_DIR unshare -m sh -c 'mount --bind \"$TESTED_FOLDER\""
+      " /mnt && mount -t tmpfs -o " +
+      tmp_options + " none /tmp && mount -t tmpfs -o " + shm_options +
+      " none /dev/shm && LD_PRELOAD=/mnt/libbitmaprdma.so exec " + command + "'");
 }
 
 TEST(Missing, NoRoomForTheDeviceFiles) {
@@ -200,14 +207,14 @@ TEST(Missing, NoDaemonProgram) {
 }
 
 TEST(WaysIn, LinkedInsteadOfPreloaded) {
-  const Outcome linked = run("env -u LD_PRELOAD " BRDMA_LINKED_PROGRAM);
+  const Outcome linked = run("env -u LD_PRELOAD \"$TESTED_LINKED_PROGRAM\"");
   EXPECT_EQ(linked.exit_code, 0) << linked.output;
   EXPECT_EQ(linked.output, "brdma_lo\n");
 }
 
 // --- a namespace, for programs that scrub their environment ---
 
-const std::string kScrubbed = "env -u LD_PRELOAD " BRDMA_PROGRAM " run --namespace -- env -i ";
+const std::string kScrubbed = "env -u LD_PRELOAD \"$TESTED_BRDMA\" run --namespace -- env -i ";
 
 TEST_F(Programs, ScrubbedEnvironment) {
   const Outcome info = run(kScrubbed + "ibv_devinfo");
@@ -220,8 +227,9 @@ TEST_F(Programs, ScrubbedEnvironment) {
 
 // As an ordinary user has it: a user namespace in which he is who he was. (Who is 0 needs one capability for that.)
 TEST_F(Programs, ScrubbedEnvironmentWithoutCapabilities) {
-  const std::string bare = "env -u LD_PRELOAD setpriv --bounding-set=-all,+setfcap --inh-caps=-all " BRDMA_PROGRAM
-                           " run --namespace -- env -i ";
+  const std::string bare =
+      "env -u LD_PRELOAD setpriv --bounding-set=-all,+setfcap --inh-caps=-all \"$TESTED_BRDMA\""
+      " run --namespace -- env -i ";
   EXPECT_EQ(run(bare + "id -u").output, run("id -u").output);
   expect_pair_runs(bare + "ibv_rc_pingpong -g 1 -e");
 }
@@ -247,13 +255,13 @@ TEST_F(Programs, NamespaceShowsTheFilesToEverybody) {
 
 TEST_F(Programs, ExitCodesComeThroughTheNamespace) {
   EXPECT_EQ(run(kScrubbed + "sh -c 'exit 7'").exit_code, 7);
-  EXPECT_EQ(run("env -u LD_PRELOAD " BRDMA_PROGRAM " run --namespace -- /nonexistent").exit_code, 127);
+  EXPECT_EQ(run("env -u LD_PRELOAD \"$TESTED_BRDMA\" run --namespace -- /nonexistent").exit_code, 127);
 }
 
 TEST(Missing, NoUserNamespaces) {
   const Outcome refused =
       run("env -u LD_PRELOAD unshare --user --map-root-user sh -c 'echo 0 > /proc/sys/user/max_user_namespaces && "
-          "exec setpriv --bounding-set=-all --inh-caps=-all " BRDMA_PROGRAM " run --namespace -- true'");
+          "exec setpriv --bounding-set=-all --inh-caps=-all \"$TESTED_BRDMA\" run --namespace -- true'");
   EXPECT_EQ(refused.exit_code, 1) << refused.output;
   EXPECT_THAT(refused.output, testing::HasSubstr("user namespaces are forbidden here (No space left on device)"));
   EXPECT_THAT(refused.output, testing::HasSubstr("sysctl user.max_user_namespaces="));

@@ -19,6 +19,7 @@
 #include <memory>
 #include <set>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "bitmaprdma/context.h"
@@ -173,13 +174,18 @@ std::vector<TreeEntry> below(const std::vector<TreeEntry>& entries, const std::s
   return found;
 }
 
-TreeEntry loader_list(const std::string& library) {
+// What the loader reads, which splits it at blanks and colons: a library below such a path gets a name in /etc itself.
+std::vector<TreeEntry> loader_list(const std::string& library) {
+  std::vector<TreeEntry> entries;
+  std::string name = library;
   if (library.find_first_of(": \t\n") != std::string::npos) {
-    throw NamespaceRefused("/etc/ld.so.preload cannot name " + library + ": install it under a path without blanks");
+    entries.push_back({TreeEntry::Kind::kSymlink, "libbitmaprdma.so", library, 0});
+    name = "/etc/libbitmaprdma.so";
   }
   std::string content = text_of_file("/etc/ld.so.preload");
   if (!content.empty() && content.back() != '\n') content += '\n';
-  return {TreeEntry::Kind::kFile, "ld.so.preload", content + library + "\n", 0};
+  entries.push_back({TreeEntry::Kind::kFile, "ld.so.preload", content + name + "\n", 0});
+  return entries;
 }
 
 }  // namespace
@@ -193,9 +199,9 @@ void enter_namespace(const std::string& library) {
   if (control::load_settings().settings.kernel_rdma_cm) {
     std::erase_if(files, [](const TreeEntry& entry) { return entry.path == "dev/infiniband/rdma_cm"; });
   }
-  const TreeEntry loader = loader_list(library);
+  std::vector<TreeEntry> loader = loader_list(library);
   enter_mount_namespace();
-  Cover("/etc", {loader}).put();
+  Cover("/etc", std::move(loader)).put();
   Cover("/dev", below(files, "dev")).put();
   Cover("/sys/class", below(files, "sys/class")).put();
 }

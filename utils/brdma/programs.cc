@@ -5,6 +5,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -52,6 +53,21 @@ void warn_if_privileged(const std::string& program) {
   }
 }
 
+enum class Place { kFirst, kLast };
+
+// The variable's present value, a list that is split at any of `separators`, with the entry in it.
+std::string with_entry(const char* variable, const char* separators, const std::string& entry, Place place) {
+  const char* present = std::getenv(variable);
+  if (present == nullptr || *present == '\0') return entry;
+  const std::string value{present};
+  for (std::size_t from = 0; from <= value.size();) {
+    const std::size_t end = std::min(value.find_first_of(separators, from), value.size());
+    if (value.compare(from, end - from, entry) == 0) return value;
+    from = end + 1;
+  }
+  return place == Place::kFirst ? entry + ":" + value : value + ":" + entry;
+}
+
 }  // namespace
 
 std::string own_directory() {
@@ -83,16 +99,16 @@ std::string find_library() {
                        "); build it with: ninja -C build");
 }
 
-std::string preload_value(const std::string& library) {
-  const char* present = std::getenv("LD_PRELOAD");
-  if (present == nullptr || *present == '\0') return library;
-  const std::string value{present};
-  for (std::size_t from = 0; from <= value.size();) {  // entries are divided by colons or spaces
-    const std::size_t end = std::min(value.find_first_of(": ", from), value.size());
-    if (value.compare(from, end - from, library) == 0) return value;
-    from = end + 1;
+std::vector<std::pair<std::string, std::string>> preload_environment(const std::string& library) {
+  if (library.find_first_of(": ") == std::string::npos) {
+    return {{"LD_PRELOAD", with_entry("LD_PRELOAD", ": ", library, Place::kLast)}};
   }
-  return value + ":" + library;
+  const std::string folder = library.substr(0, library.rfind('/'));
+  if (folder.find_first_of(":;") != std::string::npos) {
+    throw ProgramMissing("the loader cannot preload " + library + ": its path has a ':' or ';'; move it");
+  }
+  return {{"LD_PRELOAD", with_entry("LD_PRELOAD", ": ", std::string{kLibrary}, Place::kLast)},
+          {"LD_LIBRARY_PATH", with_entry("LD_LIBRARY_PATH", ":;", folder, Place::kFirst)}};
 }
 
 int exec_program(char* const* argv) {
@@ -104,7 +120,12 @@ int exec_program(char* const* argv) {
 
 int exec_with_devices(const std::string& library, char* const* argv) {
   warn_if_privileged(argv[0]);
-  setenv("LD_PRELOAD", preload_value(library).c_str(), 1);
+  try {
+    for (const auto& [name, value] : preload_environment(library)) setenv(name.c_str(), value.c_str(), 1);
+  } catch (const ProgramMissing& reason) {  // in a child, which has nobody to throw to
+    std::fprintf(stderr, "brdma: %s\n", reason.what());
+    return 126;
+  }
   return exec_program(argv);
 }
 

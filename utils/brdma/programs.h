@@ -4,6 +4,8 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace brdma {
 
@@ -18,13 +20,16 @@ struct ProgramMissing : std::runtime_error {
 // Absolute path of libbitmaprdma.so. Throws ProgramMissing.
 [[nodiscard]] std::string find_library();
 
-// What LD_PRELOAD must be so that a program finds the RDMA devices: the present value with the library at its end.
-[[nodiscard]] std::string preload_value(const std::string& library);
+// What the environment must hold so that a program finds the RDMA devices, names and values: LD_PRELOAD with the
+// library at its end. The loader splits LD_PRELOAD at spaces and colons. A library whose path has one is named without
+// its folder there, and the folder comes first in LD_LIBRARY_PATH, which is split at colons and semicolons only. Throws
+// ProgramMissing where neither works.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> preload_environment(const std::string& library);
 
 // Replaces this process by the program. Returns only on failure: 127 not found, 126 not executable, as env(1) does,
 // with a message on standard error.
 [[nodiscard]] int exec_program(char* const* argv);
-// The same, with LD_PRELOAD set.
+// The same, with the library preloaded.
 [[nodiscard]] int exec_with_devices(const std::string& library, char* const* argv);
 
 }  // namespace brdma

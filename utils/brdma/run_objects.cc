@@ -46,9 +46,11 @@ int run_object(Invocation& invocation) {
 
 int env_object(Invocation& invocation) {
   if (!invocation.words.empty()) throw UsageError("expected: eval \"$(brdma env)\"");
-  std::string quoted;
-  for (const char c : preload_value(find_library())) quoted += c == '\'' ? std::string{"'\\''"} : std::string{c};
-  std::printf("export LD_PRELOAD='%s'\n", quoted.c_str());
+  for (const auto& [name, value] : preload_environment(find_library())) {
+    std::string quoted;
+    for (const char c : value) quoted += c == '\'' ? std::string{"'\\''"} : std::string{c};
+    std::printf("export %s='%s'\n", name.c_str(), quoted.c_str());
+  }
   return 0;
 }
 

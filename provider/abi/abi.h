@@ -1,15 +1,20 @@
-// abi/abi.h - what we know of rdma-core's private provider ABI, x86-64, in our own words; no header of it is used.
+// abi/abi.h - what we know of rdma-core's private provider ABI, 64-bit, in our own words; no header of it is used.
 // Everything that moved between releases 28 and 65 is not here but found out at run time (abi/layout.h, op_table.h).
 // What programs may rely on (ibv_context, ibv_qp, ibv_wc, ...) comes from <infiniband/verbs.h>; its offsets, as they
 // have been in every release, are asserted below so that a header that differs fails to compile.
 #pragma once
 
 #include <infiniband/verbs.h>
+#include <pthread.h>
 
 #include <cstddef>
 #include <cstdint>
 
 namespace brdma::provider::abi {
+
+// Of what lies behind a mutex the offsets are x86-64's plus this: there a mutex has 40 bytes, on aarch64 it has 48.
+inline constexpr std::size_t kMutexGrowth = sizeof(pthread_mutex_t) - 40;
+static_assert(sizeof(void*) == 8 && sizeof(pthread_cond_t) == 48);
 
 // --- struct verbs_device_ops: what a plugin registers. Two forms; slots of 8 bytes. ---
 inline constexpr std::size_t kDeviceOpsSlots = 9;
@@ -35,8 +40,8 @@ inline constexpr std::size_t kSysfsDeviceName = 112;  // ibdev_name, char[64]
 
 // --- struct verbs_context: grows at its front; the public ibv_context is its last member. ---
 // Counted from the ibv_context:
-inline constexpr std::size_t kContextBytes = 328;     // sizeof(ibv_context)
-inline constexpr std::size_t kContextSizeBefore = 8;  // size_t: sizeof(verbs_context)
+inline constexpr std::size_t kContextBytes = 328 + kMutexGrowth;  // sizeof(ibv_context)
+inline constexpr std::size_t kContextSizeBefore = 8;              // size_t: sizeof(verbs_context)
 // Offsets of public operations inside ibv_context, by which the operation table's release is recognised.
 inline constexpr std::size_t kPublicPollCq = 96, kPublicReqNotifyCq = 104;
 static_assert(sizeof(ibv_context) == kContextBytes);
@@ -58,29 +63,34 @@ static_assert(sizeof(VerbsMr) == 56 && offsetof(VerbsMr, type) == 48);
 // --- struct verbs_qp: union of ibv_qp and ibv_qp_ex, then comp_mask (u32, place probed), then an XRC domain. ---
 inline constexpr std::uint32_t kVerbsQpEx = 2;  // comp_mask: the object is an ibv_qp_ex
 // Functions that ibv_qp_ex got later, where verbs_qp's comp_mask stood before: written only where that stands behind.
-inline constexpr std::size_t kQpExAtomicWrite = 344;  // from release 44 on
-inline constexpr std::size_t kQpExFlush = 352;        // from release 45 on
+inline constexpr std::size_t kQpExAtomicWrite = 344 + kMutexGrowth;  // from release 44 on
+inline constexpr std::size_t kQpExFlush = 352 + kMutexGrowth;        // from release 45 on
 // Constants of those releases, which the header that this is built with may not have.
 inline constexpr std::uint64_t kQpExWithFlush = 1u << 11, kQpExWithAtomicWrite = 1u << 12;
 inline constexpr unsigned kWrAtomicWrite = 15;
 inline constexpr unsigned kWcFlush = 8, kWcAtomicWrite = 9;
 inline constexpr int kAccessFlushGlobal = 1 << 8;
 inline constexpr std::uint64_t kDeviceFlushGlobal = std::uint64_t{1} << 38, kDeviceAtomicWrite = std::uint64_t{1} << 40;
-static_assert(offsetof(ibv_qp_ex, wr_id) == 168 && offsetof(ibv_qp_ex, wr_flags) == 176);
-static_assert(offsetof(ibv_qp_ex, wr_atomic_cmp_swp) == 184 && offsetof(ibv_qp_ex, wr_abort) == 336);
-// Room that we leave for the library's part of an object before our own: the largest known is verbs_qp with 376 bytes.
+static_assert(offsetof(ibv_qp_ex, wr_id) == 168 + kMutexGrowth && offsetof(ibv_qp_ex, wr_flags) == 176 + kMutexGrowth);
+static_assert(offsetof(ibv_qp_ex, wr_atomic_cmp_swp) == 184 + kMutexGrowth &&
+              offsetof(ibv_qp_ex, wr_abort) == 336 + kMutexGrowth);
+// Room that we leave for the library's part of an object before our own: the largest known is verbs_qp with 376 bytes
+// (384 on aarch64).
 inline constexpr std::size_t kObjectReserve = 512;
 // Of queue pairs there may be thousands: no more than what is known. A library that needs more is refused (layout.cc).
-inline constexpr std::size_t kQpReserve = 376;
+inline constexpr std::size_t kQpReserve = 376 + kMutexGrowth;
 
-static_assert(sizeof(ibv_qp) == 160 && offsetof(ibv_qp, qp_num) == 52 && offsetof(ibv_qp, state) == 56);
-static_assert(offsetof(ibv_qp, mutex) == 64 && offsetof(ibv_qp, cond) == 104 &&
-              offsetof(ibv_qp, events_completed) == 152);
-static_assert(sizeof(ibv_cq) == 128 && offsetof(ibv_cq, cqe) == 28 && offsetof(ibv_cq, mutex) == 32);
-static_assert(offsetof(ibv_cq, cond) == 72 && offsetof(ibv_cq, comp_events_completed) == 120);
-static_assert(offsetof(ibv_cq, async_events_completed) == 124);
-static_assert(offsetof(ibv_cq_ex, async_events_completed) == 124 && offsetof(ibv_cq_ex, status) == 132);
-static_assert(offsetof(ibv_cq_ex, start_poll) == 144 && offsetof(ibv_cq_ex, read_completion_wallclock_ns) == 280);
+static_assert(sizeof(ibv_qp) == 160 + kMutexGrowth && offsetof(ibv_qp, qp_num) == 52 && offsetof(ibv_qp, state) == 56);
+static_assert(offsetof(ibv_qp, mutex) == 64 && offsetof(ibv_qp, cond) == 104 + kMutexGrowth &&
+              offsetof(ibv_qp, events_completed) == 152 + kMutexGrowth);
+static_assert(sizeof(ibv_cq) == 128 + kMutexGrowth && offsetof(ibv_cq, cqe) == 28 && offsetof(ibv_cq, mutex) == 32);
+static_assert(offsetof(ibv_cq, cond) == 72 + kMutexGrowth &&
+              offsetof(ibv_cq, comp_events_completed) == 120 + kMutexGrowth);
+static_assert(offsetof(ibv_cq, async_events_completed) == 124 + kMutexGrowth);
+static_assert(offsetof(ibv_cq_ex, async_events_completed) == 124 + kMutexGrowth &&
+              offsetof(ibv_cq_ex, status) == 132 + kMutexGrowth);
+static_assert(offsetof(ibv_cq_ex, start_poll) == 144 + kMutexGrowth &&
+              offsetof(ibv_cq_ex, read_completion_wallclock_ns) == 280 + kMutexGrowth);
 static_assert(sizeof(ibv_pd) == 16 && sizeof(ibv_mr) == 48 && sizeof(ibv_comp_channel) == 16);
 static_assert(sizeof(ibv_wc) == 48 && sizeof(ibv_sge) == 16 && sizeof(ibv_async_event) == 16);
 static_assert(sizeof(ibv_qp_attr) == 144 && sizeof(ibv_qp_init_attr) == 64 && sizeof(ibv_device_attr) == 232);

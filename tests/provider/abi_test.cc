@@ -15,7 +15,7 @@
 namespace brdma::provider::abi {
 namespace {
 
-// sizeof(verbs_context), and in its table of operations the number of entries and the places of some.
+// On x86-64: sizeof(verbs_context), and in its table of operations the number of entries and the places of some.
 struct Release {
   int release, pabi;
   std::size_t context_bytes, entries;
@@ -67,6 +67,8 @@ void* qp_to_qp_ex(void* qp) {
 
 Result<Layout, std::string> probe(const Release& release) {
   loaded = release;
+  loaded.context_bytes += kMutexGrowth;
+  if (loaded.qp_comp_mask != 0) loaded.qp_comp_mask += kMutexGrowth;
   static std::array<std::byte, kDeviceBytes> device;
   return probe_layout({init_and_alloc_context, set_ops, uninit_context, qp_to_qp_ex}, device.data(), release.pabi);
 }
@@ -76,8 +78,8 @@ TEST(Layout, EveryReleaseIsRecognised) {
     SCOPED_TRACE(release.release);
     const auto layout = probe(release);
     ASSERT_TRUE(layout.ok()) << layout.reason();
-    EXPECT_EQ(layout.value().context_offset, release.context_bytes - kContextBytes);
-    EXPECT_EQ(layout.value().qp_comp_mask, release.qp_comp_mask);
+    EXPECT_EQ(layout.value().context_offset, context_offset());
+    EXPECT_EQ(layout.value().qp_comp_mask, loaded.qp_comp_mask);
     const int table = layout.value().release;
     EXPECT_LE(table, release.release);
     EXPECT_EQ(op_count(table), release.entries);

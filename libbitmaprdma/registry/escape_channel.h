@@ -26,7 +26,7 @@ struct EscapedPacket {
 
 class EscapeChannel {
  public:
-  constexpr EscapeChannel() = default;  // has room for nothing
+  EscapeChannel() = default;  // has room for nothing
   explicit EscapeChannel(std::uint64_t bytes_max) : bytes_max_(bytes_max) {}
 
   [[nodiscard]] bool empty() const { return packets_.empty(); }

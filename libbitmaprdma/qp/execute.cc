@@ -14,7 +14,7 @@ namespace {
 using wire::RcOp;
 
 constexpr std::uint32_t kSerialMask = 0xFF'FFFF;      // MSN and RSN
-constexpr std::uint32_t kMessageBytesMax = 1u << 31;  // IBTA 9.7.2
+constexpr std::uint32_t kRequestBytesMax = 1u << 31;  // IBTA 9.7.2
 constexpr std::uint32_t kReadPacketsMax = 1u << 22;   // a quarter of the PSN space, as the largest window
 constexpr std::size_t kAtomicBytes = 8;
 
@@ -91,7 +91,7 @@ Verdict Responder::Impl::execute_send(const wire::Packet& packet, bool placed, O
 // Checks on the whole message, made on its first packet.
 Verdict Responder::Impl::begin_write(const wire::Packet& packet, std::byte*& to) {
   if ((identity.attributes.access & kAccessRemoteWrite) == 0) return Verdict::kInvalidRequest;
-  if (packet.reth.length > kMessageBytesMax) return Verdict::kInvalidRequest;
+  if (packet.reth.length > kRequestBytesMax) return Verdict::kInvalidRequest;
   const auto fault = env.memory.resolve(identity.accessor(), packet.reth.rkey, packet.reth.address, packet.reth.length,
                                         kAccessRemoteWrite, &to);
   if (fault != memory::Fault::kNone) return Verdict::kAccessError;
@@ -172,7 +172,7 @@ bool Responder::Impl::place_write(const wire::Packet& packet, std::byte* to) {
 Verdict Responder::Impl::check_read(const wire::Packet& packet) const {
   if ((identity.attributes.access & kAccessRemoteRead) == 0) return Verdict::kInvalidRequest;
   if (identity.attributes.max_dest_rd_atomic == 0) return Verdict::kInvalidRequest;
-  if (packet.reth.length > kMessageBytesMax) return Verdict::kInvalidRequest;
+  if (packet.reth.length > kRequestBytesMax) return Verdict::kInvalidRequest;
   const std::uint32_t packets = response_packets(packet.reth.length, mtu);
   // Not the window: a READ in order needs no bits, and one that left as a standard packet was cut before the peer knew
   // of our window; it may come again as a bitmap packet.

@@ -3,12 +3,12 @@
 #include <cstring>
 
 #include "base/bytes.h"
+#include "ethernet.h"
 #include "notice_frame.h"
 
 namespace brdma::lab {
 namespace {
 
-constexpr std::size_t kIp = fabric::kEthernetHeaderSize;
 constexpr std::size_t kNeighboursMax = 4096;  // somebody invents addresses: forget them all
 
 IpAddress load_address(const std::byte* p, bool is_ipv6) {

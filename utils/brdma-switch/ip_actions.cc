@@ -1,5 +1,6 @@
 #include "ip_actions.h"
 
+#include "ethernet.h"
 #include "fabric/five_tuple.h"
 #include "fabric/frame.h"
 #include "fabric/ip_header.h"
@@ -7,8 +8,6 @@
 namespace brdma::lab {
 namespace {
 
-constexpr std::size_t kEtherType = 12, kIp = fabric::kEthernetHeaderSize;
-constexpr std::uint16_t kEtherIpv4 = 0x0800, kEtherIpv6 = 0x86DD;
 constexpr std::size_t kIpv4Size = 20, kIpv6Size = 40;
 
 }  // namespace

@@ -3,13 +3,11 @@
 #include <algorithm>
 
 #include "base/bytes.h"
+#include "ethernet.h"
 #include "fabric/frame.h"
 
 namespace brdma::lab {
 namespace {
-
-constexpr std::size_t kIp = fabric::kEthernetHeaderSize;
-constexpr std::uint16_t kEtherIpv4 = 0x0800, kEtherIpv6 = 0x86DD;
 
 // Behind the Ethernet header; each answers the frame's size.
 std::size_t write_roce(const fabric::DropNotice& notice, MutableBytes frame) {

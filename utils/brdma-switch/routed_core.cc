@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "ethernet.h"
 #include "fabric/ip_header.h"
 #include "fabric/port_facts.h"
 #include "io/clock.h"
@@ -14,7 +15,6 @@
 namespace brdma::lab {
 namespace {
 
-constexpr std::size_t kIp = fabric::kEthernetHeaderSize;
 constexpr std::size_t kTtl = 8, kHopLimit = 7;
 // A burst that leaves again, as a flow's start is one, is no congestion that routes should follow.
 constexpr Duration kQueueTime = 50_ms;

@@ -26,7 +26,7 @@ namespace {
 
 using lab::LabOptions;
 
-void print_help() {
+void print_lab_help() {
   std::string topologies;
   for (const std::string& name : lab::topology_names()) topologies += (topologies.empty() ? "" : ", ") + name;
   std::printf(
@@ -205,13 +205,13 @@ int lab_object(Invocation& invocation) {
   while (!invocation.words.empty() && take_style_option(invocation.words, invocation.style)) {
   }
   if (invocation.words.empty()) {
-    print_help();
+    print_lab_help();
     return 2;
   }
   const std::string word = invocation.words.take();
   switch (find_word(word == "--help" || word == "-h" ? "help" : word, kCommands)) {
     case 0:
-      print_help();
+      print_lab_help();
       return 0;
     case 1:
       return pair(invocation);

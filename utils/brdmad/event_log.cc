@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "recovery/gap_judge.h"
+#include "unix_time.h"
 
 namespace brdma::daemon {
 namespace {
@@ -17,11 +18,6 @@ using Json = nlohmann::ordered_json;
 constexpr std::array<std::string_view, 7> kStates{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
 constexpr std::array<std::string_view, 2> kSides{"send", "receive"};
 constexpr std::array<std::string_view, 2> kLimits{"recovery.qps_max", "recovery.device_state_bytes_max"};
-
-std::int64_t unix_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 // The engines' clock is CLOCK_MONOTONIC, one for the machine.
 std::int64_t monotonic_ns() {

@@ -14,14 +14,10 @@
 
 #include "control/statistics.h"
 #include "io/pass_descriptors.h"
+#include "unix_time.h"
 
 namespace brdma::daemon {
 namespace {
-
-std::int64_t unix_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 // One message; it fits the empty buffer of a connection on which nothing was sent, so it is never cut.
 bool send_reply(int connection, const io::LeaseReply& reply, std::span<const int> descriptors) {

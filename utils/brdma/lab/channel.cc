@@ -13,11 +13,10 @@
 #include <utility>
 
 #include "io/pass_descriptors.h"
+#include "lab/system_failure.h"
 
 namespace brdma::lab {
 namespace {
-
-[[noreturn]] void fail(const std::string& what) { throw std::system_error(errno, std::generic_category(), what); }
 
 struct AbstractAddress {
   sockaddr_un address{};

@@ -8,11 +8,10 @@
 #include <system_error>
 
 #include "lab/offload.h"
+#include "lab/system_failure.h"
 
 namespace brdma::lab {
 namespace {
-
-[[noreturn]] void fail(const std::string& what) { throw std::system_error(errno, std::generic_category(), what); }
 
 // Of the calling thread's network namespace. Best effort: /proc/sys may be read-only, and all that happens then is a
 // little IPv6 chatter.

@@ -21,10 +21,10 @@ namespace {
 
 constexpr std::array kRelayedSignals{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM};
 
-[[noreturn]] void fail(const std::string& what) { throw LabError(what + ": " + std::strerror(errno)); }
+[[noreturn]] void fail_host(const std::string& what) { throw LabError(what + ": " + std::strerror(errno)); }
 
 void enter(const io::FileDescriptor& fd, int type, const char* kind) {
-  if (setns(fd.get(), type) != 0) fail(std::string{"cannot enter the host's "} + kind + " namespace");
+  if (setns(fd.get(), type) != 0) fail_host(std::string{"cannot enter the host's "} + kind + " namespace");
 }
 
 int start_program(const std::string& library, const std::vector<std::string>& command, const HostNamespaces& host,
@@ -84,10 +84,10 @@ int run_on_host(const HostNamespaces& host, const std::vector<std::string>& comm
   for (const int signal : kRelayedSignals) sigaddset(&relayed, signal);
   sigprocmask(SIG_BLOCK, &relayed, &before);
   const io::FileDescriptor signals{signalfd(-1, &relayed, SFD_CLOEXEC)};
-  if (!signals.valid()) fail("cannot watch signals");
+  if (!signals.valid()) fail_host("cannot watch signals");
   enter_host(host);
   const pid_t program = fork();
-  if (program < 0) fail("cannot start a process");
+  if (program < 0) fail_host("cannot start a process");
   if (program == 0) _exit(start_program(library, command, host, before));
   return relay_until_end(program, signals.get());
 }

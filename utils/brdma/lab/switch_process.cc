@@ -14,12 +14,12 @@
 #include <system_error>
 #include <vector>
 
+#include "lab/system_failure.h"
+
 namespace brdma::lab {
 namespace {
 
 constexpr std::size_t kWordsMax = 4'096;
-
-[[noreturn]] void fail(const std::string& what) { throw std::system_error(errno, std::generic_category(), what); }
 
 }  // namespace
 

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <type_traits>
 #include <vector>
 
 #include "abi/abi.h"
@@ -100,10 +99,16 @@ struct SharedReceiveQueueObject {
 };
 
 static_assert(qp::kSgesMax <= UINT8_MAX);
-static_assert(std::is_standard_layout_v<SharedReceiveQueueObject> && std::is_standard_layout_v<ThreadDomainObject>);
-static_assert(std::is_standard_layout_v<ProtectionDomainObject> && std::is_standard_layout_v<MemoryRegionObject>);
-static_assert(std::is_standard_layout_v<AddressHandleObject>);
-static_assert(std::is_standard_layout_v<CompletionQueueObject> && std::is_standard_layout_v<QueuePairObject>);
+
+// The address of the library's part is the object's. With clang a class that has a std::unique_ptr is not of standard
+// layout; these have neither bases nor virtual functions, so both compilers know the offset all the same.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Winvalid-offsetof"
+template <class... Objects>
+inline constexpr bool kCoreFirst = ((offsetof(Objects, core) == 0) && ...);
+#pragma GCC diagnostic pop
+static_assert(kCoreFirst<ThreadDomainObject, ProtectionDomainObject, MemoryRegionObject, AddressHandleObject>);
+static_assert(kCoreFirst<MemoryWindowObject, CompletionQueueObject, QueuePairObject, SharedReceiveQueueObject>);
 
 inline ThreadDomainObject& object_of(ibv_td* td) { return *reinterpret_cast<ThreadDomainObject*>(td); }
 inline ProtectionDomainObject& object_of(ibv_pd* pd) { return *reinterpret_cast<ProtectionDomainObject*>(pd); }

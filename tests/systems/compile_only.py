@@ -1,5 +1,6 @@
 """Compiles the files of the library, the provider and the programs without making objects: a third of a build's time, and all that a
-compiler or a library's headers can say no to. Last line: `N files compile, M do not`.
+compiler or a library's headers can say no to. Last line: `N units compile, M do not`; a unit is a
+file, or several that are compiled together.
 
     compile_only.py BUILD [FOLDER...]      default: libbitmaprdma provider utils
 """
@@ -27,7 +28,7 @@ def compile_one(entry):
 def main():
     build, folders = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2:] or ["libbitmaprdma", "provider", "utils"]
     source = pathlib.Path(__file__).resolve().parents[2]
-    wanted = [f"{source}/{folder}/" for folder in folders]
+    wanted = [f"{place}/{folder}/" for place in (source, build) for folder in folders]  # batches of several sources lie in the build
     entries = [entry for entry in json.loads((build / "compile_commands.json").read_text()) if entry["file"].startswith(tuple(wanted))]
     good = bad = 0
     with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL", os.cpu_count()))) as pool:
@@ -35,7 +36,7 @@ def main():
             good, bad = good + (code == 0), bad + (code != 0)
             if code != 0:
                 print(f"FAILED: {file}\n{output}", flush=True)
-    print(f"{good} files compile, {bad} do not")
+    print(f"{good} units compile, {bad} do not")
     sys.exit(1 if bad or not good else 0)
 
 

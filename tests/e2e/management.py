@@ -86,9 +86,9 @@ class Lab:
 
     def traffic(self):
         """ib_write_bw that runs until the lab is down; both ends are in bitmap mode when this returns."""
-        self.start("h1", "ib_write_bw", "-D", "50", "-s", "16384")
+        self.start("h1", "ib_write_bw", "-D", "600", "-s", "16384")
         self.wait_for("server", "h1", "resource", "show", "ctx", until=lambda rows: len(rows) == 1)
-        self.connect("ib_write_bw", "-D", "50", "-s", "16384")
+        self.connect("ib_write_bw", "-D", "600", "-s", "16384")
         for host in ("h1", "h2"):
             self.wait_for("traffic", host, "resource", "show", "qp", until=lambda rows: rows and rows[0]["mode"] == "bitmap")
 
@@ -245,10 +245,10 @@ def alarms_are_raised_and_cleared(lab):
 
 
 def limits_are_enforced_and_named(lab):
-    lab.start("h1", "ib_write_bw", "-D", "50", "-q", "8")
+    lab.start("h1", "ib_write_bw", "-D", "600", "-q", "8")
     lab.wait_for("server", "h1", "resource", "show", "ctx", until=lambda rows: len(rows) == 1)
     lab.ask("h1", "recovery", "set", "dev", "brdma_eth0", "qps_max", "4")
-    client = lab.connect("ib_write_bw", "-D", "50", "-q", "8")
+    client = lab.connect("ib_write_bw", "-D", "600", "-q", "8")
     refused = lab.wait_for("a refusal", "h1", "event", "limit_reached", until=lambda rows: len(rows) > 0)[0]
     assert refused["limit"] == "recovery.qps_max" and refused["value"] == 4, refused
     server = lab.programs[0]
@@ -260,15 +260,15 @@ def limits_are_enforced_and_named(lab):
     assert re.search(r"max_qp:\s+4$", info.stdout, re.M), info.stdout + info.stderr
     # With the limit raised the same runs.
     lab.ask("h1", "recovery", "set", "dev", "brdma_eth0", "qps_max", "8")
-    lab.start("h1", "ib_write_bw", "-D", "50", "-q", "8")
+    lab.start("h1", "ib_write_bw", "-D", "600", "-q", "8")
     lab.wait_for("server", "h1", "resource", "show", "ctx", until=lambda rows: len(rows) == 1)
-    lab.connect("ib_write_bw", "-D", "50", "-q", "8")
+    lab.connect("ib_write_bw", "-D", "600", "-q", "8")
     lab.wait_for("eight", "h1", "resource", "show", "qp", until=lambda rows: len(rows) == 8)
     # And it holds for all programs of the device: now another program gets none.
     before = len(lab.ask_json("h1", "event", "limit_reached"))
-    another = lab.start("h1", "ib_write_bw", "-D", "50", "-p", "18600")
+    another = lab.start("h1", "ib_write_bw", "-D", "600", "-p", "18600")
     lab.wait_for("another", "h1", "resource", "show", "ctx", until=lambda rows: len(rows) == 2)
-    client = lab.connect("ib_write_bw", "-D", "50", "-p", "18600", port=18600)
+    client = lab.connect("ib_write_bw", "-D", "600", "-p", "18600", port=18600)
     rows = lab.wait_for("its refusal", "h1", "event", "limit_reached", until=lambda rows: len(rows) > before)
     assert (rows[-1]["value"], rows[-1]["used"]) == (8, 8) and rows[-1]["pid"] != rows[0]["pid"], rows
     another.wait(timeout=PATIENCE)

@@ -106,8 +106,8 @@ def who_has_no_right_receives_all_the_same(lab):
     bare = ["setpriv", "--bounding-set", "-net_raw", "--inh-caps", "-net_raw"]
     lab.start("h2", os.path.join(os.path.dirname(lab.brdma), "brdmad"), "--foreground")
     wait_for_brdmad(lab, "h2")  # else the client starts one of its own, without the right
-    lab.start("h1", "ib_write_bw", "-D", "50")
-    lab.connect(*bare, "ib_write_bw", "-D", "50")
+    lab.start("h1", "ib_write_bw", "-D", "600")
+    lab.connect(*bare, "ib_write_bw", "-D", "600")
     for host in ("h1", "h2"):
         lab.wait_for("traffic", host, "resource", "show", "qp", until=lambda rows: rows and rows[0]["mode"] == "bitmap")
     found = datapath(lab, "h2")

@@ -1,52 +1,50 @@
 """Drop notification over real sockets: an unmodified ib_write_lat in the lab, whose switch drops at random.
    drops_lab.py BUILD DIRECTORY [REPETITIONS]"""
-import json
-import os
 import statistics
-import subprocess
 import sys
 
 from chart import table
+from lab_pair import Pair, turn_by_turn
+from same_network import checked, same_measured, same_settings, shorter_by
 
-BYTES, ITERATIONS = 16384, 1000
-NETWORK = ["--rate", "1gbit", "--delay", "200us", "--mtu", "1024"]
-LOSSES = ["0.1", "1", "10"]
+BYTES, ITERATIONS, PACKET_BYTES = 16384, 1000, 1024
+# `--edn` and `--ecn` take the rate off the hosts' uplinks; a shared buffer that is never full does so for all ways alike.
+NETWORK = ["--rate", "1gbit", "--buffer", "1000mb", "--delay", "200us", "--mtu", str(PACKET_BYTES)]
+LOSSES = ["0", "0.1", "1", "10"]
 WAYS = {"go-back-N": ("gobackn", "off"), "selective": ("selective", "off"), "FFM": ("bitmap", "off"), "FFM + EDN (control packet)": ("bitmap", "roce"),
         "FFM + EDN (ICMP)": ("bitmap", "icmp")}
-RESENT = tuple(f"retransmitted_by_{why}" for why in ("ffm", "nak", "ack", "timeout", "probe", "path", "edn"))
 
 
-# Iterations, us: mean, 99th percentile, longest. (One way: perftest halves what it measures.)
 def run(build, way, loss, seed):
+    """One way, us: mean, 99th percentile, longest."""
     mode, edn = WAYS[way]
     iterations = ITERATIONS if way != "go-back-N" or loss != LOSSES[-1] else ITERATIONS // 10  # it takes its time
-    command = [f"{build}/bin/brdma", "lab", "pair", "-j", "--name", f"drops{os.getpid()}", *NETWORK, "--loss", f"{loss}%", "--edn", edn, "--seed", str(seed), "--",
-               "ib_write_lat", "-F", "-s", str(BYTES), "-n", str(iterations)]
-    environment = {**os.environ, "BRDMA_RECOVERY": mode}
-    report = json.loads(subprocess.run(command, capture_output=True, text=True, timeout=300, check=True, env=environment).stdout)
-    client = next(host for host in report["hosts"] if host["host"] == "h2")
-    words = next(line.split() for line in client["output"].splitlines() if line.split()[:2] == [str(BYTES), str(iterations)])
-    counters = client["counters"]
-    return {"mean_us": float(words[5]), "p99_us": float(words[7]), "max_us": float(words[3]), "resent": sum(counters[name] for name in RESENT),
-            "by_edn": counters["retransmitted_by_edn"], "timeouts": counters["local_ack_timeout_err"]}
+    pair = Pair(build, [*NETWORK, "--loss", f"{loss}%" if loss != "0" else "0", "--edn", edn, "--seed", str(seed)],
+                ["ib_write_lat", "-F", "-s", str(BYTES), "-n", str(iterations)], {"BRDMA_RECOVERY": mode})
+    words, counters = pair.row(BYTES), pair.counters["h2"]
+    return {"mean_us": float(words[5]), "p99_us": float(words[7]), "max_us": float(words[3]), "dropped": pair.dropped(), "resent": pair.resent(),
+            "by_edn": counters["retransmitted_by_edn"], "timeouts": counters["local_ack_timeout_err"], "network": pair.network}
 
 
 def main(build, directory, repetitions):
-    rows, lines = [], []
-    for way in WAYS:
-        cells = []
-        for loss in LOSSES:
-            runs = [run(build, way, loss, seed) for seed in range(1, repetitions + 1)]
-            rows += [[way, loss, seed, *(f"{value:g}" for value in each.values())] for seed, each in enumerate(runs, 1)]
-            cells.append(" / ".join(f"{statistics.median(each[name] for each in runs):.0f}" for name in ("mean_us", "p99_us", "max_us")))
-        lines.append([way, *cells])
+    runs = {}
+    for loss in LOSSES:
+        runs[loss] = turn_by_turn(WAYS, repetitions, lambda way, turn, loss=loss: run(build, way, loss, turn))
+        for turn in zip(*runs[loss].values()):
+            same_settings({way: each.pop("network") for way, each in zip(WAYS, turn)}, compared=["edn"])
+    agreement = same_measured({way: [each["mean_us"] for each in runs["0"][way]] for way in WAYS}, {"go-back-N": shorter_by(PACKET_BYTES)})
     with open(f"{directory}/drops-lab.tsv", "w") as file:
-        for row in [["way", "loss_percent", "seed", "mean_us", "p99_us", "max_us", "resent", "by_edn", "timeouts"], *rows]:
+        names = list(runs["0"]["FFM"][0])
+        for row in [["way", "loss_percent", "seed", *names],
+                    *([way, loss, seed, *(f"{value:g}" for value in each.values())] for way in WAYS for loss in LOSSES for seed, each in enumerate(runs[loss][way], 1))]:
             file.write("\t".join(map(str, row)) + "\n")
+    cell = lambda each: " / ".join(f"{statistics.median(run[name] for run in each):.0f}" for name in ("mean_us", "p99_us", "max_us", "dropped", "resent"))
     with open(f"{directory}/drops-lab-tables.md", "w") as file:
-        file.write(f"### ib_write_lat in the lab: {BYTES} bytes, {' '.join(NETWORK)}; one way, us: mean / 99th percentile / longest, medians of {repetitions} runs\n")
-        file.write(table(["", *(f"{loss} %" for loss in LOSSES)], lines))
+        file.write(f"### ib_write_lat in the lab: {BYTES} bytes, {ITERATIONS} exchanges, {' '.join(NETWORK)}; one way, us: mean / 99th percentile / longest / "
+                   f"packets dropped / sent again by the client; medians of {repetitions} runs\n")
+        file.write(table(["", *(f"{loss} %" for loss in LOSSES)], [[way, *(cell(runs[loss][way]) for loss in LOSSES)] for way in WAYS]))
+        file.write(f"\nTurn by turn; {agreement}. Go-back-N at {LOSSES[-1]} %: {ITERATIONS // 10} exchanges.\n")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 3)
+    checked(main, sys.argv[1], sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 7)

@@ -11,18 +11,25 @@ import sys
 import time
 
 from chart import Axis, figure, table
+from lab_pair import RESENT, turn_by_turn
+from same_network import Difference, checked, same_measured, same_settings, shorter_by
 
 SENDERS, BYTES, ITERATIONS = 6, 65536, 40
-NETWORK = ["--rate", "200mbit", "--delay", "50us", "--queue", "64kb", "--mtu", "1024"]
+# `--edn` and `--ecn` take the rate off the hosts' uplinks; a shared buffer that is never full does so for all ways alike.
+# So the one queue that matters is that before the receiver. Where it has room for all six messages nothing is dropped: the column without
+# faults.
+NETWORK = ["--rate", "200mbit", "--buffer", "1000mb", "--delay", "50us", "--mtu", "1024"]
+QUEUE, ROOMY = "64kb", "4mb"
+PACKET_BYTES = 1024
 WAYS = {"go-back-N": ("gobackn", "off"), "selective": ("selective", "off"), "FFM": ("bitmap", "off"), "FFM + EDN": ("bitmap", "roce")}
 SERVER = "10.77.0.1"
 PATIENCE = 120
 
 
 class Incast:
-    def __init__(self, build, edn, seed):
+    def __init__(self, build, queue, edn, seed):
         self.brdma, self.name = os.path.abspath(f"{build}/bin/brdma"), f"incast{os.getpid()}"
-        self.lab("up", "--hosts", str(SENDERS + 1), *NETWORK, "--edn", edn, "--seed", str(seed))
+        self.lab("up", "--hosts", str(SENDERS + 1), *NETWORK, "--queue", queue, "--edn", edn, "--seed", str(seed))
 
     def lab(self, *words):
         done = subprocess.run([self.brdma, "lab", words[0], "--name", self.name, *words[1:]], capture_output=True, text=True, timeout=PATIENCE)
@@ -65,9 +72,10 @@ class Incast:
         return [float(time) for _, time in pairs]
 
 
-def measure(build, way, seed):
+def measure(build, queue, way, seed):
+    """Times; and counts of what befell the packets, and the network's settings."""
     mode, edn = WAYS[way]
-    lab = Incast(build, edn, seed)
+    lab = Incast(build, queue, edn, seed)
     try:
         times, shown = lab.run(mode)
     finally:
@@ -75,30 +83,47 @@ def measure(build, way, seed):
     if len(times) != SENDERS * (ITERATIONS - 1):  # it tells the time from each to the next
         sys.exit(f"{way}: {len(times)} times of {SENDERS * ITERATIONS} exchanges")
     counters = [host["counters"] for host in shown["hosts"]]
-    return times, {"timeouts": sum(each["local_ack_timeout_err"] for each in counters), "by_edn": sum(each["retransmitted_by_edn"] for each in counters)}
+    return times, {"timeouts": sum(each["local_ack_timeout_err"] for each in counters), "by_edn": sum(each["retransmitted_by_edn"] for each in counters),
+                   "dropped": sum(host["to_host"]["queue_dropped"] + host["from_host"]["queue_dropped"] for host in shown["links"]),
+                   "resent": sum(each.get(name, 0) for each in counters for name in RESENT)}, shown["network"]
 
 
 def share(times, part):
     return sorted(times)[min(int(len(times) * part), len(times) - 1)]
 
 
+def all_runs(build, queue, repetitions):
+    def measured(way, seed):
+        times, counts, network = measure(build, queue, way, seed)
+        print(f"{queue}\t{way}\t{seed}\t{statistics.mean(times):.0f} us\t{counts}", flush=True)
+        return times, counts, network
+    runs = turn_by_turn(WAYS, repetitions, measured)
+    for turn in zip(*runs.values()):
+        same_settings({way: network for way, (_, _, network) in zip(WAYS, turn)}, compared=["edn"])
+    return {way: [run[:2] for run in each] for way, each in runs.items()}
+
+
 def main(build, directory, repetitions):
-    runs = {way: [] for way in WAYS}
-    for seed in range(1, repetitions + 1):
-        for way in WAYS:
-            runs[way].append(measure(build, way, seed))
-            print(f"{way}\t{seed}\t{statistics.mean(runs[way][-1][0]):.0f} us\t{runs[way][-1][1]}", flush=True)
+    roomy = all_runs(build, ROOMY, repetitions)
+    dropping = [way for way in WAYS for _, counts in roomy[way] if counts["dropped"]]
+    if dropping:
+        raise Difference(f"'{dropping[0]}' lost packets in a queue of {ROOMY}")
+    agreement = same_measured({way: [statistics.mean(times) for times, _ in roomy[way]] for way in WAYS}, {"go-back-N": shorter_by(PACKET_BYTES)})
+    runs = all_runs(build, QUEUE, repetitions)
     all_of = {way: sorted(each for times, _ in runs[way] for each in times) for way in WAYS}
     with open(f"{directory}/incast-lab.tsv", "w") as file:
-        file.write("way\tseed\tmean_us\tp50_us\tp99_us\tmax_us\ttimeouts\tby_edn\n")
-        for way in WAYS:
-            for seed, (times, counts) in enumerate(runs[way], 1):
-                file.write(f"{way}\t{seed}\t{statistics.mean(times):.1f}\t{share(times, 0.5):.1f}\t{share(times, 0.99):.1f}\t{max(times):.1f}\t{counts['timeouts']}\t{counts['by_edn']}\n")
+        file.write("queue\tway\tseed\tmean_us\tp50_us\tp99_us\tmax_us\ttimeouts\tby_edn\tdropped\tresent\n")
+        for queue, measured in ((ROOMY, roomy), (QUEUE, runs)):
+            for way in WAYS:
+                for seed, (times, counts) in enumerate(measured[way], 1):
+                    file.write(f"{queue}\t{way}\t{seed}\t{statistics.mean(times):.1f}\t{share(times, 0.5):.1f}\t{share(times, 0.99):.1f}\t{max(times):.1f}\t" +
+                               "\t".join(str(counts[key]) for key in ("timeouts", "by_edn", "dropped", "resent")) + "\n")
     cell = lambda way: [f"{statistics.mean(all_of[way]) / 1000:.2f}", f"{share(all_of[way], 0.5) / 1000:.2f}", f"{share(all_of[way], 0.99) / 1000:.2f}",
-                        f"{all_of[way][-1] / 1000:.2f}", *(str(sum(counts[key] for _, counts in runs[way])) for key in ("timeouts", "by_edn"))]
+                        f"{all_of[way][-1] / 1000:.2f}", *(str(sum(counts[key] for _, counts in runs[way])) for key in ("dropped", "resent", "timeouts", "by_edn"))]
     with open(f"{directory}/incast-lab-tables.md", "w") as file:
-        file.write(f"### {SENDERS} ib_send_lat to one host: {BYTES} bytes each way, {' '.join(NETWORK)}; half an exchange, ms, of {SENDERS * ITERATIONS} exchanges in each of {repetitions} runs\n")
-        file.write(table(["", "mean", "median", "99th percentile", "longest", "timeouts", "sent again by notification"], [[way, *cell(way)] for way in WAYS]))
+        file.write(f"### {SENDERS} ib_send_lat to one host: {BYTES} bytes each way, {' '.join(NETWORK)} --queue {QUEUE}; half an exchange, ms, of {SENDERS * ITERATIONS} exchanges in each of {repetitions} runs\n")
+        file.write(table(["", "mean", "median", "99th percentile", "longest", "dropped", "sent again", "timeouts", "sent again by notification"], [[way, *cell(way)] for way in WAYS]))
+        file.write(f"\nTurn by turn, counts of all runs. With a queue of {ROOMY}, where nothing is dropped: {agreement}.\n")
     shares = [0.001, 0.01, 0.1, 1]
     longer = lambda times: [(times[min(int(len(times) * (1 - part)), len(times) - 1)] / 1000, part) for part in (1, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005)]
     longest = max(times[-1] for times in all_of.values()) / 1000
@@ -108,4 +133,4 @@ def main(build, directory, repetitions):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 3)
+    checked(main, sys.argv[1], sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 5)

@@ -1,0 +1,90 @@
+"""Every comparison is between ways over one and the same network: whoever draws one asks here, and ends with an exit code if not.
+
+Two things are asked. The networks' settings differ in nothing but what is compared. And the column without faults (no loss, no drop)
+shows the same figure for all ways, since without faults there is nothing that they do differently:
+
+- simulated, exactly: the ways put the same packets on the wire, and virtual time has no noise. Only a way whose packets are shorter
+  (go-back-N's standard ones lack bitmap mode's headers) may be faster, by at most the part of a packet that these headers are.
+- measured, within 1 % or twice the standard error of the difference of medians, whichever is more. Where that is more than 5 %, the
+  runs say too little, and that is an error as well: more runs, or a machine that does nothing else."""
+import math
+import statistics
+import sys
+
+TOLERANCE, RESOLUTION = 0.01, 0.05
+# Headers that standard packets lack: 24 bytes of each packet, 40 of the first of a message (docs/wire.md).
+EXTRA_HEADERS = 40
+
+
+class Difference(Exception):
+    pass
+
+
+def settings_of(text):
+    """Of a network as the simulator prints it: "delay=5us;rate=25gbit"."""
+    return dict(option.split("=", 1) for option in text.split(";") if option)
+
+
+def same_settings(networks, compared=()):
+    """`networks`: settings by way, texts or dictionaries. `compared`: the options that may differ."""
+    read = {way: settings_of(each) if isinstance(each, str) else each for way, each in networks.items()}
+    first, *others = read
+    for way in others:
+        names = sorted(name for name in {*read[first], *read[way]} if name not in compared and read[first].get(name) != read[way].get(name))
+        if names:
+            differ = ", ".join(f"{name} {read[first].get(name, 'default')} and {read[way].get(name, 'default')}" for name in names)
+            raise Difference(f"'{first}' and '{way}' have different networks: {differ}")
+
+
+def shorter_by(packet_bytes):
+    """The part of a packet of so much payload by which a standard one is shorter."""
+    return EXTRA_HEADERS / packet_bytes
+
+
+def same_simulated(values, shorter=None):
+    """`values`: one number or more (mean, 99th percentile) by way, as printed. `shorter`: ways whose packets are, and by what part."""
+    shorter = shorter or {}
+    whole = {way: value for way, value in values.items() if way not in shorter}
+    first, *others = whole
+    for way in others:
+        if whole[way] != whole[first]:
+            raise Difference(f"without faults '{first}' shows {whole[first]} and '{way}' {whole[way]}")
+    for way, part in shorter.items():
+        pairs = zip(map(float, values[way]), map(float, whole[first])) if isinstance(values[way], tuple) else [(float(values[way]), float(whole[first]))]
+        for value, usual in pairs:
+            if abs(value - usual) > part * usual:
+                raise Difference(f"without faults '{first}' shows {usual:g} and '{way}' {value:g}, more than {part:.1%} apart")
+
+
+def standard_error(values):
+    """Of the median, by the middle half of the values: one that was disturbed counts little."""
+    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+    return 1.253 * (high - low) / 1.349 / math.sqrt(len(values))
+
+
+def same_measured(runs, shorter=None):
+    """`runs`: values by way, five at least, taken turn by turn. Answers a sentence about how well they agree."""
+    shorter = shorter or {}
+    few = [way for way, values in runs.items() if len(values) < 5]
+    if few:
+        raise Difference(f"without faults '{few[0]}' ran {len(runs[few[0]])} times: five at least")
+    first = next(way for way in runs if way not in shorter)
+    usual, worst, seen = statistics.median(runs[first]), 0.0, 0.0
+    for way, values in runs.items():
+        apart = statistics.median(values) / usual - 1
+        noise = 2 * math.hypot(standard_error(values), standard_error(runs[first])) / usual
+        if noise > RESOLUTION:
+            raise Difference(f"without faults '{way}' and '{first}' are known to {noise:.1%} only: more runs, or an idle machine")
+        allowed = max(TOLERANCE, noise) + shorter.get(way, 0)
+        if abs(apart) > allowed:
+            raise Difference(f"without faults '{first}' shows {usual:.4g} and '{way}' {statistics.median(values):.4g}: {apart:+.1%}, more than {allowed:.1%}")
+        worst, seen = max(worst, noise), max(seen, abs(apart))
+    return f"without faults the ways' medians are {seen:.1%} apart at most, known to {worst:.1%}"
+
+
+def checked(draw, *arguments):
+    """For a script's last line: a difference is its exit code."""
+    try:
+        draw(*arguments)
+    except Difference as difference:
+        sys.exit(f"not one network: {difference}")

@@ -21,3 +21,37 @@ make_bare_root() {
     if grep -qi 'Acquire' "$file" 2>/dev/null; then cp "$file" "$root/etc/apt/apt.conf.d/"; fi
   done
 }
+
+# enter_bare_root ROOT COMMAND...: as root, in a mount and a process namespace, which end with it: so do its mounts and processes.
+# pivot_root, not chroot: who is in a chroot may not make user namespaces.
+enter_bare_root() {
+  unshare --mount --pid --fork --kill-child bash -c '
+    set -e
+    root=$1
+    shift
+    mount --make-rprivate /
+    mount --bind "$root" "$root"
+    mount -t proc proc "$root/proc"
+    mount -t sysfs sysfs "$root/sys"
+    mount --rbind /dev "$root/dev"
+    mount -t tmpfs tmpfs "$root/run"
+    mount -t tmpfs tmpfs "$root/tmp"
+    mkdir -p "$root/run/before"
+    cd "$root"
+    pivot_root . run/before
+    umount -l /run/before
+    exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin TERM=dumb HOME=/root "$@"
+  ' bare "$@"
+}
+
+# remove_bare_root ROOT: its mounts are gone with the mount namespace that held them; a leftover would be deleted through, so look first.
+remove_bare_root() {
+  if grep -q " $1[/ ]" /proc/self/mounts; then
+    echo "something is still mounted in $1: left as it is" >&2
+  else
+    rm -rf --one-file-system "$1"
+  fi
+}
+
+# In a bare root, as who cannot become root there: the words in front of a command.
+as_ordinary_user=(setpriv --reuid=user --regid=user --init-groups --no-new-privs --bounding-set=-all --inh-caps=-all env HOME=/home/user)

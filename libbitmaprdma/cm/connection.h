@@ -21,6 +21,7 @@ using CommId = std::uint32_t;
 
 struct Endpoints {
   IpAddress local, remote;
+  std::uint32_t scope = 0;  // interface index of link-local addresses; 0 with others
   friend bool operator==(const Endpoints&, const Endpoints&) = default;
 };
 

@@ -84,14 +84,16 @@ void RdmaCm::drop_events(RdmaId& id, Instant now) {
 }
 
 void RdmaCm::bind_device(RdmaId& id) {
-  id.device = host_.device_of(id.local.address);
-  if (id.device) id.path_mtu = id.device->mtu;
+  id.device = host_.device_of(id.local.address, id.local.scope);
+  if (!id.device) return;
+  id.path_mtu = id.device->mtu;
+  if (id.local.is_link_local()) id.local.scope = id.device->ifindex;
 }
 
 // A loopback address that is no device's stands for all of them, as in the kernel: libfabric binds to it to see what is
 // there.
 SocketAddress RdmaCm::bindable(const SocketAddress& address) {
-  if (!address.is_loopback() || host_.device_of(address.address)) return address;
+  if (!address.is_loopback() || host_.device_of(address.address, address.scope)) return address;
   return {address.address.is_v4() ? IpAddress::v4(0, 0, 0, 0) : IpAddress{}, address.port};
 }
 
@@ -102,7 +104,8 @@ Status RdmaCm::bind(IdNumber number, const SocketAddress& wanted) {
   const SocketAddress address = bindable(wanted);
   if (!address.is_any()) {
     if (id->space == wire::PortSpace::kIpoib) return Status{EINVAL};
-    if (!host_.device_of(address.address)) return Status{ENODEV};
+    if (address.is_link_local() && address.scope == 0) return Status{EINVAL};
+    if (!host_.device_of(address.address, address.scope)) return Status{ENODEV};
   }
   const auto port = host_.take_port(id->space, address, id->port_options);
   if (!port) return port.reason();
@@ -126,6 +129,7 @@ Status RdmaCm::resolve_address(IdNumber number, const std::optional<SocketAddres
   }
   id->remote = bindable(destination);
   if (id->remote.is_any()) id->remote.address = id->local.is_any() ? id->remote.address : id->local.address;
+  if (id->remote.is_link_local() && id->remote.scope == 0) id->remote.scope = id->local.scope;
   if (id->local.is_any()) {
     const auto address = host_.source_for(id->remote);
     if (!address) {
@@ -133,6 +137,7 @@ Status RdmaCm::resolve_address(IdNumber number, const std::optional<SocketAddres
       return Status::success();
     }
     id->local.address = address.value();
+    if (id->local.is_link_local()) id->local.scope = id->remote.scope;
     if (id->remote.is_any()) id->remote.address = address.value();
   }
   if (id->space == wire::PortSpace::kIpoib) {
@@ -142,6 +147,11 @@ Status RdmaCm::resolve_address(IdNumber number, const std::optional<SocketAddres
   bind_device(*id);
   if (!id->device || id->local.address.is_v4() != id->remote.address.is_v4()) {
     tell(*id, RdmaEventKind::kAddressError, -ENODEV);
+    return Status::success();
+  }
+  // Another link than the device's: nobody there can be reached from it.
+  if (id->remote.is_link_local() && id->remote.scope != id->device->ifindex) {
+    tell(*id, RdmaEventKind::kAddressError, -EINVAL);
     return Status::success();
   }
   id->state = IdState::kAddressResolved;
@@ -241,7 +251,7 @@ Status RdmaCm::connect(IdNumber number, const ConnectParameters& parameters, con
   req.ece = ece;
   wire::emit_cm_address({id->local.port, id->local.address, id->remote.address}, req.private_data.data());
   copy_data(parameters, wire::kCmAddressSize, req.private_data);
-  const auto connection = agent_.connect({id->local.address, id->remote.address}, req, now);
+  const auto connection = agent_.connect(endpoints_of(*id), req, now);
   if (!connection) return connection.reason();
   id->connection = connection.value();
   by_connection_[connection.value()] = number;

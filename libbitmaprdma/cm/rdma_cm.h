@@ -115,7 +115,7 @@ class RdmaCm {
   void queue_request(const RdmaId& child, RdmaEvent event);
   void on_request(const Event& event, Instant now);
   void on_reply(RdmaId& id, const wire::CmRep& rep);
-  [[nodiscard]] RdmaId* listener_for(std::uint64_t service_id, const IpAddress& destination);
+  [[nodiscard]] RdmaId* listener_for(std::uint64_t service_id, const Endpoints& endpoints);
   [[nodiscard]] RdmaId* id_of(CommId connection);
   void drop_events(RdmaId& id, Instant now);
   void release_port(RdmaId& id);

@@ -15,7 +15,7 @@ Status RdmaCm::ask(RdmaId& id, const ConnectParameters& parameters, Instant now)
   wire::emit_cm_address({id.local.port, id.local.address, id.remote.address}, req.private_data.data());
   std::copy_n(parameters.private_data.begin(), parameters.private_data_length,
               req.private_data.begin() + wire::kCmAddressSize);
-  const auto question = lookup_.ask({id.local.address, id.remote.address}, req, now);
+  const auto question = lookup_.ask(endpoints_of(id), req, now);
   if (!question) return question.reason();
   id.connection = question.value();
   by_question_[question.value()] = id.number;

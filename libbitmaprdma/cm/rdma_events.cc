@@ -113,7 +113,7 @@ void RdmaCm::tell(const RdmaId& id, RdmaEventKind kind, std::int32_t status) {
 void RdmaCm::addresses_changed(std::uint64_t device_guid) {
   for (auto& [number, id] : ids_.all()) {
     if (!id.device || id.device->guid != device_guid) continue;
-    const bool lost = !host_.device_of(id.local.address);
+    const bool lost = !host_.device_of(id.local.address, id.local.scope);
     if (lost && !id.address_lost) tell(id, RdmaEventKind::kAddressChange);
     id.address_lost = lost;
   }
@@ -132,13 +132,17 @@ RdmaId* RdmaCm::id_of(CommId connection) {
 }
 
 // One that listens on this very address, else on all.
-RdmaId* RdmaCm::listener_for(std::uint64_t service_id, const IpAddress& destination) {
+RdmaId* RdmaCm::listener_for(std::uint64_t service_id, const Endpoints& endpoints) {
+  const SocketAddress destination{endpoints.local};
   RdmaId* any = nullptr;
   const auto [first, last] = listening_.equal_range(service_id);
   for (auto entry = first; entry != last; ++entry) {
     RdmaId& id = *ids_.find(entry->second);
-    if (id.local.address == destination) return &id;
-    const bool same_kind = id.local.address.is_v4() == destination.is_v4();
+    if (id.local.address == destination.address) {
+      if (!destination.is_link_local() || id.local.scope == endpoints.scope) return &id;
+      continue;  // it has that address on another link
+    }
+    const bool same_kind = id.local.address.is_v4() == destination.address.is_v4();
     if (id.local.is_any() && (same_kind || (!id.local.address.is_v4() && !id.port_options.ipv6_only))) any = &id;
   }
   return any;
@@ -187,6 +191,9 @@ void RdmaCm::on_request(const Event& event, Instant now) {
   child->send_psn = req.first_psn;
   child->remote_qpn = req.qpn;
   child->path_mtu = std::min(child->device->mtu, static_cast<PathMtu>(req.path_mtu_code));
+  // Until the program says otherwise (accept()): it may make its queue pair ready before.
+  child->responder_resources = req.initiator_depth;
+  child->initiator_depth = req.responder_resources;
   child->retry_count = req.retry_count;
   child->rnr_retry_count = req.rnr_retry_count;
   child->traffic_class = req.path.traffic_class;
@@ -199,8 +206,8 @@ Result<RdmaId*, RdmaCm::Refusal> RdmaCm::make_child(const Endpoints& endpoints, 
                                                     const std::byte* cm_address) {
   const auto address = wire::parse_cm_address(cm_address);
   if (!address || address->destination != endpoints.local) return Refusal::kBadAddress;
-  RdmaId* const listener = listener_for(service_id, address->destination);
-  const auto device = host_.device_of(endpoints.local);
+  RdmaId* const listener = listener_for(service_id, endpoints);
+  const auto device = host_.device_of(endpoints.local, endpoints.scope);
   if (listener == nullptr || !device) return Refusal::kNobody;
   if (listener->waiting >= listener->backlog) return Refusal::kNoRoom;
   RdmaId* const child = ids_.add();
@@ -211,6 +218,9 @@ Result<RdmaId*, RdmaCm::Refusal> RdmaCm::make_child(const Endpoints& endpoints, 
   child->state = IdState::kRequested;
   child->local = {endpoints.local, static_cast<std::uint16_t>(service_id)};
   child->remote = {address->source, address->source_port};
+  for (SocketAddress* const end : {&child->local, &child->remote}) {
+    if (end->is_link_local()) end->scope = endpoints.scope;
+  }
   child->device = device;
   child->ack_timeout = ack_timeout_;
   child->listener = listener->number;

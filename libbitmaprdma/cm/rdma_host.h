@@ -20,8 +20,8 @@ class RdmaHost {
   virtual bool lost_ports() { return false; }
   // Which of this host's addresses a packet to `destination` would leave from. ENETUNREACH, EHOSTUNREACH.
   virtual Result<IpAddress, Status> source_for(const SocketAddress& destination) = 0;
-  // Empty: no device has this address.
-  virtual std::optional<LocalDevice> device_of(const IpAddress& local) = 0;
+  // Empty: no device has this address. `scope`: of a link-local one, which other interfaces may have too; 0: any.
+  virtual std::optional<LocalDevice> device_of(const IpAddress& local, std::uint32_t scope) = 0;
   // The channel has one event more; `count` fewer that were not fetched.
   virtual void event_added(ChannelNumber channel) = 0;
   virtual void events_removed(ChannelNumber channel, std::uint32_t count) = 0;

@@ -51,6 +51,12 @@ struct RdmaId {
   std::uint8_t retry_count = 7, rnr_retry_count = 7;
 };
 
+// Where its messages go. The scope is the device's interface, if one of the addresses needs it.
+[[nodiscard]] inline Endpoints endpoints_of(const RdmaId& id) {
+  const bool scoped = id.local.is_link_local() || id.remote.is_link_local();
+  return {id.local.address, id.remote.address, scoped ? id.device->ifindex : 0};
+}
+
 class IdTable {
  public:
   static constexpr IdNumber kIdsMax = 65'536;  // librdmacm indexes an array by them

@@ -27,6 +27,9 @@ struct SocketAddress {
     if (address.is_v4()) return address.bytes[12] == 127;
     return address == IpAddress{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
   }
+  [[nodiscard]] bool is_link_local() const {  // fe80::/10: means nothing without an interface
+    return address.bytes[0] == 0xFE && (address.bytes[1] & 0xC0) == 0x80;
+  }
   friend bool operator==(const SocketAddress&, const SocketAddress&) = default;
 };
 
@@ -93,6 +96,7 @@ struct LocalDevice {
   std::uint64_t guid = 0;
   std::uint8_t sgid_index = 0;
   PathMtu mtu = PathMtu::k1024;
+  std::uint32_t ifindex = 0;
 };
 
 struct PortOptions {

@@ -19,7 +19,7 @@
 namespace brdma::io {
 
 inline constexpr std::uint32_t kCmMagic = 0x43445242;  // "BRDC" in memory
-inline constexpr std::uint16_t kCmVersion = 2;
+inline constexpr std::uint16_t kCmVersion = 3;
 
 struct CmHello {
   std::uint32_t magic = kCmMagic;
@@ -34,7 +34,7 @@ enum class CmFrameKind : std::uint16_t {
   kTakePort = 2,     // space, local, port (0: any), flags; answer: error, port
   kListenPort = 3,   // space, local, port; answer: error
   kReleasePort = 4,  // space, local, port, flags; answer: error
-  kMad = 5,          // local, remote, mad
+  kMad = 5,          // local, remote, scope, mad
   kCounters = 6      // to brdmad: the process's cm::Counters, in the place of the mad
 };
 
@@ -49,12 +49,13 @@ struct CmFrame {
   std::uint16_t prefix = 0;
   std::uint8_t space = 0;  // wire::PortSpace
   std::uint8_t flags = 0;
+  std::uint32_t scope = 0;  // interface index of link-local addresses; 0 with others
   IpAddress local{}, remote{};
   std::array<std::byte, 256> mad{};
 };
 
 static_assert(std::is_trivially_copyable_v<cm::Counters> && sizeof(cm::Counters) <= sizeof CmFrame{}.mad);
 static_assert(std::is_trivially_copyable_v<CmHello> && sizeof(CmHello) == 28);
-static_assert(std::is_trivially_copyable_v<CmFrame> && sizeof(CmFrame) == 304);
+static_assert(std::is_trivially_copyable_v<CmFrame> && sizeof(CmFrame) == 308);
 
 }  // namespace brdma::io

@@ -35,12 +35,13 @@ CmFrame frame_of(CmFrameKind kind, wire::PortSpace space, const cm::SocketAddres
   return {.kind = kind, .port = address.port, .space = static_cast<std::uint8_t>(space), .local = address.address};
 }
 
-// To this host itself, whose loopback is no device: every device's address leads here too. Not a link-local one (the
-// first GID), which would need its interface named beside it.
+// To this host itself, whose loopback is no device: every device's address leads here too. Not a link-local one, which
+// would need its interface named beside it.
 std::optional<IpAddress> own_address(bool v4) {
   for (const DeviceInfo& device : list_devices()) {
-    for (std::size_t at = 1; at < device.gids.size(); ++at) {
-      if (device.gids[at].address.is_v4() == v4) return device.gids[at].address;
+    for (const DeviceInfo::Gid& gid : device.gids) {
+      if (gid.address.is_zero() || is_link_local(gid.address)) continue;
+      if (gid.address.is_v4() == v4) return gid.address;
     }
   }
   return std::nullopt;
@@ -101,7 +102,7 @@ void CmService::run() {
         told_ = {};
         cm_->restore_ports();
       }
-      for (const CmFrame& frame : frames) cm_->handle_mad({frame.local, frame.remote}, frame.mad, at);
+      for (const CmFrame& frame : frames) cm_->handle_mad({frame.local, frame.remote, frame.scope}, frame.mad, at);
       cm_->handle_timeout(at);
       send_all();
       armed_ = cm_->next_timeout();
@@ -120,7 +121,10 @@ void CmService::run() {
 void CmService::send_all() {
   cm::OutgoingMad out;
   while (cm_->poll_send(out)) {
-    CmFrame frame{.kind = CmFrameKind::kMad, .local = out.endpoints.local, .remote = out.endpoints.remote};
+    CmFrame frame{.kind = CmFrameKind::kMad,
+                  .scope = out.endpoints.scope,
+                  .local = out.endpoints.local,
+                  .remote = out.endpoints.remote};
     frame.mad = out.mad;
     link_.send(frame);
   }
@@ -203,7 +207,7 @@ Result<IpAddress, Status> CmService::source_for(const cm::SocketAddress& destina
   if (::getsockname(probe.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return Status{errno};
   const bool v4 = destination.address.is_v4();
   const IpAddress source = v4 ? from_in_addr(address.v4.sin_addr) : from_in6_addr(address.v6.sin6_addr);
-  if (!cm::SocketAddress{source}.is_loopback() || device_of(source)) return source;
+  if (!cm::SocketAddress{source}.is_loopback() || device_of(source, 0)) return source;
   return own_address(v4).value_or(source);
 }
 

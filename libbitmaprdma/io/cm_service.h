@@ -20,7 +20,8 @@ namespace brdma::io {
 // What the service must ask of who made it. Called with its lock held: must not call back.
 struct CmServiceHost {
   virtual ~CmServiceHost() = default;
-  virtual std::optional<cm::LocalDevice> device_of(const IpAddress& local) = 0;
+  // As cm::RdmaHost has it.
+  virtual std::optional<cm::LocalDevice> device_of(const IpAddress& local, std::uint32_t scope) = 0;
   virtual void event_added(cm::ChannelNumber channel) = 0;
   virtual void events_removed(cm::ChannelNumber channel, std::uint32_t count) = 0;
 };
@@ -63,7 +64,9 @@ class CmService final : private cm::RdmaHost {
   void release_port(wire::PortSpace space, const cm::SocketAddress& address, bool listening) override;
   bool lost_ports() override;
   Result<IpAddress, Status> source_for(const cm::SocketAddress& destination) override;
-  std::optional<cm::LocalDevice> device_of(const IpAddress& local) override { return host_.device_of(local); }
+  std::optional<cm::LocalDevice> device_of(const IpAddress& local, std::uint32_t scope) override {
+    return host_.device_of(local, scope);
+  }
   void event_added(cm::ChannelNumber channel) override { host_.event_added(channel); }
   void events_removed(cm::ChannelNumber channel, std::uint32_t count) override { host_.events_removed(channel, count); }
 

@@ -93,6 +93,7 @@ bool ReceiveSocket::receive(ReceivedMessage& out) {
   datagram = Datagram{};
   out.by_xdp = false;
   out.stamp = 0;
+  out.scope = 0;
   if (from.v6.sin6_family == AF_INET6) {
     datagram.source = from_in6_addr(from.v6.sin6_addr);
     datagram.source_port = ntohs(from.v6.sin6_port);
@@ -108,7 +109,9 @@ bool ReceiveSocket::receive(ReceivedMessage& out) {
       const int segment = control_value<int>(header);
       if (segment > 0) out.segment_bytes = static_cast<std::size_t>(segment);
     } else if (header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_PKTINFO) {
-      datagram.destination = from_in6_addr(control_value<in6_pktinfo>(header).ipi6_addr);
+      const auto arrived = control_value<in6_pktinfo>(header);
+      datagram.destination = from_in6_addr(arrived.ipi6_addr);
+      if (is_link_local(datagram.destination)) out.scope = arrived.ipi6_ifindex;
     } else if (header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_PKTINFO) {
       datagram.destination = from_in_addr(control_value<in_pktinfo>(header).ipi_addr);
     } else if (header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_TCLASS) {

@@ -25,6 +25,7 @@ struct ReceivedMessage {
   ConstBytes bytes;
   std::size_t segment_bytes = 0;  // > 0; the whole size where nothing was merged
   bool by_xdp = false;
+  std::uint32_t scope = 0;  // the interface that it came by, where it was sent to a link-local address
   // When it arrived, CLOCK_REALTIME in ns; 0: nobody said so. When it was read, for what arrives before the kernel has
   // got to stamping for the first socket of the machine that asks (a work item).
   std::int64_t stamp = 0;

@@ -49,6 +49,9 @@ class TransmitSocket {
   // Instead of sending a blocked batch again: answers how many of its packets had not left.
   [[nodiscard]] std::uint32_t give_up(const Transmit& transmit);
 
+  // Of link-local peers: which link is meant from now on.
+  void set_interface(std::uint32_t ifindex) { options_.ifindex = ifindex; }
+
   [[nodiscard]] int fd() const { return fd_; }
   // Becomes writable when a blocked batch may be sent again.
   [[nodiscard]] int blocked_fd() const { return blocked_fd_ >= 0 ? blocked_fd_ : fd_; }

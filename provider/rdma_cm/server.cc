@@ -10,6 +10,7 @@
 
 #include "device_catalog.h"
 #include "io/cm_service.h"
+#include "io/socket_address.h"
 #include "libibverbs.h"
 #include "preload/view.h"
 #include "rdma_cm/channels.h"
@@ -22,10 +23,10 @@ namespace {
 class Host final : public io::CmServiceHost {
  public:
   // An address may have come since the devices were listed.
-  std::optional<cm::LocalDevice> device_of(const IpAddress& local) override {
-    if (const auto found = listed(local)) return found;
+  std::optional<cm::LocalDevice> device_of(const IpAddress& local, std::uint32_t scope) override {
+    if (const auto found = listed(local, scope)) return found;
     preload::refresh();
-    return listed(local);
+    return listed(local, scope);
   }
   void event_added(cm::ChannelNumber channel) override { channels.event_added(channel); }
   void events_removed(cm::ChannelNumber channel, std::uint32_t count) override {
@@ -34,12 +35,13 @@ class Host final : public io::CmServiceHost {
   Channels channels;
 
  private:
-  static std::optional<cm::LocalDevice> listed(const IpAddress& local) {
+  static std::optional<cm::LocalDevice> listed(const IpAddress& local, std::uint32_t scope) {
     const DeviceList devices = current_devices();
     for (const DeviceInfo& device : *devices) {
+      if (io::is_link_local(local) && scope != 0 && device.ifindex != scope) continue;
       for (std::size_t i = 0; i < device.gids.size(); ++i) {
         if (device.gids[i].address != local) continue;
-        return cm::LocalDevice{device.guid, static_cast<std::uint8_t>(i), device.active_mtu};
+        return cm::LocalDevice{device.guid, static_cast<std::uint8_t>(i), device.active_mtu, device.ifindex};
       }
     }
     return std::nullopt;

@@ -7,6 +7,7 @@ the server listens. Last line: `N passed, M failed`.
 import argparse
 import contextlib
 import glob
+import ipaddress
 import os
 import subprocess
 import sys
@@ -25,6 +26,7 @@ CASES = [
     ("rping", ["rping", "-s", "-C", "20", "-V"], ["rping", "-c", "-a", SERVER, "-C", "20", "-V", "-v"], True),
     ("rping over IPv6", ["rping", "-s", "-a", "::", "-C", "5"], ["rping", "-c", "-a", SERVER6, "-C", "5", "-V", "-v"], True),
     ("rping, large", ["rping", "-s", "-C", "50", "-S", "65000"], ["rping", "-c", "-a", SERVER, "-C", "50", "-S", "65000", "-V", "-v"], True),
+    ("rping, queue pairs of its own", ["rping", "-s", "-q", "-C", "20", "-V"], ["rping", "-c", "-q", "-a", SERVER, "-C", "20", "-V", "-v"], True),
     ("ucmatose", ["ucmatose", "-c", "10", "-C", "10"], ["ucmatose", "-s", SERVER, "-c", "10", "-C", "10"], True),
     ("ucmatose, moved to another channel", ["ucmatose", "-m", "-c", "5"], ["ucmatose", "-m", "-s", SERVER, "-c", "5"], True),
     ("rdma_client", ["rdma_server"], ["rdma_client", "-s", SERVER], True),
@@ -89,8 +91,8 @@ def killed_client(lab):
     lab.wait_for("ports given back", "h2", "resource", "show", "cm_id", until=lambda rows: not rows)
 
 
-def network_state(lab, file):
-    return subprocess.run(lab.on("h1", "cat", f"/proc/net/{file}"), capture_output=True, text=True, timeout=PATIENCE).stdout
+def network_state(lab, file, host="h1"):
+    return subprocess.run(lab.on(host, "cat", f"/proc/net/{file}"), capture_output=True, text=True, timeout=PATIENCE).stdout
 
 
 def wait_for_state(lab, file, text, program):
@@ -128,12 +130,41 @@ def tcp_cases(build):
     return [(f"TCP under librspreload, {i}", echo(str(7700 + i)), echo(str(7700 + i), SERVER), True) for i in range(5)]
 
 
+def link_local(lab, host):
+    """Its link-local address and its interface, once duplicate address detection is over."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        for line in network_state(lab, "if_inet6", host).splitlines():
+            digits, _, _, scope, flags, interface = line.split()
+            if scope == "20" and int(flags, 16) & 0x40 == 0:  # not tentative
+                return str(ipaddress.IPv6Address(int(digits, 16))), interface
+        assert time.monotonic() < end, f"{host} has no link-local address"
+        time.sleep(0.02)
+
+
+def link_local_cases(lab):
+    """Addresses that mean nothing without an interface: named on both sides, or by the client alone."""
+    (server, served), (client, asks) = link_local(lab, "h1"), link_local(lab, "h2")
+    here, there, own = f"{server}%{served}", f"{server}%{asks}", f"{client}%{asks}"
+    return [
+        ("rping to a link-local address", ["rping", "-s", "-a", here, "-C", "5"], ["rping", "-c", "-a", there, "-C", "5", "-V", "-v"], True),
+        ("rping from and to link-local addresses", ["rping", "-s", "-a", "::", "-C", "5"], ["rping", "-c", "-I", own, "-a", there, "-C", "5", "-V", "-v"], True),
+        ("ucmatose, link-local", ["ucmatose", "-b", here, "-c", "3"], ["ucmatose", "-b", own, "-s", there, "-c", "3"], True),
+        ("rstream, link-local", ["rstream", "-b", here, "-S", "4096", "-C", "50"], ["rstream", "-b", own, "-s", there, "-S", "4096", "-C", "50"], True),
+    ]
+
+
+def link_local_datagrams(lab):
+    (server, served), (client, asks) = link_local(lab, "h1"), link_local(lab, "h2")
+    return [("udaddy, link-local", ["udaddy", "-b", f"{server}%{served}"], ["udaddy", "-b", f"{client}%{asks}", "-s", f"{server}%{asks}"], True)]
+
+
 def run(build, prefix, network):
     passed = failed = 0
     lab = Lab(build, prefix, NETWORKS[network], "e2ecm")
     lost = 0
     try:
-        pairs = tcp_cases(build) + CASES + (DATAGRAMS if network == "clean" else [])
+        pairs = tcp_cases(build) + CASES + link_local_cases(lab) + (DATAGRAMS + link_local_datagrams(lab) if network == "clean" else [])
         cases = [(name, lambda s=s, c=c, e=e: run_pair(lab, s, c, e)) for name, s, c, e in pairs] + [("a killed client", lambda: killed_client(lab))]
         if network == "clean":
             cases.append(("udpong", lambda: datagram_sockets(lab)))

@@ -22,7 +22,7 @@ class CmHost : public cm::RdmaHost {
   Status listen_port(wire::PortSpace, const cm::SocketAddress&) override { return Status::success(); }
   void release_port(wire::PortSpace, const cm::SocketAddress&, bool) override {}
   Result<IpAddress, Status> source_for(const cm::SocketAddress&) override { return kHere; }
-  std::optional<cm::LocalDevice> device_of(const IpAddress& local) override {
+  std::optional<cm::LocalDevice> device_of(const IpAddress& local, std::uint32_t) override {
     if (local != kHere) return std::nullopt;
     return cm::LocalDevice{1, 1, PathMtu::k4096};
   }

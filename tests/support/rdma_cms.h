@@ -24,7 +24,8 @@ using Kind = RdmaEventKind;
 // One interface with one address; every other is reached through it.
 class Machine : public RdmaHost {
  public:
-  explicit Machine(const IpAddress& address, std::uint64_t guid) : address_(address), guid_(guid) {}
+  explicit Machine(const IpAddress& address, std::uint64_t guid, std::uint32_t ifindex = 2)
+      : address_(address), guid_(guid), ifindex_(ifindex) {}
   Result<std::uint16_t, Status> take_port(wire::PortSpace, const SocketAddress& address, const PortOptions&) override {
     const std::uint16_t port = address.port == 0 ? next_port_++ : address.port;
     if (!taken_.insert(port).second) return Status{EADDRINUSE};
@@ -40,12 +41,13 @@ class Machine : public RdmaHost {
   bool lost_ports() override { return std::exchange(forgot_, false); }
   void release_port(wire::PortSpace, const SocketAddress& address, bool) override { taken_.erase(address.port); }
   Result<IpAddress, Status> source_for(const SocketAddress& to) override {
-    if (!to.address.is_v4()) return Status{ENETUNREACH};
+    if (to.is_link_local() && to.scope != ifindex_) return Status{EINVAL};
+    if (to.address.is_v4() != address_.is_v4()) return Status{ENETUNREACH};
     return address_;
   }
-  std::optional<LocalDevice> device_of(const IpAddress& local) override {
-    if (local != address_) return std::nullopt;
-    return LocalDevice{guid_, 1, PathMtu::k4096};
+  std::optional<LocalDevice> device_of(const IpAddress& local, std::uint32_t scope) override {
+    if (local != address_ || (scope != 0 && scope != ifindex_)) return std::nullopt;
+    return LocalDevice{guid_, 1, PathMtu::k4096, ifindex_};
   }
   void event_added(ChannelNumber channel) override { ++waiting[channel]; }
   void events_removed(ChannelNumber channel, std::uint32_t count) override { waiting[channel] -= count; }
@@ -58,6 +60,7 @@ class Machine : public RdmaHost {
  private:
   bool forgot_ = false;
   std::uint64_t guid_;
+  std::uint32_t ifindex_;
   std::uint16_t next_port_ = 40'000;
 };
 

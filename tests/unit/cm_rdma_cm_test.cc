@@ -25,6 +25,10 @@ TEST_F(RdmaCms, FromBindToDestroy) {
   EXPECT_EQ(passive_route.device->guid, 0xBu);
   EXPECT_TRUE(passive_route.resolved);
 
+  const auto early = [&](QpState state) { return b_.queue_pair_setting(request.id, state).value().attributes; };
+  EXPECT_EQ(early(QpState::kRtr).max_dest_rd_atomic, 5) << "before the answer: what the request said";
+  EXPECT_EQ(early(QpState::kRts).max_rd_atomic, 3);
+
   ASSERT_TRUE(b_.accept(request.id, 0xB1, parameters(0x222, "welcome"), {}, now_).ok());
   carry();
   const RdmaEvent response = fetch(a_, Kind::kConnectResponse);
@@ -72,6 +76,78 @@ TEST_F(RdmaCms, FromBindToDestroy) {
   EXPECT_EQ(a_.ids() + b_.ids(), 0u);
   EXPECT_TRUE(machine_a_.taken_.empty());
   EXPECT_TRUE(machine_b_.taken_.empty());
+}
+
+// Two hosts on one link, whose interfaces have different indices; each names its own.
+class LinkLocal : public RdmaCms {
+ protected:
+  static constexpr std::uint32_t kLinkA = 7, kLinkB = 9;
+  static IpAddress link_local(std::uint8_t last) {
+    return IpAddress{{0xFE, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last}};
+  }
+  // Of who asked, with the interface of who receives.
+  static Endpoints seen(const OutgoingMad& out, std::uint32_t scope) {
+    return {out.endpoints.remote, out.endpoints.local, scope};
+  }
+  IdNumber ask(const std::optional<SocketAddress>& source, const SocketAddress& destination, Kind then) {
+    const IdNumber id = asks_.create(kChannel, 0xA0).value();
+    EXPECT_TRUE(asks_.resolve_address(id, source, destination).ok());
+    fetch(asks_, then);
+    return id;
+  }
+  Machine here_{link_local(1), 0xA, kLinkA}, there_{link_local(2), 0xB, kLinkB};
+  RdmaCm asks_{config(0xA), here_}, serves_{config(0xB), there_};
+};
+
+TEST_F(LinkLocal, MessagesNameTheInterfaceOnBothSides) {
+  const IdNumber listening = serves_.create(kChannel, 0xB0).value();
+  ASSERT_TRUE(serves_.bind(listening, {IpAddress{}, 7174}).ok());
+  ASSERT_TRUE(serves_.listen(listening, 0).ok());
+  const IdNumber active = ask(std::nullopt, {link_local(2), 7174, kLinkA}, Kind::kAddressResolved);
+  EXPECT_EQ(asks_.query(active).value().local.scope, kLinkA);
+  ASSERT_TRUE(asks_.resolve_route(active).ok());
+  fetch(asks_, Kind::kRouteResolved);
+  ASSERT_TRUE(asks_.connect(active, parameters(0x111), {}, now_).ok());
+  OutgoingMad out;
+  ASSERT_TRUE(asks_.poll_send(out));
+  EXPECT_EQ(out.endpoints, (Endpoints{link_local(1), link_local(2), kLinkA}));
+
+  serves_.handle_mad(seen(out, kLinkB), out.mad, now_);
+  const RdmaEvent request = fetch(serves_, Kind::kConnectRequest);
+  const auto route = serves_.query(request.id).value();
+  EXPECT_EQ(route.local.scope, kLinkB);
+  EXPECT_EQ(route.remote.scope, kLinkB);
+  ASSERT_TRUE(serves_.accept(request.id, 0xB1, parameters(0x222), {}, now_).ok());
+  ASSERT_TRUE(serves_.poll_send(out));
+  EXPECT_EQ(out.endpoints.scope, kLinkB);
+  asks_.handle_mad(seen(out, kLinkA + 1), out.mad, now_);
+  EXPECT_FALSE(asks_.fetch_event(kChannel)) << "the same address on another link is another peer";
+  asks_.handle_mad(seen(out, kLinkA), out.mad, now_);
+  fetch(asks_, Kind::kConnectResponse);
+}
+
+TEST_F(LinkLocal, AnAddressNeedsItsInterface) {
+  const IdNumber id = asks_.create(kChannel, 1).value();
+  EXPECT_EQ(asks_.bind(id, {link_local(1), 0}).error(), EINVAL);
+  EXPECT_EQ(asks_.bind(id, {link_local(1), 0, kLinkA + 1}).error(), ENODEV);
+  EXPECT_TRUE(asks_.bind(id, {link_local(1), 0, kLinkA}).ok());
+  const SocketAddress bound{link_local(1), 0, kLinkA};
+  ask(std::nullopt, {link_local(2), 7174}, Kind::kAddressError);
+  ask(bound, {link_local(2), 7174, kLinkA + 1}, Kind::kAddressError);
+  ask(bound, {link_local(2), 7174}, Kind::kAddressResolved);  // the source says which
+}
+
+TEST_F(LinkLocal, AListenerOnOneLinkHearsNothingOfAnother) {
+  const IdNumber listening = serves_.create(kChannel, 0xB0).value();
+  ASSERT_TRUE(serves_.bind(listening, {link_local(2), 7174, kLinkB}).ok());
+  ASSERT_TRUE(serves_.listen(listening, 0).ok());
+  const IdNumber active = ask(std::nullopt, {link_local(2), 7174, kLinkA}, Kind::kAddressResolved);
+  ASSERT_TRUE(asks_.resolve_route(active).ok());
+  ASSERT_TRUE(asks_.connect(active, parameters(0x111), {}, now_).ok());
+  OutgoingMad out;
+  ASSERT_TRUE(asks_.poll_send(out));
+  serves_.handle_mad(seen(out, kLinkB + 1), out.mad, now_);
+  EXPECT_FALSE(serves_.fetch_event(kChannel));
 }
 
 TEST_F(RdmaCms, RefusedByNobodyAndByTheProgram) {

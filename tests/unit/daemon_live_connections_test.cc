@@ -21,8 +21,8 @@ class AcceptedConnection : public testing::Test {
     rep.remote_comm_id = kTheirs;
     sent(rep);
   }
-  void received(const wire::CmMessage& message) { live_.received(kHere, kThere, {1, message}); }
-  void sent(const wire::CmMessage& message) { live_.sent(kHere, kThere, {1, message}); }
+  void received(const wire::CmMessage& message) { live_.received({kHere, kThere}, {1, message}); }
+  void sent(const wire::CmMessage& message) { live_.sent({kHere, kThere}, {1, message}); }
 
   LiveConnections live_;
 };
@@ -30,8 +30,7 @@ class AcceptedConnection : public testing::Test {
 TEST_F(AcceptedConnection, IsTakenLeaveOfOnce) {
   const auto farewells = live_.take(kPrefix);
   ASSERT_EQ(farewells.size(), 1u);
-  EXPECT_EQ(farewells[0].local, kHere);
-  EXPECT_EQ(farewells[0].remote, kThere);
+  EXPECT_EQ(farewells[0].endpoints, (cm::Endpoints{kHere, kThere}));
   EXPECT_EQ(std::get<wire::CmDreq>(farewells[0].mad.message).remote_comm_id, kTheirs);
   EXPECT_TRUE(live_.take(kPrefix).empty());
 }
@@ -57,8 +56,8 @@ TEST_F(AcceptedConnection, EndsWhenThePeerDisconnects) {
 TEST_F(AcceptedConnection, IsNotEndedBySomebodyElse) {
   constexpr IpAddress kStranger = IpAddress::v4(10, 0, 0, 3);
   const wire::CmDreq dreq{.local_comm_id = kTheirs, .remote_comm_id = kOurs, .remote_qpn = 0, .private_data = {}};
-  live_.received(kHere, kStranger, {1, dreq});
-  live_.received(kHere, kStranger, {1, wire::CmRej{.local_comm_id = kTheirs, .remote_comm_id = kOurs}});
+  live_.received({kHere, kStranger}, {1, dreq});
+  live_.received({kHere, kStranger}, {1, wire::CmRej{.local_comm_id = kTheirs, .remote_comm_id = kOurs}});
   EXPECT_EQ(live_.size(), 1u);
 }
 
@@ -67,13 +66,13 @@ class AskedConnection : public testing::Test {
   AskedConnection() {
     wire::CmReq req;
     req.local_comm_id = kOurs;
-    live_.sent(kHere, kThere, {1, req});
+    live_.sent({kHere, kThere}, {1, req});
   }
   void answered_by(const IpAddress& remote, std::uint32_t asker = kOurs) {
     wire::CmRep rep;
     rep.local_comm_id = kTheirs;
     rep.remote_comm_id = asker;
-    live_.received(kHere, remote, {1, rep});
+    live_.received({kHere, remote}, {1, rep});
   }
   LiveConnections live_;
 };

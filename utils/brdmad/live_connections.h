@@ -8,21 +8,21 @@
 #include <optional>
 #include <vector>
 
-#include "base/ip_address.h"
+#include "cm/connection.h"
 #include "wire/cm_messages.h"
 
 namespace brdma::daemon {
 
 class LiveConnections {
  public:
-  // A message that a process was given, or said; `remote` is the peer's address, `local` ours. Of what the network says
+  // A message that a process was given, or said. Of what the network says
   // only that counts which answers a process, from where it was asked: whoever invents messages makes no entries, ends
   // none, and nobody is sent a DREQ who had no part in a connection.
-  void received(const IpAddress& local, const IpAddress& remote, const wire::CmMad& mad);
-  void sent(const IpAddress& local, const IpAddress& remote, const wire::CmMad& mad);
+  void received(const cm::Endpoints& endpoints, const wire::CmMad& mad);
+  void sent(const cm::Endpoints& endpoints, const wire::CmMad& mad);
 
   struct Farewell {
-    IpAddress local, remote;
+    cm::Endpoints endpoints;
     wire::CmMad mad;
   };
   // What is left of the process with this prefix: forgotten here.
@@ -31,14 +31,14 @@ class LiveConnections {
 
  private:
   struct Connection {
-    IpAddress local, remote;
+    cm::Endpoints endpoints;
     std::uint64_t transaction = 0;
     std::uint32_t remote_id = 0, remote_qpn = 0;  // 0: our REQ is not answered yet
   };
   void remember(std::uint32_t id, const Connection& connection);
-  void forget(std::uint32_t id, const IpAddress& remote);
+  void forget(std::uint32_t id, const cm::Endpoints& endpoints);
   struct Request {  // a REQ that waits for its REP
-    IpAddress local, remote;
+    cm::Endpoints endpoints;
     std::uint32_t remote_id = 0, qpn = 0;
   };
   std::map<std::uint32_t, Connection> connections_;  // by our id

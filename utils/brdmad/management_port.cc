@@ -59,6 +59,7 @@ constexpr wire::PortSpace space_of(std::uint64_t service) {
 }
 constexpr std::uint16_t port_of(std::uint64_t service) { return static_cast<std::uint16_t>(service); }
 constexpr std::uint16_t prefix_of(std::uint32_t id) { return static_cast<std::uint16_t>(id >> 16); }
+cm::Endpoints endpoints_of(const io::CmFrame& frame) { return {frame.local, frame.remote, frame.scope}; }
 
 }  // namespace
 
@@ -135,7 +136,7 @@ std::uint32_t ManagementPort::receive() {
       ++counters_.bad;
       continue;
     }
-    pass_on(message.datagram, *mad);
+    pass_on({message.datagram.destination, message.datagram.source, message.scope}, *mad);
   }
   return count;
 }
@@ -145,25 +146,26 @@ bool ManagementPort::deliver(std::uint16_t prefix, const io::CmFrame& frame) {
   if (process == processes_.end()) return false;
   if (process->second.deliver(frame)) {
     ++counters_.received;
-    live_.received(frame.local, frame.remote, *wire::parse_cm(frame.mad));
+    live_.received(endpoints_of(frame), *wire::parse_cm(frame.mad));
   } else {
     ++counters_.unread;
   }
   return true;
 }
 
-void ManagementPort::pass_on(const Datagram& datagram, wire::MadBytes bytes) {
+void ManagementPort::pass_on(const cm::Endpoints& endpoints, wire::MadBytes bytes) {
   const auto mad = wire::parse_cm(bytes);
   if (!mad) {
     ++counters_.bad;
     return;
   }
-  io::CmFrame frame{.kind = io::CmFrameKind::kMad, .local = datagram.destination, .remote = datagram.source};
+  io::CmFrame frame{
+      .kind = io::CmFrameKind::kMad, .scope = endpoints.scope, .local = endpoints.local, .remote = endpoints.remote};
   std::copy(bytes.begin(), bytes.end(), frame.mad.begin());
   if (const auto* drep = std::get_if<wire::CmDrep>(&mad->message)) heard(drep->remote_comm_id);
   if (const auto service = service_of(mad->message)) {
     if (deliver_to_listener(*service, frame)) return;
-    if (held_.size() < kHeldMax && expects_listener(*service, datagram.destination)) {
+    if (held_.size() < kHeldMax && expects_listener(*service, endpoints.local)) {
       held_.push_back({std::max(Clock::now() + kHold, processes_known_at_), *service, frame});
       return;
     }
@@ -205,7 +207,7 @@ void ManagementPort::say_farewells() {
     --leaving.tries_left;
     std::array<std::byte, wire::kMadSize> bytes;
     wire::emit_cm(leaving.farewell.mad, bytes);
-    transmit(leaving.farewell.local, leaving.farewell.remote, bytes);
+    transmit(leaving.farewell.endpoints, bytes);
   }
   std::erase_if(farewells_, [](const Leaving& leaving) { return leaving.tries_left == 0; });
 }
@@ -250,7 +252,7 @@ void ManagementPort::refuse(const io::CmFrame& frame, const wire::CmMad& mad) {
   ++counters_.refused;
   std::array<std::byte, wire::kMadSize> bytes;
   wire::emit_cm({.transaction = mad.transaction, .message = *answer}, bytes);
-  transmit(frame.local, frame.remote, bytes);
+  transmit(endpoints_of(frame), bytes);
 }
 
 void ManagementPort::send(std::uint16_t prefix, const io::CmFrame& frame) {
@@ -261,27 +263,29 @@ void ManagementPort::send(std::uint16_t prefix, const io::CmFrame& frame) {
     return;
   }
   ++counters_.sent;
-  live_.sent(frame.local, frame.remote, *mad);
-  transmit(frame.local, frame.remote, frame.mad);
+  live_.sent(endpoints_of(frame), *mad);
+  transmit(endpoints_of(frame), frame.mad);
 }
 
-void ManagementPort::transmit(const IpAddress& local, const IpAddress& remote, wire::MadBytes mad) {
+void ManagementPort::transmit(const cm::Endpoints& endpoints, wire::MadBytes mad) {
   if (!transmit_) {
     ++counters_.not_sent;
     return;
   }
   std::array<std::byte, wire::kGsiPacketSize> packet;
   wire::emit_gsi_packet(mad, Psn{psn_++}, packet);
-  const wire::IcrcPath path{.source = local, .destination = remote, .source_port = transmit_->port()};
+  const wire::IcrcPath path{
+      .source = endpoints.local, .destination = endpoints.remote, .source_port = transmit_->port()};
   store_le32(packet.data() + packet.size() - wire::kIcrcSize, wire::packet_icrc(path, packet));
   const Slice slice{packet.data(), packet.size()};
-  const Transmit batch{.source = local,
-                       .destination = remote,
+  const Transmit batch{.source = endpoints.local,
+                       .destination = endpoints.remote,
                        .standard = true,
                        .segments = 1,
                        .segment_bytes = static_cast<std::uint16_t>(packet.size()),
                        .bytes = static_cast<std::uint32_t>(packet.size()),
                        .slices = {&slice, 1}};
+  transmit_->set_interface(endpoints.scope);
   const io::SendReport report = transmit_->send(batch);
   if (report.blocked) (void)transmit_->give_up(batch);  // as if lost: it is said again
   if (report.blocked || report.refused != 0) ++counters_.not_sent;

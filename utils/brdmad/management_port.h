@@ -88,7 +88,7 @@ class ManagementPort {
     unsigned tries_left = 0;
   };
   [[nodiscard]] bool icrc_holds(const Datagram& datagram);
-  void pass_on(const Datagram& datagram, wire::MadBytes mad);
+  void pass_on(const cm::Endpoints& endpoints, wire::MadBytes mad);
   void look_at_held();
   void say_farewells();
   void heard(std::uint32_t id);
@@ -96,7 +96,7 @@ class ManagementPort {
   [[nodiscard]] bool expects_processes() const { return Clock::now() < processes_known_at_; }
   [[nodiscard]] bool expects_listener(std::uint64_t service, const IpAddress& address) const;
   void refuse(const io::CmFrame& frame, const wire::CmMad& mad);
-  void transmit(const IpAddress& local, const IpAddress& remote, wire::MadBytes mad);
+  void transmit(const cm::Endpoints& endpoints, wire::MadBytes mad);
   bool deliver(std::uint16_t prefix, const io::CmFrame& frame);
 
   io::ReceiveSocket socket_;

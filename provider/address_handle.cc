@@ -32,7 +32,7 @@ Result<AddressHandle, Status> path_of(const DeviceInfo& device, const ibv_ah_att
   if (path.grh.sgid_index >= device.gids.size()) return Status(EINVAL);
   out.local = device.gids[path.grh.sgid_index].address;
   out.peer = address_of(path.grh.dgid);
-  if (out.peer.is_zero() || out.peer.is_v4() != out.local.is_v4()) return Status(EINVAL);
+  if (out.local.is_zero() || out.peer.is_zero() || out.peer.is_v4() != out.local.is_v4()) return Status(EINVAL);
   out.sgid_index = path.grh.sgid_index;
   out.traffic_class = path.grh.traffic_class;
   out.hop_limit = path.grh.hop_limit;

@@ -39,8 +39,13 @@ DeviceList current_devices() {
 
 std::optional<DeviceInfo> find_device(std::string_view name) {
   const DeviceList devices = current_devices();
-  const auto found =
-      std::find_if(devices->begin(), devices->end(), [&](const DeviceInfo& d) { return d.name == name; });
+  const auto found = std::ranges::find(*devices, name, &DeviceInfo::name);
+  return found == devices->end() ? std::nullopt : std::optional{*found};
+}
+
+std::optional<DeviceInfo> find_device(std::uint32_t ifindex) {
+  const DeviceList devices = current_devices();
+  const auto found = std::ranges::find(*devices, ifindex, &DeviceInfo::ifindex);
   return found == devices->end() ? std::nullopt : std::optional{*found};
 }
 

@@ -2,6 +2,7 @@
 // say, so both come from the same list; it is taken anew whenever libibverbs looks for devices.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,5 +22,6 @@ void set_current_devices(DeviceList devices);
 // The last list; reads the interfaces if there was none yet.
 [[nodiscard]] DeviceList current_devices();
 [[nodiscard]] std::optional<DeviceInfo> find_device(std::string_view name);
+[[nodiscard]] std::optional<DeviceInfo> find_device(std::uint32_t ifindex);
 
 }  // namespace brdma::provider

@@ -79,6 +79,8 @@ Result<void*, Status> OpenDevice::open(ibv_device* device, int cmd_fd) {
   abi::OpTable ops(layout->release);
   fill_operations(ops);
   core.core().set_ops(verbs_context, ops.data());
+  preload::refresh();  // the brdmad that it has now may keep other GID tables
+  self->told_ = self->info();
   const std::lock_guard guard(open_devices().lock);
   open_devices().list.push_back(self.release());
   return verbs_context;
@@ -128,9 +130,9 @@ void OpenDevice::leave_all() {
 }
 
 DeviceInfo OpenDevice::info() const {
-  auto now = find_device(device_.name);
+  auto now = find_device(device_.ifindex);
   if (now) return std::move(*now);
-  DeviceInfo gone = device_;  // its interface is down or gone: as it was, but for that
+  DeviceInfo gone = device_;  // its interface is gone: as it was, but for that
   gone.active = false;
   return gone;
 }
@@ -140,21 +142,16 @@ std::vector<int> OpenDevice::interface_changed(bool removed) {
   const DeviceInfo now = info();
   std::vector<int> events;
   const auto same = [](const DeviceInfo::Gid& a, const DeviceInfo::Gid& b) { return a.address == b.address; };
-  // A port that is down has no addresses to speak of: they count when it is back.
-  if (now.active && !std::ranges::equal(now.gids, told_.gids, same)) {
-    events.push_back(IBV_EVENT_GID_CHANGE);
-    cm_addresses_changed(device_.guid);
-  }
+  const bool other_gids = !std::ranges::equal(now.gids, told_.gids, same);
+  if (!removed && other_gids) events.push_back(IBV_EVENT_GID_CHANGE);
+  // Connections on a port that is down may see it come back with its addresses, or removed: then they are told.
+  if (now.active && (other_gids || !told_.active)) cm_addresses_changed(device_.guid);
   if (now.active != told_.active) events.push_back(now.active ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
   if (removed) {
     events.push_back(IBV_EVENT_DEVICE_FATAL);
     cm_device_removed(device_.guid);
   }
-  if (now.active) {
-    told_ = now;
-  } else {
-    told_.active = false;
-  }
+  told_ = now;
   return events;
 }
 

@@ -148,8 +148,10 @@ Context::Impl::Impl(const DeviceInfo& device_info, io::Lease leased, const Optio
   shard.set_gauges(lease.gauges);
   if (lease.device_use != nullptr) shard.engine().share_limits(DeviceUse{*lease.device_use, lease.slot});
   if (options.control_thread) {
-    if (handler != nullptr && options.first_shard && netdev.open(device.ifindex))
+    if (handler != nullptr && options.first_shard) {
+      netdev.open(device.ifindex);
       control.watch(netdev.fd(), [this] { handle_netdev(); });
+    }
     control.at_hangup([this] {
       const std::lock_guard held{shard.lock()};
       handle_hangup();

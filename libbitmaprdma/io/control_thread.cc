@@ -19,6 +19,7 @@ namespace brdma::io {
 namespace {
 
 constexpr int kForever = -1;
+constexpr int kLookMs = 500;    // where no descriptor says that something has changed
 constexpr int kWriteMs = 5000;  // brdmad reads at once, or is stuck: then the answer is given up
 
 }  // namespace
@@ -57,7 +58,9 @@ void ControlThread::watch(int fd, std::function<void()> on_readable) {
 bool ControlThread::serve() {
   std::array<pollfd, 3> fds{pollfd{stop_.get(), POLLIN, 0}, pollfd{connection_fd_, POLLIN, 0},
                             pollfd{watched_fd_, POLLIN, 0}};
-  if (::poll(fds.data(), fds.size(), kForever) < 0) return errno == EINTR;
+  const bool looks = watched_fd_ < 0 && on_readable_;
+  const int ready = ::poll(fds.data(), fds.size(), looks ? kLookMs : kForever);
+  if (ready < 0) return errno == EINTR;
   if (fds[0].revents != 0) return false;
   if (fds[1].revents != 0) {
     if (read_more()) {
@@ -67,7 +70,7 @@ bool ControlThread::serve() {
       if (on_hangup_) on_hangup_();
     }
   }
-  if (fds[2].revents != 0) on_readable_();
+  if (fds[2].revents != 0 || (looks && ready == 0)) on_readable_();
   return true;
 }
 

@@ -2,8 +2,8 @@
 //
 // A thread of its own, because nobody else always can: the progress thread spins while packets come and is not there
 // before the first queue pair, the application may compute for hours. It sleeps in poll() until brdmad writes, or a
-// second descriptor has something to tell (io/netdev_watch.h); all
-// signals are blocked in it. fork(): the child has no such thread.
+// second descriptor has something to tell (io/netdev_watch.h); all signals are blocked in it. fork(): the child has no
+// such thread.
 #pragma once
 
 #include <functional>
@@ -25,7 +25,7 @@ class ControlThread {
   ControlThread(const ControlThread&) = delete;
   ControlThread& operator=(const ControlThread&) = delete;
 
-  // Before start(): `on_readable` is called when `fd` is; both outlive the thread.
+  // Before start(): `on_readable` is called when `fd` is; both outlive the thread. -1: it is called twice a second.
   void watch(int fd, std::function<void()> on_readable);
   // Likewise: called once, when the other end of the connection has closed.
   void at_hangup(std::function<void()> on_hangup) { on_hangup_ = std::move(on_hangup); }

@@ -15,7 +15,6 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-constexpr std::chrono::seconds kTimeout{10};
 constexpr std::size_t kReplyMax = 16u << 20;  // 254 processes with all their counters are under 1 MiB
 
 Result<std::string, ContextError> read_line(int fd, const std::string& who, Deadline deadline) {
@@ -33,8 +32,9 @@ Result<std::string, ContextError> read_line(int fd, const std::string& who, Dead
 
 }  // namespace
 
-Result<json, ContextError> ask_at(std::string_view name, const nlohmann::json& request) {
-  const Deadline deadline = std::chrono::steady_clock::now() + kTimeout;
+Result<json, ContextError> ask_at(std::string_view name, const nlohmann::json& request,
+                                  std::chrono::milliseconds answer_within) {
+  const Deadline deadline = std::chrono::steady_clock::now() + answer_within;
   auto connected = connect_to_daemon(deadline, name);
   if (!connected) return connected.reason();
   const int fd = connected.value().get();

@@ -4,6 +4,7 @@
 // Never starts a daemon. Used by the command line and the lab, not by the datapath.
 #pragma once
 
+#include <chrono>
 #include <nlohmann/json_fwd.hpp>
 #include <string_view>
 
@@ -17,6 +18,8 @@ namespace brdma::io {
 
 // The same for whoever listens at the abstract socket "@<name>" and speaks so: one line of JSON each way. The answer as
 // it is. Errors: ECONNREFUSED nobody listens there; ETIMEDOUT; EPROTO.
-[[nodiscard]] Result<nlohmann::ordered_json, ContextError> ask_at(std::string_view name, const nlohmann::json& request);
+[[nodiscard]] Result<nlohmann::ordered_json, ContextError> ask_at(
+    std::string_view name, const nlohmann::json& request,
+    std::chrono::milliseconds answer_within = std::chrono::seconds{10});
 
 }  // namespace brdma::io

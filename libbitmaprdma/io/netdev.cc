@@ -1,14 +1,9 @@
 #include "io/netdev.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <ifaddrs.h>
 #include <linux/ethtool.h>
-#include <linux/if_packet.h>
 #include <linux/sockios.h>
 #include <net/if.h>
-#include <net/if_arp.h>
-#include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -16,87 +11,24 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
-#include <optional>
+#include <cerrno>
+#include <map>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "control/config.h"
 #include "io/file_descriptor.h"
+#include "io/gid_tables.h"
 #include "io/open_socket.h"
+#include "io/refusal.h"
 #include "wire/headers.h"
 
 namespace brdma::io {
 namespace {
 
 constexpr std::size_t kDeviceNameMax = 63;  // IBV_SYSFS_NAME_MAX less its NUL
-
-struct Interface {
-  std::string name;
-  unsigned flags = 0;
-  std::uint32_t index = 0;
-  bool has_mac = false;
-  std::uint8_t mac[6] = {};
-  std::vector<IpAddress> addresses;
-};
-
-std::optional<IpAddress> usable_address(const sockaddr* address) {
-  IpAddress result;
-  if (address->sa_family == AF_INET) {
-    std::array<std::uint8_t, 4> v4{};
-    std::memcpy(v4.data(), &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, 4);
-    return IpAddress::v4(v4[0], v4[1], v4[2], v4[3]);
-  }
-  if (address->sa_family == AF_INET6) {
-    std::memcpy(result.bytes.data(), &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr, 16);
-    return result;
-  }
-  return std::nullopt;
-}
-
-// GID order: link-local, IPv4, other IPv6; within a kind as the kernel lists them.
-int gid_rank(const IpAddress& address) {
-  if (address.bytes[0] == 0xFE && (address.bytes[1] & 0xC0) == 0x80) return 0;
-  return address.is_v4() ? 1 : 2;
-}
-
-std::vector<Interface> read_interfaces() {
-  std::vector<Interface> result;
-  ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) return result;
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    // An address label ("eth0:1") belongs to its interface.
-    const std::string name(entry->ifa_name, std::strcspn(entry->ifa_name, ":"));
-    auto found = std::find_if(result.begin(), result.end(), [&](const Interface& i) { return i.name == name; });
-    if (found == result.end()) {
-      result.push_back({});
-      found = result.end() - 1;
-      found->name = name;
-      found->flags = entry->ifa_flags;
-      found->index = ::if_nametoindex(name.c_str());
-    }
-    if (entry->ifa_addr == nullptr) continue;
-    if (entry->ifa_addr->sa_family == AF_PACKET) {
-      const auto* link = reinterpret_cast<const sockaddr_ll*>(entry->ifa_addr);
-      found->has_mac = link->sll_halen == 6 && link->sll_hatype == ARPHRD_ETHER;
-      if (found->has_mac) std::memcpy(found->mac, link->sll_addr, 6);
-    } else if (const auto address = usable_address(entry->ifa_addr)) {
-      if (std::find(found->addresses.begin(), found->addresses.end(), *address) == found->addresses.end()) {
-        found->addresses.push_back(*address);
-      }
-    }
-  }
-  ::freeifaddrs(list);
-  std::sort(result.begin(), result.end(), [](const Interface& a, const Interface& b) { return a.index < b.index; });
-  return result;
-}
-
-std::uint32_t read_mtu(int socket_fd, const std::string& name) {
-  ifreq request{};
-  name.copy(request.ifr_name, IFNAMSIZ - 1);
-  return ::ioctl(socket_fd, SIOCGIFMTU, &request) == 0 ? static_cast<std::uint32_t>(request.ifr_mtu) : 1500;
-}
 
 // Mbit/s; 10,000 where the driver can't tell (veth of old kernels, tunnels, loopback).
 std::uint64_t read_speed(int socket_fd, const std::string& name) {
@@ -136,37 +68,67 @@ std::uint64_t made_up_guid(const std::string& name) {
   return (hash & ~(std::uint64_t{3} << 56)) | 1;
 }
 
-IpAddress link_local_from(std::uint64_t eui64) {
-  IpAddress address;
-  address.bytes[0] = 0xFE;
-  address.bytes[1] = 0x80;
-  for (std::size_t i = 0; i < 8; ++i) address.bytes[8 + i] = static_cast<std::uint8_t>(eui64 >> (56 - 8 * i));
-  return address;
+// What this process has seen of an interface as a device: that stays while it is renamed, or given another MAC.
+struct Seen {
+  std::string name;
+  std::uint64_t guid = 0;
+};
+
+struct Memory {
+  std::mutex lock;
+  std::uint64_t network = 0;              // the namespace whose interfaces these are
+  std::map<std::uint32_t, Seen> devices;  // by interface index
+  GidTables gids;
+  std::vector<DeviceInfo> listed;  // the last time
+};
+
+// Never destroyed: programs call verbs from their own exit handlers.
+Memory& memory() {
+  static auto* const instance = new Memory;
+  return *instance;
 }
 
-DeviceInfo make_device(const Interface& interface, int socket_fd) {
+// A number for this thread's network namespace, which a program may leave for another one.
+std::uint64_t network_namespace(int socket_fd) {
+  constexpr int kNamespaceCookie = 71;  // SO_NETNS_COOKIE, since Linux 5.14
+  std::uint64_t cookie = 0;
+  socklen_t size = sizeof cookie;
+  if (::getsockopt(socket_fd, SOL_SOCKET, kNamespaceCookie, &cookie, &size) == 0) return cookie;
+  struct stat space {};
+  return ::stat("/proc/thread-self/ns/net", &space) == 0 ? space.st_ino : 0;
+}
+
+DeviceInfo make_device(const Interface& interface, const GidTable& gids, int socket_fd) {
   DeviceInfo device;
   device.name = (kDevicePrefix + interface.name).substr(0, kDeviceNameMax);
   device.netdev = interface.name;
   device.ifindex = interface.index;
-  device.guid = interface.has_mac && (interface.flags & IFF_LOOPBACK) == 0 ? guid_from_mac(interface.mac)
-                                                                           : made_up_guid(interface.name);
-  device.netdev_mtu = read_mtu(socket_fd, interface.name);
+  device.guid = interface.has_mac ? guid_from_mac(interface.mac) : made_up_guid(interface.name);
+  device.netdev_mtu = interface.mtu;
   device.active_mtu = path_mtu_for(device.netdev_mtu);
   device.active = (interface.flags & IFF_RUNNING) != 0;
   device.speed_mbps = read_speed(socket_fd, interface.name);
-  for (const IpAddress& address : interface.addresses) device.gids.push_back({address, interface.name});
-  // Index 0 is the link-local form of the MAC even while the interface does not have that address (IPv6 off, or the
-  // kernel still asking for duplicates), as with Soft-RoCE: indices must not depend on the moment.
-  const bool has_link_local = std::any_of(device.gids.begin(), device.gids.end(),
-                                          [](const DeviceInfo::Gid& gid) { return gid_rank(gid.address) == 0; });
-  if (interface.has_mac && !has_link_local && !device.gids.empty()) {
-    device.gids.push_back({link_local_from(eui64_from_mac(interface.mac)), interface.name});
+  for (const IpAddress& address : gids.slots()) {
+    device.gids.push_back({address, address.is_zero() ? std::string{} : interface.name});
   }
-  std::stable_sort(device.gids.begin(), device.gids.end(), [](const DeviceInfo::Gid& a, const DeviceInfo::Gid& b) {
-    return gid_rank(a.address) < gid_rank(b.address);
-  });
   return device;
+}
+
+// Names and GUIDs as this process knows them; a new device may not have another's.
+void use_known_names(std::vector<DeviceInfo>& devices, std::map<std::uint32_t, Seen>& known) {
+  for (DeviceInfo& device : devices) {
+    const auto seen = known.find(device.ifindex);
+    if (seen != known.end()) {
+      device.name = seen->second.name;
+      device.guid = seen->second.guid;
+    }
+  }
+  for (DeviceInfo& device : devices) {
+    const bool taken = std::ranges::any_of(devices, [&](const DeviceInfo& other) {
+      return other.ifindex != device.ifindex && other.name == device.name && known.contains(other.ifindex);
+    });
+    if (!known.contains(device.ifindex) && taken) device.name += "_" + std::to_string(device.ifindex);
+  }
 }
 
 // Interfaces that share a MAC (VLANs, bridges) would share a GUID: the later ones take their index into its middle.
@@ -182,9 +144,6 @@ void make_guids_unique(std::vector<DeviceInfo>& devices) {
   }
 }
 
-bool is_up(const Interface& interface) { return (interface.flags & IFF_UP) != 0; }
-bool is_loopback(const Interface& interface) { return (interface.flags & IFF_LOOPBACK) != 0; }
-
 }  // namespace
 
 PathMtu path_mtu_for(std::uint32_t netdev_mtu) {
@@ -195,7 +154,7 @@ PathMtu path_mtu_for(std::uint32_t netdev_mtu) {
   return best;
 }
 
-std::uint64_t eui64_from_mac(const std::uint8_t (&mac)[6]) {
+std::uint64_t eui64_from_mac(const std::array<std::uint8_t, 6>& mac) {
   std::uint64_t eui64 = 0;
   for (const std::uint8_t byte : {static_cast<std::uint8_t>(mac[0] ^ 2), mac[1], mac[2], std::uint8_t{0xFF},
                                   std::uint8_t{0xFE}, mac[3], mac[4], mac[5]}) {
@@ -204,16 +163,26 @@ std::uint64_t eui64_from_mac(const std::uint8_t (&mac)[6]) {
   return eui64;
 }
 
-std::uint64_t guid_from_mac(const std::uint8_t (&mac)[6]) {
+std::uint64_t guid_from_mac(const std::array<std::uint8_t, 6>& mac) {
   return eui64_from_mac(mac) ^ (std::uint64_t{0xFE ^ 0xFD} << 24);
 }
 
+void forget_devices() {
+  const std::lock_guard guard(memory().lock);
+  memory().gids.clear();
+  memory().devices.clear();
+  memory().listed.clear();
+}
+
 std::string no_device_reason() {
+  std::vector<Interface> interfaces;
+  if (const int error = read_interfaces(interfaces); error != 0)
+    return "the network interfaces cannot be listed: " + refusal("no socket is to be had", error);
   bool any_up = false, loopback_up = false;
-  for (const Interface& interface : read_interfaces()) {
-    if (is_loopback(interface))
-      loopback_up = is_up(interface);
-    else if (is_up(interface))
+  for (const Interface& interface : interfaces) {
+    if (interface.is_loopback())
+      loopback_up = interface.is_up();
+    else if (interface.is_up())
       any_up = true;
   }
   if (any_up) return "the network interfaces that are up have no IP address: give one with 'ip address add'";
@@ -226,19 +195,50 @@ std::string no_device_reason() {
 
 namespace brdma {
 
-// An interface without an address can't be reached by RoCEv2, so it makes no device.
+namespace {
+
+// Not for ever, as what a policy refuses: what was so a moment ago is the best answer.
+bool is_want_of_means(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS; }
+
+}  // namespace
+
+// An interface without an address can't be reached by RoCEv2, so it makes no device, unless it was one before. By
+// index, loopback last.
 std::vector<DeviceInfo> list_devices() {
-  std::vector<DeviceInfo> devices, loopback;
+  io::Memory& memory = io::memory();
+  const std::lock_guard guard(memory.lock);
   const io::FileDescriptor socket_fd{io::open_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
-  for (const io::Interface& interface : io::read_interfaces()) {
-    if (!io::is_up(interface) || interface.addresses.empty()) continue;
-    auto& list = io::is_loopback(interface) ? loopback : devices;
-    list.push_back(io::make_device(interface, socket_fd.get()));
+  if (!socket_fd.valid() && is_want_of_means(errno)) return memory.listed;
+  if (const std::uint64_t network = io::network_namespace(socket_fd.get()); network != memory.network) {
+    memory.gids.clear();
+    memory.devices.clear();
+    memory.listed.clear();
+    memory.network = network;
   }
-  if (devices.empty() || control::load_settings().settings.loopback_device) {
+  io::adopt_common(memory.gids);  // before the interfaces are read: what it has and they have not is gone meanwhile
+  std::vector<io::Interface> interfaces;
+  if (io::read_interfaces(interfaces) != 0) return memory.listed;
+  io::update(memory.gids, interfaces);
+  std::erase_if(memory.devices, [&](const auto& entry) { return !memory.gids.contains(entry.first); });
+
+  std::vector<DeviceInfo> devices, loopback;
+  bool any_up = false;
+  for (const io::Interface& interface : interfaces) {
+    const auto gids = memory.gids.find(interface.index);
+    if (gids == memory.gids.end()) continue;
+    // lo that is down says no more than that nothing is up.
+    if (interface.is_loopback() && !interface.is_up() && !memory.devices.contains(interface.index)) continue;
+    auto& list = interface.is_loopback() ? loopback : devices;
+    list.push_back(io::make_device(interface, gids->second, socket_fd.get()));
+    any_up = any_up || (interface.is_up() && !interface.is_loopback());
+  }
+  if (!any_up || control::load_settings().settings.loopback_device) {
     devices.insert(devices.end(), loopback.begin(), loopback.end());
   }
+  io::use_known_names(devices, memory.devices);
   io::make_guids_unique(devices);
+  for (const DeviceInfo& device : devices) memory.devices[device.ifindex] = {device.name, device.guid};
+  memory.listed = devices;
   return devices;
 }
 

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "io/open_socket.h"
 
@@ -44,7 +46,7 @@ NetdevWatch::Change judge(const nlmsghdr& header, const std::byte* payload, std:
 
 }  // namespace
 
-bool NetdevWatch::open(std::uint32_t ifindex) {
+void NetdevWatch::open(std::uint32_t ifindex) {
   ifindex_ = ifindex;
   socket_.reset(open_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
   sockaddr_nl address{};
@@ -52,10 +54,26 @@ bool NetdevWatch::open(std::uint32_t ifindex) {
   address.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
   if (socket_.valid() && ::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     socket_.reset();
-  return socket_.valid();
+  if (!socket_.valid()) seen_ = look();
+}
+
+std::optional<Interface> NetdevWatch::look() const {
+  std::vector<Interface> interfaces;
+  if (read_interfaces(interfaces) != 0) return seen_;  // nothing can be known
+  const auto found = std::ranges::find(interfaces, ifindex_, &Interface::index);
+  return found == interfaces.end() ? std::nullopt : std::optional{*found};
+}
+
+NetdevWatch::Change NetdevWatch::compare() {
+  if (!seen_) return Change::kNone;  // it is gone, and that was told
+  auto now = look();
+  if (now && *now == *seen_) return Change::kNone;
+  seen_ = std::move(now);
+  return seen_ ? Change::kChanged : Change::kRemoved;
 }
 
 NetdevWatch::Change NetdevWatch::read() {
+  if (!socket_.valid()) return compare();
   Change seen = Change::kNone;
   alignas(nlmsghdr) std::array<std::byte, kBufferBytes> buffer;
   for (;;) {

@@ -64,7 +64,8 @@ void add_port(Builder& tree, const DeviceInfo& device, const std::string& port) 
     const std::string index = "/" + std::to_string(i);
     tree.file(port + "/gids" + index, provider::gid_text(device.gids[i].address));
     tree.file(port + "/gid_attrs/types" + index, "RoCE v2");
-    tree.file(port + "/gid_attrs/ndevs" + index, device.gids[i].netdev);
+    // Of a hole the kernel has the file, and no answer: there is no file then, which comes to the same.
+    if (!device.gids[i].netdev.empty()) tree.file(port + "/gid_attrs/ndevs" + index, device.gids[i].netdev);
   }
 }
 

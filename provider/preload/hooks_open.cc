@@ -1,5 +1,4 @@
 // Hooks: what opens something by its path.
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/inotify.h>
@@ -38,7 +37,6 @@ BRDMA_REAL(fopen);
 BRDMA_REAL(fopen64);
 BRDMA_REAL(freopen);
 BRDMA_REAL(freopen64);
-BRDMA_REAL(opendir);
 BRDMA_REAL(inotify_add_watch);
 
 // Opens what is shown. RDMA-CM's node is no file: an event channel takes its place.
@@ -125,11 +123,6 @@ BRDMA_HOOK FILE* freopen(const char* path, const char* mode, FILE* stream) {
 BRDMA_HOOK FILE* freopen64(const char* path, const char* mode, FILE* stream) {
   const ShownPath shown(path, BRDMA_CALLER);
   return real_freopen64.get()(shown.get(), mode, stream);
-}
-
-BRDMA_HOOK DIR* opendir(const char* path) {
-  const ShownPath shown(path, BRDMA_CALLER);
-  return real_opendir.get()(shown.get());
 }
 
 BRDMA_HOOK int inotify_add_watch(int fd, const char* path, uint32_t mask) noexcept {

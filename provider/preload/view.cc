@@ -7,6 +7,8 @@
 #include <cstring>
 #include <mutex>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "control/config.h"
 #include "device_catalog.h"
@@ -23,6 +25,7 @@ struct View {
   std::mutex lock;
   std::uint64_t hash = 0;
   std::string complaint;  // the last one: each is said once
+  std::vector<std::string> order;
 };
 
 // Never destroyed: hooks run until the very end of the process. A replaced tree is kept too: another thread may be
@@ -39,6 +42,17 @@ void complain_once(const std::string& sentence) {
   if (view().complaint == sentence) return;
   view().complaint = sentence;
   provider::complain(sentence);
+}
+
+// Of the list of devices, as the entries have it.
+std::vector<std::string> order_of(const std::vector<TreeEntry>& entries) {
+  constexpr std::string_view kList = "sys/class/infiniband_verbs/uverbs";
+  std::vector<std::string> order;
+  for (const TreeEntry& entry : entries) {
+    const std::string name = entry.path.substr(entry.path.rfind('/') + 1);
+    if (entry.path.starts_with(kList) && entry.path.ends_with("infiniband_verbs/" + name)) order.push_back(name);
+  }
+  return order;
 }
 
 // With view().lock held.
@@ -60,6 +74,7 @@ void make_tree(const std::vector<DeviceInfo>& devices) {
     return;
   }
   view().hash = hash;
+  view().order = order_of(entries);
   shown_tree.store(new DeviceTree(std::move(tree).value()), std::memory_order_release);
 }
 
@@ -116,6 +131,11 @@ void refresh() {
   making_tree = false;
 }
 
+std::vector<std::string> device_order() {
+  const std::lock_guard guard(view().lock);
+  return view().order;
+}
+
 ShownPath::ShownPath(const char* path, const void* caller) : shown_(path) {
   const auto match = match_path(path);
   if (!match) return;
@@ -124,10 +144,11 @@ ShownPath::ShownPath(const char* path, const void* caller) : shown_(path) {
   const DeviceTree* tree = tree_for(*match);
   if (tree == nullptr || !join_path(tree->root(), *match, buffer_)) return;
   shown_ = buffer_;
+  is_device_list_ = preload::is_device_list(*match);
   is_uverbs_node_ = preload::is_uverbs_node(*match);
   is_rdma_cm_node_ = is_rdma_cm;
   // libibverbs is about to look for drivers for what it finds here.
-  if (is_device_list(*match)) provider::Libibverbs::register_with_caller(caller);
+  if (is_device_list_) provider::Libibverbs::register_with_caller(caller);
 }
 
 }  // namespace brdma::preload

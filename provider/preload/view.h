@@ -6,6 +6,8 @@
 #pragma once
 
 #include <climits>
+#include <string>
+#include <vector>
 
 namespace brdma::preload {
 
@@ -19,15 +21,20 @@ class ShownPath {
   [[nodiscard]] const char* get() const { return shown_; }  // the program's own pointer where nothing is to be changed
   [[nodiscard]] bool is_ours() const { return shown_ == buffer_; }
   [[nodiscard]] bool is_uverbs_node() const { return is_uverbs_node_; }
+  [[nodiscard]] bool is_device_list() const { return is_device_list_; }  // and ours
   [[nodiscard]] bool is_rdma_cm_node() const { return is_rdma_cm_node_; }
 
  private:
   const char* shown_;
-  bool is_uverbs_node_ = false, is_rdma_cm_node_ = false;
+  bool is_uverbs_node_ = false, is_rdma_cm_node_ = false, is_device_list_ = false;
   char buffer_[PATH_MAX];
 };
 
 // Looks at the interfaces anew, and shows what there is now to whoever has been shown something before.
 void refresh();
+
+// The names in the list of devices as they are shown now, "uverbs2": ours as list_devices() has them, then the
+// kernel's.
+[[nodiscard]] std::vector<std::string> device_order();
 
 }  // namespace brdma::preload

@@ -18,6 +18,7 @@
 
 #include "base/check.h"
 #include "cm_session.h"
+#include "gid_book.h"
 #include "input_reader.h"
 #include "io/cm_protocol.h"
 #include "io/lease_protocol.h"
@@ -218,6 +219,7 @@ class World final : public SessionHost {
   }
   const ManagementPort& management_port() override { return port_; }
   const IcmpIntake& icmp_intake() override { return no_messages(); }
+  GidBook& gid_book() override { return gids_; }
   const ControllerLink* controller_link() override { return nullptr; }
   std::shared_ptr<LeaseLink> link(std::uint32_t slot) override {
     for (const auto& [key, session] : sessions_) {
@@ -228,6 +230,7 @@ class World final : public SessionHost {
 
   Options options_;
   std::unique_ptr<SharedState> state_;
+  GidBook gids_{state_->gids};
   std::array<io::FileDescriptor, 2> holder_;
   LeaseBook book_;
   asio::io_context context_{1};

@@ -30,12 +30,16 @@ TEST(Device, IsFoundByEachCallAndStaysTheSame) {
   ibv_free_device_list(second);
 }
 
+// Of the table, those that there are.
+int gid_count(ibv_context* context) {
+  ibv_gid_entry entries[16];
+  return static_cast<int>(ibv_query_gid_table(context, entries, 16, 0));
+}
+
 TEST(Device, FollowsTheAddressesOfItsInterface) {
   const auto context = open_first_device();
   ibv_device* const device = context->device;
-  ibv_port_attr port{};
-  ASSERT_EQ(ibv_query_port(context.get(), 1, &port), 0);
-  const int before = port.gid_tbl_len;
+  const int before = gid_count(context.get());
   const std::string address = std::string("10.1.2.3/32 dev ") + test_interface();
   ASSERT_EQ(std::system(("ip address add " + address).c_str()), 0);
   int count = 0;
@@ -43,8 +47,6 @@ TEST(Device, FollowsTheAddressesOfItsInterface) {
   ASSERT_EQ(count, 1);
   EXPECT_EQ(list[0], device);
   ibv_free_device_list(list);
-  ASSERT_EQ(ibv_query_port(context.get(), 1, &port), 0);
-  EXPECT_EQ(port.gid_tbl_len, before + 1);
   ibv_gid_entry entries[8];
   ASSERT_EQ(ibv_query_gid_table(context.get(), entries, 8, 0), before + 1);
   const std::array<std::uint8_t, 16> expected{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 10, 1, 2, 3};

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -89,9 +90,14 @@ std::optional<Json> ask_daemon(const char* query) {
   throw std::runtime_error(answer.reason().message);
 }
 
+// By index; a hole is zero.
 Json address_list(const DeviceInfo& device) {
   Json list = Json::array();
-  for (const auto& gid : device.gids) {
+  std::size_t used = 0;
+  for (std::size_t i = 0; i < device.gids.size(); ++i) {
+    if (!device.gids[i].address.is_zero()) used = i + 1;
+  }
+  for (const auto& gid : std::span(device.gids).first(used)) {
     std::string text;
     for (std::size_t i = 0; i < 16; i += 2) {
       std::array<char, 8> word{};

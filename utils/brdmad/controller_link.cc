@@ -25,7 +25,8 @@ std::vector<IpAddress> device_addresses() {
     for (const DeviceInfo::Gid& gid : device.gids) {
       const auto& b = gid.address.bytes;
       const bool link_local = b[0] == 0xFE && (b[1] & 0xC0) == 0x80;
-      if (!link_local && addresses.size() < ctl::Controller::kAddressesMax) addresses.push_back(gid.address);
+      if (!link_local && !gid.address.is_zero() && addresses.size() < ctl::Controller::kAddressesMax)
+        addresses.push_back(gid.address);
     }
   }
   return addresses;

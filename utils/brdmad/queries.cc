@@ -179,9 +179,11 @@ Json answer(const QueryContext& context, const Json& request, bool& shut_down) {
   if (query == "leases") return leases(context);
   if (query == "statistics") return statistics(context);
   if (query == "cm_ids") return cm_ids(context);
-  return error_json({EINVAL,
-                     "no such query; there are: version config leases statistics cm_ids recovery recovery_set resource "
-                     "queue_pair_statistics events alarms alarm_set shutdown"});
+  if (query == "gids") return context.gids.answer(request);
+  return error_json(
+      {EINVAL,
+       "no such query; there are: version config leases statistics cm_ids gids recovery recovery_set resource "
+       "queue_pair_statistics events alarms alarm_set shutdown"});
 }
 
 }  // namespace

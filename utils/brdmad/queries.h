@@ -1,4 +1,4 @@
-// brdmad/queries.h - answers to JSON questions (docs/daemon.md#questions). Pure but for the clock and pids.
+// brdmad/queries.h - answers to JSON questions (docs/daemon.md#questions). Pure but for the clock, pids and interfaces.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "controller_link.h"
+#include "gid_book.h"
 #include "icmp_intake.h"
 #include "lease_book.h"
 #include "management_port.h"
@@ -22,6 +23,7 @@ struct QueryContext {
   const ManagementPort& management;
   const IcmpIntake& icmp;
   const ControllerLink* controller = nullptr;  // null: none is set
+  GidBook& gids;
   bool dual_stack = false;
   std::uint32_t asker_uid = 0;
 };

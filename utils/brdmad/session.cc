@@ -174,7 +174,7 @@ void Session::answer_next_line() {
   });
   if (begun) return;
   QueryAnswer answer = answer_query({host_.options(), host_.book(), host_.management_port(), host_.icmp_intake(),
-                                     host_.controller_link(), host_.dual_stack(), uid_},
+                                     host_.controller_link(), host_.gid_book(), host_.dual_stack(), uid_},
                                     line);
   write_answer(std::move(answer.line), answer.shutdown);
 }

@@ -38,7 +38,8 @@ struct SessionHost {
                         std::string input) = 0;
   virtual const ManagementPort& management_port() = 0;
   virtual const IcmpIntake& icmp_intake() = 0;
-  virtual const ControllerLink* controller_link() = 0;              // null: none is set
+  virtual const ControllerLink* controller_link() = 0;  // null: none is set
+  virtual GidBook& gid_book() = 0;
   virtual std::shared_ptr<LeaseLink> link(std::uint32_t slot) = 0;  // null: nobody has that slot
 };
 

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string_view>
 
+#include "gid_book.h"
 #include "io/lease_protocol.h"
 #include "trace/counters.h"
 
@@ -57,6 +58,7 @@ struct SharedState {
   std::array<DeviceTotals, kDevicesMax> devices{};
   std::uint32_t settings_count = 0;
   std::array<DeviceSettings, kDevicesMax> settings{};
+  GidRecords gids{};
 };
 
 // The free slot that `uid` may have whose last lease ended longest ago, so that late packets of a dead queue pair find

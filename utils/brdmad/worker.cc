@@ -18,6 +18,7 @@
 
 #include "cm_session.h"
 #include "controller_link.h"
+#include "gid_book.h"
 #include "icmp_intake.h"
 #include "lease_book.h"
 #include "management_port.h"
@@ -46,6 +47,7 @@ class Worker final : public SessionHost {
         acceptor_(context_, stream_protocol(), inheritance.listener),
         management_{asio::posix::stream_descriptor(context_, inheritance.group.sockets[0].get()),
                     asio::posix::stream_descriptor(context_, inheritance.group.sockets[1].get())},
+        gids_(inheritance.state.gids),
         icmp_({[this](std::uint32_t slot, const auto& messages) { return hand_icmp(slot, messages); },
                [this] { return leased_slots(); }}),
         port_(inheritance.group.sockets[1].get(), inheritance.group.dual_stack, std::random_device{}(),
@@ -71,6 +73,7 @@ class Worker final : public SessionHost {
   void begin_cm(stream_protocol::socket socket, std::uint32_t uid, std::uint32_t pid, std::string input) override;
   const ManagementPort& management_port() override { return port_; }
   const IcmpIntake& icmp_intake() override { return icmp_; }
+  GidBook& gid_book() override { return gids_; }
   const ControllerLink* controller_link() override { return controller_ ? &*controller_ : nullptr; }
   std::shared_ptr<LeaseLink> link(std::uint32_t slot) override;
 
@@ -93,6 +96,7 @@ class Worker final : public SessionHost {
   Watch watch_;
   stream_protocol::acceptor acceptor_;
   std::array<asio::posix::stream_descriptor, 2> management_;  // QP 0 and QP 1
+  GidBook gids_;
   IcmpIntake icmp_;
   std::optional<asio::posix::stream_descriptor> icmp_readable_;  // the intake's socket, where it has one
   ManagementPort port_;
@@ -257,6 +261,7 @@ int Worker::run() {
 }  // namespace
 
 int run_worker(WorkerInheritance inheritance) {
+  io::keep_gid_tables_apart();
   try {
     Worker worker(inheritance);
     return worker.run();

@@ -11,6 +11,7 @@
 
 #include "device_catalog.h"
 #include "event_pipe.h"
+#include "io/refusal.h"
 #include "objects.h"
 #include "preload/view.h"
 #include "rdma_cm/server.h"
@@ -62,7 +63,9 @@ Result<void*, Status> OpenDevice::open(ibv_device* device, int cmd_fd) {
   if (verbs_context == nullptr) return Status(ENOMEM);  // has closed cmd_fd
   std::unique_ptr<OpenDevice> self(new OpenDevice(core, *layout, verbs_context, *info));
   Status status = self->make_async_pipe();
-  if (status.ok()) {
+  if (!status.ok()) {
+    complain(device->name + (": " + io::refusal("no channel for asynchronous events can be made", status.error())));
+  } else {
     auto contexts = Context::open_shards(self->device_, self.get());
     if (contexts) {
       self->shards_ = Shards(std::move(contexts).value());

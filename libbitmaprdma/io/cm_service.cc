@@ -15,6 +15,7 @@
 #include "control/config.h"
 #include "io/clock.h"
 #include "io/open_socket.h"
+#include "io/refusal.h"
 #include "io/socket_address.h"
 #include "io/start_thread.h"
 
@@ -53,13 +54,16 @@ Result<std::unique_ptr<CmService>, ContextError> CmService::start(CmServiceHost&
   std::unique_ptr<CmService> service{new CmService(host)};
   if (ContextError error = service->link_.open(); error.error != 0) return error;
   service->wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!service->wake_.valid()) return ContextError{errno, "no descriptor for RDMA-CM: raise 'ulimit -n'"};
+  if (!service->wake_.valid()) {
+    const int error = errno;
+    return ContextError{error, refusal("no descriptor can be made", error)};
+  }
   service->cm_.emplace(cm::Config{.id_prefix = service->link_.prefix(),
                                   .seed = random_seed(),
                                   .ack_timeout = control::load_settings().settings.rdma_cm_ack_timeout},
                        static_cast<cm::RdmaHost&>(*service));
   service->thread_ = start_thread([raw = service.get()] { raw->run(); });
-  if (!service->thread_.joinable()) return ContextError{EAGAIN, "no thread for RDMA-CM: raise 'ulimit -u'"};
+  if (!service->thread_.joinable()) return ContextError{EAGAIN, refusal("no thread can be made", EAGAIN)};
   return service;
 }
 

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "io/open_socket.h"
+#include "io/refusal.h"
 
 namespace brdma::io {
 namespace {
@@ -38,7 +39,10 @@ int milliseconds_left(Deadline deadline) {
 
 Result<FileDescriptor, ContextError> connect_to_daemon(Deadline deadline, std::string_view name) {
   FileDescriptor fd{open_socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  if (!fd.valid()) return ContextError{errno, std::string("cannot make a Unix socket: ") + std::strerror(errno)};
+  if (!fd.valid()) {
+    const int error = errno;
+    return ContextError{error, refusal("no Unix socket, by which brdmad is asked, can be made", error)};
+  }
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (name.size() >= sizeof address.sun_path) return ContextError{ENAMETOOLONG, "the socket's name is too long"};
@@ -49,7 +53,8 @@ Result<FileDescriptor, ContextError> connect_to_daemon(Deadline deadline, std::s
     if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0) break;
     if (errno == EINTR && milliseconds_left(deadline) > 0) continue;
     if (errno == EAGAIN || errno == EINTR) return ContextError{ETIMEDOUT, std::string(name) + " does not answer"};
-    return ContextError{errno, "cannot connect to " + std::string(name) + ": " + std::strerror(errno)};
+    const int error = errno;
+    return ContextError{error, refusal("cannot connect to " + std::string(name), error)};
   }
   return fd;
 }

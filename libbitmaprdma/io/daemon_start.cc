@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "io/file_descriptor.h"
+#include "io/refusal.h"
 
 extern char** environ;
 
@@ -88,7 +89,7 @@ int run_intermediate(void* argument) {
   const auto& plan = *static_cast<const SpawnPlan*>(argument);
   ::setsid();
   const int pid = ::clone(run_daemon, plan.inner_stack_top, CLONE_VM | CLONE_VFORK, argument);
-  ::_exit(pid > 0 ? 0 : 1);
+  ::_exit(pid > 0 ? 0 : errno);
 }
 
 // 0 or an errno value.
@@ -108,7 +109,7 @@ int spawn(SpawnPlan& plan) {
     int status = 0;
     while (::waitpid(pid, &status, __WALL) < 0 && errno == EINTR) {
     }
-    if (status != 0) error = EAGAIN;
+    if (status != 0) error = WIFEXITED(status) ? WEXITSTATUS(status) : EAGAIN;
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   ::munmap(stacks, 2 * kStackBytes);
@@ -123,6 +124,8 @@ std::vector<char*> environment_without_preload() {
   result.push_back(nullptr);
   return result;
 }
+
+ContextError refused(const std::string& what, int error) { return {error, refusal(what, error)}; }
 
 ContextError read_answer(int fd, const std::string& program, Deadline deadline) {
   std::string line;
@@ -167,14 +170,16 @@ Result<std::string, ContextError> find_daemon(const std::string& configured) {
 
 ContextError start_daemon(const std::string& program, Deadline deadline) {
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return {errno, std::string("cannot make a pipe: ") + std::strerror(errno)};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return refused("no pipe for starting brdmad can be made", errno);
   const FileDescriptor read_end{ends[0]};
   FileDescriptor write_end{ends[1]};
   // Out of the way of the descriptors that the new process is given: an application may have closed 0, 1 or 2.
   FileDescriptor ready{::fcntl(write_end.get(), F_DUPFD_CLOEXEC, kReadyFd + 1)};
+  if (!ready.valid()) return refused("no pipe for starting brdmad can be made", errno);
   const FileDescriptor opened{::open("/dev/null", O_RDWR | O_CLOEXEC)};
+  if (!opened.valid()) return refused("/dev/null, for brdmad, cannot be opened", errno);
   const FileDescriptor null{::fcntl(opened.get(), F_DUPFD_CLOEXEC, kReadyFd + 1)};
-  if (!ready.valid() || !null.valid()) return {errno, std::string("cannot open /dev/null: ") + std::strerror(errno)};
+  if (!null.valid()) return refused("/dev/null, for brdmad, cannot be opened", errno);
   write_end.reset();
 
   std::vector<char*> environment = environment_without_preload();
@@ -182,7 +187,7 @@ ContextError start_daemon(const std::string& program, Deadline deadline) {
   std::array<char*, 5> arguments{words[0].data(), words[1].data(), words[2].data(), words[3].data(), nullptr};
   SpawnPlan plan{program.c_str(), arguments.data(), environment.data(), null.get(), ready.get(), nullptr};
   if (const int error = spawn(plan); error != 0) {
-    return {error, "cannot start " + program + ": " + std::strerror(error)};
+    return refused("cannot start " + program, error);
   }
   ready.reset();
   return read_answer(read_end.get(), program, deadline);

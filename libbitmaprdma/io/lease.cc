@@ -22,6 +22,7 @@
 #include "io/lease_protocol.h"
 #include "io/open_socket.h"
 #include "io/pass_descriptors.h"
+#include "io/refusal.h"
 
 namespace brdma::io {
 namespace {
@@ -100,6 +101,10 @@ Result<Answer, ContextError> read_answer(int fd, Deadline deadline) {
     if (!wait_readable(fd, deadline)) return ContextError{ETIMEDOUT, "brdmad does not answer"};
     std::array<FileDescriptor, kLeaseDescriptors> came;
     const ssize_t got = receive_with_descriptors(fd, {bytes + have, sizeof answer.reply - have}, came);
+    if (got < 0 && (errno == EMFILE || errno == EACCES)) {
+      const int error = errno;
+      return ContextError{error, refusal("the descriptors that brdmad hands over cannot be taken", error)};
+    }
     if (got <= 0) return ContextError{ECONNRESET, "brdmad closed the connection"};
     if (came[0].valid()) {
       answer.socket = std::move(came[0]);
@@ -188,7 +193,8 @@ Result<Lease, ContextError> acquire_lease(const DeviceInfo& device) {
   void* const page = lease.mapping_ = map(answer.statistics, sizeof(StatisticsPage));
   if (page != nullptr) lease.device_use = static_cast<UseTable*>(map(answer.device_use, sizeof(UseTable)));
   if (lease.device_use == nullptr) {
-    return ContextError{errno, std::string("cannot map what brdmad shares: ") + std::strerror(errno)};
+    const int error = errno;
+    return ContextError{error, refusal("what brdmad shares cannot be mapped", error)};
   }
   lease.statistics = &static_cast<StatisticsPage*>(page)->statistics;
   lease.events = &static_cast<StatisticsPage*>(page)->events;

@@ -1,5 +1,6 @@
 #include "io/pass_descriptors.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -46,6 +47,7 @@ ssize_t receive_with_descriptors(int socket, MutableBytes bytes, std::span<FileD
     got = ::recvmsg(socket, &message, flags | MSG_CMSG_CLOEXEC);
   } while (got < 0 && errno == EINTR);
   if (got < 0) return got;
+  const bool cut = (message.msg_flags & MSG_CTRUNC) != 0;
   std::size_t next = 0;
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
@@ -57,7 +59,11 @@ ssize_t receive_with_descriptors(int socket, MutableBytes bytes, std::span<FileD
       if (next < out.size()) out[next++] = std::move(received);
     }
   }
-  return got;
+  if (!cut) return got;
+  // The kernel does not say why: no number was left, or a policy forbids it.
+  const FileDescriptor another{::fcntl(socket, F_DUPFD_CLOEXEC, 0)};
+  if (another.valid()) errno = EACCES;
+  return -1;
 }
 
 }  // namespace brdma::io

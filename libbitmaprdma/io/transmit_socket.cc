@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "io/open_socket.h"
+#include "io/refusal.h"
 #include "io/socket_address.h"
 #include "io/socket_options.h"
 #include "wire/icrc.h"
@@ -129,8 +130,8 @@ TransmitSocket::~TransmitSocket() {
 Result<TransmitSocket, ContextError> TransmitSocket::open(const TransmitSocketOptions& options) {
   TransmitSocket socket{options};
   if (const int error = socket.open_socket(); error != 0)
-    return ContextError{error, std::string{"no UDP socket to send from can be opened: "} + std::strerror(error) +
-                                   "; see the limits on open files (ulimit -n) and on ports in use"};
+    return ContextError{error, refusal("no UDP socket to send from can be opened", error) +
+                                   (error == EADDRINUSE ? ": all ports are in use" : "")};
   socket.gso_ = options.gso && socket.probe_gso();
   if (options.connect) {
     socket.peers_ = std::make_unique<PeerSockets>(PeerSockets::Options{.source_port = socket.port_,

@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "io/refusal.h"
+
 namespace brdma::preload {
 
 std::vector<std::vector<std::string>> runtime_candidates() {
@@ -44,6 +46,7 @@ std::optional<std::string> with_runtime_directory(const std::function<int(const 
     }
     if (error == 0) error = use(path);
     if (error == 0) return std::nullopt;
+    if (error == EMFILE || error == ENFILE) return io::refusal("cannot write the device files", error);
     tried += (tried.empty() ? "" : "; ") + path + ": " + std::strerror(error);
     if (error == EPERM) tried += " (not a directory of this user alone)";
   }

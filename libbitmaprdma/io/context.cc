@@ -156,6 +156,7 @@ Context::Impl::Impl(const DeviceInfo& device_info, io::Lease leased, const Optio
       const std::lock_guard held{shard.lock()};
       handle_hangup();
     });
+    control.survive(lease.take_revival());
     control.start(lease.control_fd, [this](std::string_view line) { return management.answer(line); });
   }
 }

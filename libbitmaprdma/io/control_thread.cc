@@ -13,12 +13,12 @@
 #include <system_error>
 
 #include "io/lease_protocol.h"
+#include "io/pass_descriptors.h"
 #include "io/start_thread.h"
 
 namespace brdma::io {
 namespace {
 
-constexpr int kForever = -1;
 constexpr int kLookMs = 500;    // where no descriptor says that something has changed
 constexpr int kWriteMs = 5000;  // brdmad reads at once, or is stuck: then the answer is given up
 
@@ -56,10 +56,11 @@ void ControlThread::watch(int fd, std::function<void()> on_readable) {
 
 // One thing that happened. False: to stop.
 bool ControlThread::serve() {
-  std::array<pollfd, 3> fds{pollfd{stop_.get(), POLLIN, 0}, pollfd{connection_fd_, POLLIN, 0},
-                            pollfd{watched_fd_, POLLIN, 0}};
+  std::array<pollfd, 4> fds{pollfd{stop_.get(), POLLIN, 0}, pollfd{connection_fd_, POLLIN, 0},
+                            pollfd{watched_fd_, POLLIN, 0}, pollfd{revival_.lifeline(), POLLIN, 0}};
   const bool looks = watched_fd_ < 0 && on_readable_;
-  const int ready = ::poll(fds.data(), fds.size(), looks ? kLookMs : kForever);
+  const int timeout = timeout_ms();
+  const int ready = ::poll(fds.data(), fds.size(), looks && (timeout < 0 || timeout > kLookMs) ? kLookMs : timeout);
   if (ready < 0) return errno == EINTR;
   if (fds[0].revents != 0) return false;
   if (fds[1].revents != 0) {
@@ -67,11 +68,20 @@ bool ControlThread::serve() {
       answer_lines();
     } else {
       connection_fd_ = -1;
+      revival_ = {};
       if (on_hangup_) on_hangup_();
     }
   }
   if (fds[2].revents != 0 || (looks && ready == 0)) on_readable_();
+  // What came on the connection goes first: it may be the next lifeline, or the end.
+  if (fds[3].revents != 0 && fds[1].revents == 0) revival_.daemon_died();
+  revival_.act();
   return true;
+}
+
+int ControlThread::timeout_ms() const {
+  const auto deadline = revival_.deadline();
+  return deadline ? milliseconds_left(*deadline) : -1;
 }
 
 // False: to stop, or time is up.
@@ -87,7 +97,11 @@ bool ControlThread::wait(int fd, short events, int timeout_ms) const {
 // False: brdmad is gone.
 bool ControlThread::read_more() {
   std::array<char, 4096> buffer{};
-  const ssize_t got = ::recv(connection_fd_, buffer.data(), buffer.size(), MSG_DONTWAIT);
+  std::array<FileDescriptor, kLeaseDescriptors> came;
+  const ssize_t got = receive_with_descriptors(
+      connection_fd_, {reinterpret_cast<std::byte*>(buffer.data()), buffer.size()}, came, MSG_DONTWAIT);
+  // Several came with an answer that was repeated to be sure.
+  if (came[0].valid() && !came[1].valid()) revival_.daemon_lives(std::move(came[0]));
   if (got < 0) return errno == EAGAIN || errno == EINTR;
   if (input_.size() > kQueryLineMax) input_.clear();  // no question is so long
   input_.append(buffer.data(), static_cast<std::size_t>(got));

@@ -1,9 +1,9 @@
 // io/control_thread.h - listens on the lease's connection for what brdmad asks (io/management.h) and answers.
 //
 // A thread of its own, because nobody else always can: the progress thread spins while packets come and is not there
-// before the first queue pair, the application may compute for hours. It sleeps in poll() until brdmad writes, or a
-// second descriptor has something to tell (io/netdev_watch.h); all signals are blocked in it. fork(): the child has no
-// such thread.
+// before the first queue pair, the application may compute for hours. It sleeps in poll() until brdmad writes or is
+// dead (io/revival.h), or a further descriptor has news (io/netdev_watch.h); all signals are blocked in it. fork(): the
+// child has no such thread.
 #pragma once
 
 #include <functional>
@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "io/file_descriptor.h"
+#include "io/revival.h"
 
 namespace brdma::io {
 
@@ -29,6 +30,8 @@ class ControlThread {
   void watch(int fd, std::function<void()> on_readable);
   // Likewise: called once, when the other end of the connection has closed.
   void at_hangup(std::function<void()> on_hangup) { on_hangup_ = std::move(on_hangup); }
+  // Likewise: what to do when brdmad is dead.
+  void survive(Revival revival) { revival_ = std::move(revival); }
   // `connection_fd` outlives the thread. False: the system gives no thread or descriptor; nobody answers then.
   bool start(int connection_fd, Answer answer);
 
@@ -36,6 +39,7 @@ class ControlThread {
   void run();
   bool serve();
   bool wait(int fd, short events, int timeout_ms) const;
+  [[nodiscard]] int timeout_ms() const;
   bool read_more();
   void answer_lines();
   bool write(std::string_view text) const;
@@ -44,6 +48,7 @@ class ControlThread {
   Answer answer_;
   int watched_fd_ = -1;
   std::function<void()> on_readable_, on_hangup_;
+  Revival revival_;
   std::string input_;
   FileDescriptor stop_;
   std::thread thread_;

@@ -66,8 +66,9 @@ struct SpawnPlan {
   const char* program;
   char* const* arguments;
   char* const* environment;
-  int null_fd;   // both > kReadyFd
-  int ready_fd;  //
+  int null_fd;  // these > kVaultFd
+  int ready_fd;
+  int vault_fd;  // -1: none
   std::byte* inner_stack_top;
 };
 
@@ -78,7 +79,9 @@ int run_daemon(void* argument) {
   const auto& plan = *static_cast<const SpawnPlan*>(argument);
   for (int fd = 0; fd < kReadyFd; ++fd) ::syscall(SYS_dup3, plan.null_fd, fd, 0);
   ::syscall(SYS_dup3, plan.ready_fd, kReadyFd, 0);
-  ::syscall(SYS_close_range, kReadyFd + 1, ~0u, 0u);  // older kernels have none: brdmad closes what it finds as well
+  const bool vault = plan.vault_fd >= 0 && ::syscall(SYS_dup3, plan.vault_fd, kVaultFd, 0) >= 0;
+  ::syscall(SYS_close_range, vault ? kVaultFd + 1 : kVaultFd, ~0u,
+            0u);  // older kernels have none: brdmad closes what it finds as well
   if (::chdir("/") == 0) ::execve(plan.program, plan.arguments, plan.environment);
   constexpr std::string_view kMessage = "error 8 brdmad cannot be executed\n";
   ::syscall(SYS_write, kReadyFd, kMessage.data(), kMessage.size());
@@ -168,24 +171,29 @@ Result<std::string, ContextError> find_daemon(const std::string& configured) {
                       "the program brdmad was found neither beside this library nor in PATH: name it in BRDMA_DAEMON"};
 }
 
-ContextError start_daemon(const std::string& program, Deadline deadline) {
+ContextError start_daemon(const std::string& program, Deadline deadline, int vault_fd) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return refused("no pipe for starting brdmad can be made", errno);
   const FileDescriptor read_end{ends[0]};
   FileDescriptor write_end{ends[1]};
   // Out of the way of the descriptors that the new process is given: an application may have closed 0, 1 or 2.
-  FileDescriptor ready{::fcntl(write_end.get(), F_DUPFD_CLOEXEC, kReadyFd + 1)};
+  FileDescriptor ready{::fcntl(write_end.get(), F_DUPFD_CLOEXEC, kVaultFd + 1)};
   if (!ready.valid()) return refused("no pipe for starting brdmad can be made", errno);
   const FileDescriptor opened{::open("/dev/null", O_RDWR | O_CLOEXEC)};
   if (!opened.valid()) return refused("/dev/null, for brdmad, cannot be opened", errno);
-  const FileDescriptor null{::fcntl(opened.get(), F_DUPFD_CLOEXEC, kReadyFd + 1)};
+  const FileDescriptor null{::fcntl(opened.get(), F_DUPFD_CLOEXEC, kVaultFd + 1)};
   if (!null.valid()) return refused("/dev/null, for brdmad, cannot be opened", errno);
+  const FileDescriptor vault{vault_fd >= 0 ? ::fcntl(vault_fd, F_DUPFD_CLOEXEC, kVaultFd + 1) : -1};
+  if (vault_fd >= 0 && !vault.valid()) return refused("the daemon's sockets cannot be handed to brdmad", errno);
   write_end.reset();
 
   std::vector<char*> environment = environment_without_preload();
-  std::array<std::string, 4> words{program, "--foreground", "--ready-fd", std::to_string(kReadyFd)};
-  std::array<char*, 5> arguments{words[0].data(), words[1].data(), words[2].data(), words[3].data(), nullptr};
-  SpawnPlan plan{program.c_str(), arguments.data(), environment.data(), null.get(), ready.get(), nullptr};
+  std::vector<std::string> words{program, "--foreground", "--ready-fd", std::to_string(kReadyFd)};
+  if (vault.valid()) words.insert(words.end(), {"--vault-fd", std::to_string(kVaultFd)});
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  SpawnPlan plan{program.c_str(), arguments.data(), environment.data(), null.get(), ready.get(), vault.get(), nullptr};
   if (const int error = spawn(plan); error != 0) {
     return refused("cannot start " + program, error);
   }

@@ -89,7 +89,7 @@ void forget_and_close(int socket_fd, int control_fd) {
 
 struct Answer {
   LeaseReply reply;
-  FileDescriptor socket, statistics, device_use;
+  FileDescriptor socket, statistics, device_use, lifeline, vault;
 };
 
 // Reads one LeaseReply and its descriptors. ECONNRESET: the daemon went away before it answered.
@@ -110,6 +110,8 @@ Result<Answer, ContextError> read_answer(int fd, Deadline deadline) {
       answer.socket = std::move(came[0]);
       answer.statistics = std::move(came[1]);
       answer.device_use = std::move(came[2]);
+      answer.lifeline = std::move(came[3]);
+      answer.vault = std::move(came[4]);
     }
     have += static_cast<std::size_t>(got);
     if (answer.reply.magic != kLeaseMagic) return ContextError{EPROTO, "who listens at @brdmad is not brdmad"};
@@ -206,11 +208,16 @@ Result<Lease, ContextError> acquire_lease(const DeviceInfo& device) {
   lease.settings = get_text(answer.reply.settings);
   lease.socket_fd = answer.socket.release();
   lease.control_fd = connection.release();
+  lease.lifeline_fd = answer.lifeline.release();
+  lease.vault_fd = answer.vault.release();
   remember(lease.socket_fd, lease.control_fd);
   return lease;
 }
 
 Lease::~Lease() {
+  for (const int fd : {lifeline_fd, vault_fd}) {
+    if (fd >= 0) ::close(fd);
+  }
   if (socket_fd >= 0) forget_and_close(socket_fd, control_fd);
   if (mapping_ != nullptr) ::munmap(mapping_, sizeof(StatisticsPage));
   if (device_use != nullptr) ::munmap(device_use, sizeof(UseTable));
@@ -226,12 +233,19 @@ Lease& Lease::operator=(Lease&& other) noexcept {
   std::swap(id, other.id);
   std::swap(statistics, other.statistics);
   std::swap(control_fd, other.control_fd);
+  std::swap(lifeline_fd, other.lifeline_fd);
+  std::swap(vault_fd, other.vault_fd);
   std::swap(events, other.events);
   std::swap(gauges, other.gauges);
   std::swap(device_use, other.device_use);
   std::swap(settings, other.settings);
   std::swap(mapping_, other.mapping_);
   return *this;
+}
+
+Revival Lease::take_revival() {
+  return {FileDescriptor{std::exchange(lifeline_fd, -1)}, FileDescriptor{std::exchange(vault_fd, -1)}, control_fd,
+          device_use, slot};
 }
 
 bool Lease::alive() const { return control_fd >= 0 && peer_open(control_fd); }

@@ -3,7 +3,8 @@
 //
 //   auto lease = acquire_lease(device);          // blocks for milliseconds; at most kLeaseTimeoutMs
 //   lease.value().socket_fd                      // packets whose destination QPN has `slot` in its low byte
-//   poll(control_fd, POLLRDHUP)                  // fires when brdmad is gone: then abandon(), tell the application
+//   poll(control_fd, POLLRDHUP)                  // fires when it has ended: then abandon(), tell the application
+//   poll(lifeline_fd, POLLIN)                    // fires when brdmad is dead: then another one goes on (io/revival.h)
 //   ~Lease                                       // gives it back: brdmad drains the socket and frees the slot
 //
 // The lease ends with the process, however that dies. Nothing here throws, starts a thread or leaves a child behind
@@ -17,6 +18,7 @@
 #include "bitmaprdma/context.h"
 #include "device/device_use.h"
 #include "io/daemon_connection.h"
+#include "io/revival.h"
 #include "trace/counters.h"
 #include "trace/journal.h"
 
@@ -34,6 +36,8 @@ struct Lease {
   std::uint64_t id = 0;                // brdmad's number of this lease
   Statistics* statistics = nullptr;    // zeroed; shared with brdmad, which adds it to the device's totals at the end
   int control_fd = -1;                 // connection to brdmad: the lease lives as long as this end is open
+  int lifeline_fd = -1;                // readable when brdmad is dead; -1: none
+  int vault_fd = -1;                   // what the next brdmad goes on with; -1: not ours to start one
   trace::EventRing* events = nullptr;  // shared likewise; null: nobody reads them
   Gauges* gauges = nullptr;            // likewise
   UseTable* device_use = nullptr;      // shared with all lessees, by slot
@@ -46,11 +50,13 @@ struct Lease {
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
 
-  // False once brdmad is gone, its restarted worker not counted: nothing is steered any more.
+  // False once the lease has ended: nothing is steered any more. Not so when brdmad is dead and may be started again.
   [[nodiscard]] bool alive() const;
   // Puts a socket that receives nothing in socket_fd's place, so that port 4791 is free for the next brdmad; wakes who
   // blocks on it. The fd number stays valid until the lease is destroyed. Call when alive() is false.
   void abandon();
+  // For who waits at the lifeline: takes both descriptors. The lease outlives it.
+  [[nodiscard]] Revival take_revival();
 
  private:
   void* mapping_ = nullptr;

@@ -1,8 +1,10 @@
 // io/lease_protocol.h - what a process and brdmad say to each other over the abstract stream socket "@brdmad".
 //
 // One socket serves two languages; the first byte tells which:
-//   'B'  a LeaseRequest, answered by a LeaseReply with three descriptors attached (receive socket, statistics page,
-//        device/device_use.h's table, whose row is the slot) when error is 0. The connection then stays open for the
+//   'B'  a LeaseRequest, answered by a LeaseReply with descriptors attached when error is 0: receive socket, statistics
+//        page, device/device_use.h's table, whose row is the slot, lifeline, and the vault where the process may have
+//        it. The lifeline closes when brdmad is dead, which the connection need not do: the vault keeps it open
+//        (docs/daemon.md). A later brdmad sends its own, with an empty line. The connection then stays open for the
 //        lease's life, and brdmad asks the process over it: one JSON object a line, an empty line before it, answered
 //        by one on one line (io/management.h). Other lines are to be ignored by both (a restarted worker repeats a
 //        reply that may have been lost, or sees half an answer).
@@ -24,10 +26,11 @@
 
 namespace brdma::io {
 
-inline constexpr std::string_view kDaemonName = "brdmad";  // abstract: a NUL byte stands before it in sun_path
-inline constexpr std::uint32_t kLeaseMagic = 0x4C445242;   // "BRDL" in memory
-inline constexpr std::uint16_t kLeaseVersion = 4;
-inline constexpr std::size_t kLeaseDescriptors = 3;
+inline constexpr std::string_view kDaemonName = "brdmad";           // abstract: a NUL byte stands before it in sun_path
+inline constexpr std::string_view kDaemonLifeName = "brdmad.life";  // a datagram socket as long as one lives
+inline constexpr std::uint32_t kLeaseMagic = 0x4C445242;            // "BRDL" in memory
+inline constexpr std::uint16_t kLeaseVersion = 5;
+inline constexpr std::size_t kLeaseDescriptors = 5;  // at most
 inline constexpr std::uint32_t kSlotBits = 8;
 inline constexpr std::uint32_t kSlotCount = 1u << kSlotBits;
 inline constexpr std::uint32_t kFirstLeasableSlot = 2;  // 0 and 1 hold QP 0 and QP 1, which are the daemon's

@@ -11,7 +11,7 @@
 
 namespace brdma::io {
 
-inline constexpr std::size_t kPassedDescriptorsMax = 8;
+inline constexpr std::size_t kPassedDescriptorsMax = 253;  // the kernel's SCM_MAX_FD
 
 // One sendmsg with `flags` (a closed peer is never a signal), repeated where a signal interrupts it. Its result.
 ssize_t send_with_descriptors(int socket, ConstBytes bytes, std::span<const int> descriptors, int flags = 0);

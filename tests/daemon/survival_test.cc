@@ -130,11 +130,12 @@ TEST_F(DaemonTest, NothingIsLostWhenWorkersDieWhileLeasesComeAndGo) {
   EXPECT_EQ(open_descriptors(holder_pid()), descriptors_with_one_lease);
 }
 
-TEST_F(DaemonTest, WhenTheHolderDiesClientsKnowAndTheNextOpenStartsAnew) {
+// One that is stopped takes its leases with it; what survives one that is killed is in adoption_test.cc.
+TEST_F(DaemonTest, WhenTheDaemonEndsClientsKnowAndTheNextOpenStartsAnew) {
   io::Lease orphan = lease_or_die();
   const pid_t holder = holder_pid(), worker = worker_pid();
   const io::FileDescriptor worker_process = watch_process(worker);
-  ASSERT_EQ(::kill(holder, SIGKILL), 0);
+  ASSERT_EQ(ask(json{{"query", "shutdown"}, {"force", true}})["shutdown"], true);
   ASSERT_TRUE(wait_for_event(orphan.control_fd, POLLRDHUP));
   EXPECT_FALSE(orphan.alive());
   EXPECT_TRUE(ends_within(worker_process)) << "a worker without holder lives on";
@@ -164,7 +165,7 @@ TEST_F(DaemonTest, AnAbandonedLeaseFreesThePortForOtherProcesses) {
   });
   leased.open();
   ASSERT_TRUE(leased.wait());
-  ASSERT_EQ(::kill(holder_pid(), SIGKILL), 0);
+  ASSERT_EQ(ask(json{{"query", "shutdown"}, {"force", true}})["shutdown"], true);
   EXPECT_GE(lease_or_die().socket_fd, 0);
   dead.open();
   EXPECT_EQ(other.join(), 0);

@@ -3,7 +3,7 @@
 of the others:
 
 - nobody hangs: whoever is left does its work, or is told that it can't and ends by itself;
-- who has nothing to do with the dead one does its work (of a killed worker everybody);
+- who has nothing to do with the dead one does its work (of a killed worker or holder everybody);
 - no lease, port or descriptor is left behind, and a new pair of programs works on the same port.
 
   kill.py --build BUILD --seeds N --from S     a failing seed is printed with the command that replays it
@@ -152,8 +152,8 @@ class Seed:
         """A server and two clients, one of them as the seed has it; then the same again, as if nothing had been."""
         server, listens = self.start_server("server")
         # Whom must it not harm?
-        all_well = self.victim == "worker"
-        bystander_well = self.victim in ("worker", "client")
+        all_well = self.victim in ("worker", "holder")
+        bystander_well = all_well or self.victim == "client"
         if bystander_well and not listens:
             self.end_of(server, "the server", DONE)
         first, second = self.start_client("client"), self.start_client("bystander")
@@ -229,8 +229,9 @@ class Seed:
             os.unlink(self.token)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def run_seeds(world_of, what, summary):
+    """`world_of(build, seed, folder).run()` for each; whether what it is about came to pass is counted."""
+    parser = argparse.ArgumentParser(description=what, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", required=True)
     parser.add_argument("--seeds", type=int, default=24)
     parser.add_argument("--from", dest="first", type=int, default=1)
@@ -238,13 +239,13 @@ def main():
     parser.add_argument("--verbose", action="store_true")
     arguments = parser.parse_args()
     enter_network(arguments.as_nobody)
-    passed = failed = killed = 0
+    passed = failed = count = 0
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(arguments.first, arguments.first + arguments.seeds):
-            world = Seed(os.path.abspath(arguments.build), seed, folder)
+            world = world_of(os.path.abspath(arguments.build), seed, folder)
             began = time.monotonic()
             try:
-                killed += world.run()
+                count += world.run()
                 passed += 1
                 if arguments.verbose:
                     print(f"ok   {time.monotonic() - began:5.1f}s  seed {seed}: {world.story()}", flush=True)
@@ -252,16 +253,16 @@ def main():
                 failed += 1
                 words = problem if isinstance(problem, AssertionError) else traceback.format_exc()
                 print(f"FAIL {time.monotonic() - began:5.1f}s  seed {seed}: {world.story()}: {words}", flush=True)
-                print(f"replay: tests/run kill --seeds 1 --from {seed}", flush=True)
+                print(f"replay: python3 {sys.argv[0]} --build {arguments.build} --seeds 1 --from {seed}", flush=True)
                 world.clean_up()
                 with contextlib.suppress(OSError, AssertionError):
                     Seed.stop(ask("version")["pid"])
             finally:
                 world.clean_up()
-    print(f"in {killed} of {arguments.seeds} the victim had not ended before its moment came")
+    print(summary.format(count=count, seeds=arguments.seeds))
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_seeds(Seed, __doc__, "in {count} of {seeds} the victim had not ended before its moment came"))

@@ -1,13 +1,12 @@
 #include "holder.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,18 +14,17 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstddef>
 #include <cstdlib>
 #include <cstring>
-#include <new>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "handover.h"
-#include "shared_state.h"
-#include "socket_group.h"
-#include "statistics_page.h"
+#include "inheritance.h"
+#include "lease_book.h"
+#include "service_manager.h"
 #include "worker.h"
 
 namespace brdma::daemon {
@@ -35,7 +33,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr int kBacklog = 512;
 // A worker that dies soon after its start is started again after a pause that doubles each time.
 constexpr milliseconds kPauseFirst{10}, kPauseMax{5000}, kHealthyLife{1000};
 
@@ -46,24 +43,14 @@ void tell(int fd, const std::string& line) {
   ::close(fd);
 }
 
-// Taking the name is what makes one brdmad per network namespace.
-Result<io::FileDescriptor, ContextError> listen_at_name() {
-  io::FileDescriptor fd{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path + 1, io::kDaemonName.data(), io::kDaemonName.size());
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + io::kDaemonName.size());
-  if (!fd.valid() || ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
-      ::listen(fd.get(), kBacklog) != 0) {
-    return ContextError{errno, std::string("cannot listen at @brdmad: ") + std::strerror(errno)};
-  }
-  return fd;
-}
-
 class Holder {
  public:
-  Holder(const Options& options, io::FileDescriptor listener, SocketGroup group)
-      : options_(options), ready_fd_(options.ready_fd), listener_(std::move(listener)), group_(std::move(group)) {}
+  Holder(const Options& options, io::FileDescriptor life, Inheritance held)
+      : options_(options), ready_fd_(options.ready_fd), life_(std::move(life)), held_(std::move(held)) {
+    for (std::uint32_t slot = 0; slot < held_.kept.size(); ++slot) {
+      if (held_.kept[slot].connection.valid()) unannounced_.push_back({slot, held_.state->slots[slot].lease_id});
+    }
+  }
 
   // False: errno tells.
   bool prepare();
@@ -73,16 +60,20 @@ class Holder {
   bool start_worker();                  // returns in the holder; the worker never comes back from it
   std::optional<int> handle_signals();  // exit code when it is time to end
   std::optional<int> reap_worker();
+  void announce();
   [[nodiscard]] int poll_timeout() const;
 
   const Options options_;
   int ready_fd_;
-  io::FileDescriptor listener_;
-  SocketGroup group_;
-  KeptLeases kept_;
-  SharedState* state_ = nullptr;
-  UseTableMapping use_;
+  io::FileDescriptor life_;  // be_the_only_one()
+  Inheritance held_;
   io::FileDescriptor signals_, holder_end_, worker_end_;
+  io::FileDescriptor lifeline_, alive_;  // the programs' end; the one that closes with holder and worker
+  struct Adopted {
+    std::uint32_t slot;
+    std::uint64_t lease_id;
+  };
+  std::vector<Adopted> unannounced_;  // they do not know yet that this daemon goes on with the one before
   pid_t worker_ = -1;
   Clock::time_point worker_started_;
   milliseconds pause_{0};
@@ -90,11 +81,6 @@ class Holder {
 };
 
 bool Holder::prepare() {
-  void* memory = ::mmap(nullptr, sizeof(SharedState), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return false;
-  state_ = new (memory) SharedState;
-  use_ = UseTableMapping::create();
-  if (!use_.valid()) return false;
   sigset_t set;
   sigemptyset(&set);
   for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, signal);
@@ -104,11 +90,25 @@ bool Holder::prepare() {
   if (!signals_.valid() || ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) return false;
   holder_end_.reset(ends[0]);
   worker_end_.reset(ends[1]);
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return false;
+  lifeline_.reset(ends[0]);
+  alive_.reset(ends[1]);
   return true;
 }
 
+// Programs of the daemon before get this one's lifeline. Who was just asking for a lease gets it with the answer, which
+// the worker repeats; who does not read gets it later.
+void Holder::announce() {
+  std::erase_if(unannounced_, [this](const Adopted& adopted) {
+    const SlotRecord& record = held_.state->slots[adopted.slot];
+    const int connection = held_.kept[adopted.slot].connection.get();
+    if (connection < 0 || record.state != SlotState::kLeased || record.lease_id != adopted.lease_id) return true;
+    return send_lifeline(connection, lifeline_.get()) || errno != EAGAIN;
+  });
+}
+
 bool Holder::start_worker() {
-  ++state_->worker_starts;
+  ++held_.state->worker_starts;
   worker_started_ = Clock::now();
   restart_at_.reset();
   const pid_t holder = ::getpid();
@@ -125,14 +125,14 @@ bool Holder::start_worker() {
   signals_.reset();
   holder_end_.reset();
   if (ready_fd_ >= 0) ::close(ready_fd_);
-  ::_exit(run_worker({options_, listener_.get(), worker_end_.get(), group_, kept_, *state_, use_}));
+  ::_exit(run_worker({options_, worker_end_.get(), lifeline_.get(), held_}));
 }
 
 std::optional<int> Holder::reap_worker() {
   int status = 0;
   if (worker_ <= 0 || ::waitpid(worker_, &status, WNOHANG) != worker_) return std::nullopt;
   worker_ = -1;
-  receive_handovers(holder_end_.get(), kept_);  // what it sent before it died
+  receive_handovers(holder_end_.get(), held_.kept);  // what it sent before it died
   if (WIFEXITED(status) && WEXITSTATUS(status) == kWorkerDone) return 0;
   const bool healthy = Clock::now() - worker_started_ >= kHealthyLife;
   pause_ = healthy ? milliseconds{0} : std::clamp(pause_ * 2, kPauseFirst, kPauseMax);
@@ -161,19 +161,22 @@ std::optional<int> Holder::handle_signals() {
 }
 
 int Holder::poll_timeout() const {
-  if (!restart_at_) return -1;
+  constexpr milliseconds kAnnounceAgain{100};
+  if (!restart_at_) return unannounced_.empty() ? -1 : static_cast<int>(kAnnounceAgain.count());
   const auto left = std::chrono::ceil<milliseconds>(*restart_at_ - Clock::now());
   return static_cast<int>(std::max<milliseconds::rep>(left.count(), 0));
 }
 
 int Holder::run() {
+  announce();
   if (!start_worker()) return 1;
-  spdlog::info("serves UDP port 4791, {}, as pid {}", group_.dual_stack ? "IPv4 and IPv6" : "IPv4", ::getpid());
+  spdlog::info("serves UDP port 4791, {}, as pid {}", held_.group.dual_stack ? "IPv4 and IPv6" : "IPv4", ::getpid());
   tell(std::exchange(ready_fd_, -1), "ready");
   for (;;) {
     std::array<pollfd, 2> events{pollfd{signals_.get(), POLLIN, 0}, pollfd{holder_end_.get(), POLLIN, 0}};
     ::poll(events.data(), events.size(), poll_timeout());
-    if (events[1].revents != 0) receive_handovers(holder_end_.get(), kept_);
+    if (events[1].revents != 0) receive_handovers(holder_end_.get(), held_.kept);
+    if (!unannounced_.empty()) announce();
     if (events[0].revents != 0) {
       if (const auto code = handle_signals()) return *code;
     }
@@ -183,34 +186,37 @@ int Holder::run() {
   }
 }
 
+// A program starts a daemon only to go on. A service goes on where it can; else it throws that away and starts empty.
+Result<Inheritance, ContextError> inherit(Options& options) {
+  const bool service = options.ready_fd < 0;
+  if (options.vault_fd >= 0) {
+    auto adopted = adopt_inheritance(io::FileDescriptor{std::exchange(options.vault_fd, -1)}, options, service);
+    if (adopted || !service) return adopted;
+    spdlog::warn("{}", adopted.reason().message);
+  }
+  auto made = make_inheritance(options);
+  if (made && service) store_vault(made.value().vault.fd());
+  return made;
+}
+
 }  // namespace
 
-int run_holder(const Options& options) {
-  auto listener = listen_at_name();
-  if (!listener) {
-    const bool taken = listener.reason().error == EADDRINUSE;
+int run_holder(Options options) {
+  const auto refuse = [&options](const ContextError& reason) {
+    const bool taken = reason.error == EADDRINUSE && reason.message.empty();
     if (taken)
       spdlog::info("another brdmad serves this network namespace");
     else
-      spdlog::error("{}", listener.reason().message);
-    tell(options.ready_fd,
-         taken ? "taken" : "error " + std::to_string(listener.reason().error) + " " + listener.reason().message);
+      spdlog::error("{}", reason.message);
+    tell(options.ready_fd, taken ? "taken" : "error " + std::to_string(reason.error) + " " + reason.message);
     return taken && options.ready_fd >= 0 ? 0 : 1;
-  }
-  auto group = open_socket_group();
-  if (!group) {
-    spdlog::error("{}", group.reason().message);
-    listener.value().reset();  // who waits there sees it close, and hears the reason from a brdmad of its own
-    tell(options.ready_fd, "error " + std::to_string(group.reason().error) + " " + group.reason().message);
-    return 1;
-  }
-  Holder holder(options, std::move(listener).value(), std::move(group).value());
-  if (!holder.prepare()) {
-    const std::string message = std::string("cannot set up: ") + std::strerror(errno);
-    spdlog::error("{}", message);
-    tell(options.ready_fd, "error " + std::to_string(EIO) + " " + message);
-    return 1;
-  }
+  };
+  auto life = be_the_only_one();
+  if (!life) return refuse(life.reason());
+  auto held = inherit(options);
+  if (!held) return refuse(held.reason());
+  Holder holder(options, std::move(life).value(), std::move(held).value());
+  if (!holder.prepare()) return refuse({EIO, std::string("cannot set up: ") + std::strerror(errno)});
   return holder.run();
 }
 

@@ -1,9 +1,9 @@
 // brdmad/holder.h - the parent process: holds what must not be lost and keeps a worker alive.
 //
-// It owns the listening socket, the 256 sockets of port 4791, the shared state and, of each lease, the connection and
-// the statistics page. It speaks to nobody. When the worker dies it forks a new one, which inherits all of this:
-// clients notice nothing, their connections stay open. When the holder itself dies, the kernel kills the worker and
-// every client sees its connection close.
+// It owns the listening socket, the sockets of port 4791, the shared state and, of each lease, the connection and the
+// statistics page. It speaks to nobody. When the worker dies it forks a new one, which inherits all of this: clients
+// notice nothing, their connections stay open. When the holder itself dies, the kernel kills the worker; what both had
+// stays in the vault, and a program that has a lease starts a holder that adopts it (inheritance.h, io/revival.h).
 #pragma once
 
 #include "options.h"
@@ -12,6 +12,6 @@ namespace brdma::daemon {
 
 // Exit code of the process. 0 also when another brdmad serves this network namespace already and somebody waits for an
 // answer at ready_fd.
-int run_holder(const Options& options);
+int run_holder(Options options);
 
 }  // namespace brdma::daemon

@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
@@ -11,6 +12,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "control/statistics.h"
 #include "io/pass_descriptors.h"
@@ -44,14 +46,53 @@ void refuse(int connection, const ContextError& reason) {
   static_cast<void>(send_reply(connection, reply, {}));
 }
 
+// An empty line, which the program's library ignores, with a descriptor.
+bool send_lifeline(int connection, int lifeline) {
+  constexpr std::byte kEmptyLine{'\n'};
+  return io::send_with_descriptors(connection, {&kEmptyLine, 1}, {&lifeline, 1}, MSG_DONTWAIT) == 1;
+}
+
 bool LeaseBook::answer(std::uint32_t slot, int connection) {
   io::LeaseReply reply;
   reply.slot = slot;
   reply.dual_stack = group_.dual_stack ? 1 : 0;
   reply.lease_id = state_.slots[slot].lease_id;
   io::put_text(reply.settings, device_settings(state_, io::get_text(state_.slots[slot].device)));
-  const std::array<int, io::kLeaseDescriptors> descriptors{group_.sockets[slot].get(), pages_[slot].fd(), use_.fd()};
+  std::vector<int> descriptors{group_.sockets[slot].get(), pages_[slot].fd(), use_.fd()};
+  if (means_.lifeline >= 0) descriptors.push_back(means_.lifeline);
+  // Whoever has the vault has everybody's sockets: only this user's own programs.
+  const bool trusted = means_.programs_keep && state_.slots[slot].uid == ::geteuid();
+  if (trusted && means_.lifeline >= 0 && means_.vault->valid()) descriptors.push_back(means_.vault->fd());
   return send_reply(connection, reply, descriptors);
+}
+
+// The first answer may have come already, from a daemon that is gone: then this one is no answer, but the lifeline is.
+bool LeaseBook::answer_again(std::uint32_t slot, int connection) {
+  return answer(slot, connection) && (means_.lifeline < 0 || send_lifeline(connection, means_.lifeline));
+}
+
+void LeaseBook::keep(std::uint32_t slot) {
+  if (means_.vault == nullptr || !means_.vault->valid()) return;
+  if (!means_.vault->add({slot, state_.slots[slot].lease_id, connections_[slot], pages_[slot].fd()})) rewrite_vault();
+}
+
+void LeaseBook::rewrite_vault() {
+  if (means_.vault == nullptr || !means_.vault->valid()) return;
+  std::vector<VaultLease> leases;
+  for (std::uint32_t slot = io::kFirstLeasableSlot; slot < io::kSlotCount; ++slot) {
+    if (connections_[slot] < 0) continue;
+    leases.push_back({slot, state_.slots[slot].lease_id, connections_[slot], pages_[slot].fd()});
+  }
+  const ContextError error =
+      means_.vault->rewrite({means_.listener, means_.state_memory, use_.fd(), &group_.sockets}, leases);
+  if (error.error != 0) spdlog::warn("if this daemon is killed, programs lose their device: {}", error.message);
+}
+
+void LeaseBook::end_all() {
+  if (means_.vault != nullptr) means_.vault->clear();
+  for (const int connection : connections_) {
+    if (connection >= 0) ::shutdown(connection, SHUT_RDWR);
+  }
 }
 
 Result<std::uint32_t, ContextError> LeaseBook::grant(const LeaseClient& client, const io::LeaseRequest& request) {
@@ -80,6 +121,8 @@ Result<std::uint32_t, ContextError> LeaseBook::grant(const LeaseClient& client, 
   use_.begin(*slot, io::get_text(record.device));
   record.state = SlotState::kOffered;
 
+  connections_[*slot] = client.connection;
+  keep(*slot);
   const int socket_fd = group_.sockets[*slot].get();
   const bool kept = send_keep(channel_, *slot, client.connection, pages_[*slot].fd());
   set_leased_buffer(socket_fd);
@@ -95,6 +138,8 @@ Result<std::uint32_t, ContextError> LeaseBook::grant(const LeaseClient& client, 
 void LeaseBook::end(std::uint32_t slot) {
   SlotRecord& record = state_.slots[slot];
   if (record.statistics_known) add_ended(state_, io::get_text(record.device), pages_[slot].read());
+  // The vault has a copy until it is rewritten: closing ours would not show.
+  if (connections_[slot] >= 0) ::shutdown(std::exchange(connections_[slot], -1), SHUT_RDWR);
   pages_[slot] = {};
   use_.end(slot);
   set_idle(group_.sockets[slot].get());
@@ -116,9 +161,10 @@ std::vector<LeaseBook::Adopted> LeaseBook::adopt(KeptLeases& kept) {
       continue;
     }
     pages_[slot] = StatisticsMapping::adopt(std::move(lease.statistics));
+    connections_[slot] = lease.connection.get();
     // Without a connection nobody waits: the worker died before it could hand it over.
     const bool lives = lease.connection.valid() && pages_[slot].valid() &&
-                       (record.state == SlotState::kLeased || answer(slot, lease.connection.get()));
+                       (record.state == SlotState::kLeased || answer_again(slot, lease.connection.get()));
     if (!lives) {
       end(slot);
       continue;
@@ -126,6 +172,7 @@ std::vector<LeaseBook::Adopted> LeaseBook::adopt(KeptLeases& kept) {
     state_.slots[slot].state = SlotState::kLeased;
     result.push_back({slot, std::move(lease.connection)});
   }
+  rewrite_vault();
   return result;
 }
 

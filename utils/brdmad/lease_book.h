@@ -1,8 +1,8 @@
 // brdmad/lease_book.h - grants and ends leases: the one place that moves slots between their states.
 //
-// Order of a grant:  record, hand over to the holder, drain, answer, mark as leased.
+// Order of a grant:  record, put into the vault, hand over to the holder, drain, answer, mark as leased.
 // Order of an end:   add the statistics, drain, free the record, tell the holder.
-// A worker may die between any two steps: adopt() of the next one puts things right.
+// A worker may die between any two steps, its holder with it: adopt() of the next one puts things right.
 #pragma once
 
 #include <array>
@@ -15,6 +15,7 @@
 #include "shared_state.h"
 #include "socket_group.h"
 #include "statistics_page.h"
+#include "vault.h"
 
 namespace brdma::daemon {
 
@@ -24,14 +25,26 @@ struct LeaseClient {
   int connection = -1;
 };
 
+// What makes leases outlive this daemon.
+struct SurvivalMeans {
+  Vault* vault = nullptr;
+  int lifeline = -1;  // each program gets it
+  int listener = -1, state_memory = -1;
+  bool programs_keep = false;  // those of the daemon's own user get the vault
+};
+
 class LeaseBook {
  public:
-  LeaseBook(SharedState& state, SocketGroup& group, UseTableMapping& use, int channel)
-      : state_(state), group_(group), use_(use), channel_(channel) {}
+  LeaseBook(SharedState& state, SocketGroup& group, UseTableMapping& use, int channel, SurvivalMeans means = {})
+      : state_(state), group_(group), use_(use), channel_(channel), means_(means) {
+    connections_.fill(-1);
+  }
 
   // Answers the request on client.connection. The slot, or why not (the refusal was sent too).
   [[nodiscard]] Result<std::uint32_t, ContextError> grant(const LeaseClient& client, const io::LeaseRequest& request);
   void end(std::uint32_t slot);
+  // The daemon is stopped: every program sees its connection close, and none goes on with what is left.
+  void end_all();
 
   // Takes over what an earlier worker left: the slots that live on, each with its connection.
   struct Adopted {
@@ -60,13 +73,21 @@ class LeaseBook {
 
  private:
   bool answer(std::uint32_t slot, int connection);
+  bool answer_again(std::uint32_t slot, int connection);
+  void keep(std::uint32_t slot);
+  void rewrite_vault();
 
   SharedState& state_;
   SocketGroup& group_;
   UseTableMapping& use_;
   int channel_;
+  SurvivalMeans means_;
+  std::array<int, io::kSlotCount> connections_;  // of each lease its session's; -1: none
   std::array<StatisticsMapping, io::kSlotCount> pages_;
 };
+
+// Gives a program the lifeline of the daemon that has its lease now. False: errno; EAGAIN: it does not read.
+bool send_lifeline(int connection, int lifeline);
 
 // Sends an answer without descriptors. A client that does not take it gets none.
 void refuse(int connection, const ContextError& reason);

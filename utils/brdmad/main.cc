@@ -1,11 +1,10 @@
 // brdmad - opens UDP port 4791 once for all RDMA programs of a network namespace and leases them their share of it.
 #include <fcntl.h>
 #include <pwd.h>
-#include <signal.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -24,6 +23,9 @@
 #include "holder.h"
 #include "io/daemon_client.h"
 #include "options.h"
+#include "service_manager.h"
+#include "shed.h"
+#include "system_log.h"
 
 namespace brdma::daemon {
 namespace {
@@ -41,18 +43,29 @@ constexpr const char* kFooter =
     "Exit codes: 0 done, 1 it can't serve (the message says why), 2 misuse.\n"
     "See: docs/daemon.md; 'brdma system show' asks a running brdmad.\n";
 
-// Whoever started us may have left us anything: signals blocked or ignored, descriptors open.
-void shed_inheritance(int ready_fd) {
-  sigset_t none;
-  sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  for (int signal = 1; signal < SIGRTMIN; ++signal) ::signal(signal, SIG_DFL);
-  ::signal(SIGPIPE, SIG_IGN);
-  constexpr unsigned kFirst = 3;
-  if (ready_fd > static_cast<int>(kFirst)) ::syscall(SYS_close_range, kFirst, static_cast<unsigned>(ready_fd) - 1, 0u);
-  const unsigned next = ready_fd >= 0 ? static_cast<unsigned>(ready_fd) + 1 : kFirst;
-  ::syscall(SYS_close_range, next, ~0u, 0u);
-  if (ready_fd >= 0) ::fcntl(ready_fd, F_SETFD, FD_CLOEXEC);
+// Whoever started us may have left us anything.
+void shed_inheritance(const Options& options) {
+  shed_signals();
+  shed_descriptors(std::array{options.ready_fd, options.vault_fd});
+  if (options.ready_fd < 0) return;  // by hand, or by a service manager: the rest is as it was wished
+  shed_scheduling();
+  shed_limits();
+}
+
+bool is_null(int fd) {
+  struct stat status {};
+  return ::fstat(fd, &status) != 0 || (S_ISCHR(status.st_mode) && status.st_rdev == makedev(1, 3));
+}
+
+// Standard error where somebody reads it; else the system's log.
+void open_log(const Options& options) {
+  const bool seen = options.foreground && !is_null(STDERR_FILENO);
+  spdlog::sink_ptr sink = std::make_shared<SystemLog>();
+  if (seen) sink = std::make_shared<spdlog::sinks::stderr_sink_st>();
+  auto logger = std::make_shared<spdlog::logger>("brdmad", std::move(sink));
+  logger->set_level(options.verbose ? spdlog::level::debug : spdlog::level::info);
+  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e brdmad[%P] %l: %v");
+  spdlog::set_default_logger(std::move(logger));
 }
 
 // Continues in a process of its own session with ready_fd set; in the calling one, waits for its answer and exits.
@@ -150,6 +163,8 @@ int run(int argc, char** argv) {
   app.add_flag("--verbose", options.verbose, "log each question too");
   app.add_option("--ready-fd", options.ready_fd, "write one line to this descriptor when ready (for the library)")
       ->check(CLI::Range(3, 1'000'000));
+  app.add_option("--vault-fd", options.vault_fd, "go on with what a dead brdmad left in this descriptor (likewise)")
+      ->check(CLI::Range(3, 1'000'000));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -172,15 +187,11 @@ int run(int argc, char** argv) {
                        options.controller)) {
     return 1;
   }
-  shed_inheritance(options.ready_fd);
+  if (options.vault_fd < 0 && options.foreground) options.vault_fd = stored_vault();
+  shed_inheritance(options);
   for (const std::string& error : loaded.errors) std::fprintf(stderr, "brdmad: %s\n", error.c_str());
   if (!options.foreground) go_to_background(options);
-  auto logger = std::make_shared<spdlog::logger>("brdmad", std::make_shared<spdlog::sinks::stderr_sink_st>());
-  logger->set_level(!options.foreground ? spdlog::level::off
-                    : options.verbose   ? spdlog::level::debug
-                                        : spdlog::level::info);
-  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e brdmad[%P] %l: %v");
-  spdlog::set_default_logger(std::move(logger));
+  open_log(options);
   return run_holder(options);
 }
 

@@ -1,6 +1,7 @@
 // brdmad/shared_state.h - what outlives the worker: who holds which slot, and the statistics of leases that ended.
-// Lies in memory that holder and worker share (MAP_SHARED, made before the first fork): plain values, no pointers.
-// Written by the worker only; a worker that dies between two writes leaves a state that the next one can read:
+// Lies in memory that holder and worker share, and after them a daemon that goes on with it (vault.h): plain values, no
+// pointers. Written by the worker only; a worker that dies between two writes leaves a state that the next one can
+// read:
 //   kFree -> kOffered   record is filled, its descriptors are on their way to the holder, the client waits
 //   kOffered -> kLeased the answer was sent (a new worker repeats the answer of an offered slot)
 //   kLeased -> kFree    statistics were added to the totals, the socket was drained
@@ -46,7 +47,18 @@ struct DeviceSettings {
   std::array<char, io::kSettingsMax> text{};
 };
 
+// By which a daemon knows what another one left, and how it shall go on with it.
+struct StateHeader {
+  static constexpr std::uint64_t kMagic = 0x5453'444D'4152'4442;
+  std::uint64_t magic = kMagic;
+  std::uint64_t bytes = 0;  // of SharedState
+  std::array<char, 32> version{};
+  std::uint32_t dual_stack = 0;
+  std::uint32_t idle_seconds = 0;
+};
+
 struct SharedState {
+  StateHeader header;
   std::array<SlotRecord, io::kSlotCount> slots{};
   std::uint64_t lease_count = 0;   // ever; the last lease's id
   std::uint64_t ending_count = 0;  // ever

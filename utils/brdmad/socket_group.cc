@@ -22,7 +22,6 @@
 namespace brdma::daemon {
 namespace {
 
-constexpr rlim_t kFilesWanted = 4096;                 // sockets, and for each lease a connection and its statistics
 constexpr rlim_t kFilesNeeded = io::kSlotCount + 64;  // sockets and some leases
 constexpr std::chrono::milliseconds kPortWait{1000}, kPortPoll{10};
 constexpr int kLeasedBufferBytes = 8 << 20;  // the kernel doubles it: about 2,000 packets of MTU 4096
@@ -30,18 +29,6 @@ constexpr std::uint32_t kDrainMax = 65'536;
 
 ContextError system_error(const std::string& what) {
   return {errno, "cannot " + what + " for UDP port " + std::to_string(kRoceUdpPort) + ": " + std::strerror(errno)};
-}
-
-ContextError raise_file_limit() {
-  rlimit limit{};
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  if (limit.rlim_max < kFilesNeeded) {
-    return {EMFILE, "brdmad needs " + std::to_string(kFilesNeeded) + " open files, the limit is " +
-                        std::to_string(limit.rlim_max) + ": raise it (ulimit -Hn)"};
-  }
-  limit.rlim_cur = std::max(limit.rlim_cur, std::min(limit.rlim_max, kFilesWanted));
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-  return {};
 }
 
 // 0 or an errno value.
@@ -104,6 +91,18 @@ ContextError attach_steering(int fd) {
 }
 
 }  // namespace
+
+ContextError raise_file_limit() {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_max < kFilesNeeded) {
+    return {EMFILE, "brdmad needs " + std::to_string(kFilesNeeded) + " open files, the limit is " +
+                        std::to_string(limit.rlim_max) + ": raise it (ulimit -Hn)"};
+  }
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  return {};
+}
 
 Result<SocketGroup, ContextError> open_socket_group() {
   if (ContextError error = raise_file_limit(); error.error != 0) return error;

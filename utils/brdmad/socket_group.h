@@ -23,6 +23,10 @@ struct SocketGroup {
 // Errors: EADDRINUSE with who has the port; EMFILE.
 [[nodiscard]] Result<SocketGroup, ContextError> open_socket_group();
 
+// As many descriptors as this user may have: of them hang how many may be open, and in flight (vault.h). EMFILE: too
+// few.
+[[nodiscard]] ContextError raise_file_limit();
+
 // Throws away what waits in the socket; at most some ten thousand datagrams. Returns how many.
 std::uint32_t drain(int socket_fd);
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <utility>
@@ -12,17 +13,7 @@ namespace brdma::daemon {
 
 namespace {
 
-// Sealed, so that a client can't shrink it under our feet. Invalid: errno tells.
-io::FileDescriptor make_memory(const char* name, std::size_t bytes) {
-  constexpr unsigned kNoExecSeal = 8;  // MFD_NOEXEC_SEAL: since Linux 6.3, where the system may demand it
-  io::FileDescriptor fd{::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | kNoExecSeal)};
-  if (!fd.valid()) fd.reset(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd.valid() || ::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
-      ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-    return {};
-  }
-  return fd;
-}
+constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 // Names of devices as numbers that are never 0 (FNV-1a).
 std::uint64_t number_of(std::string_view device) {
@@ -33,13 +24,32 @@ std::uint64_t number_of(std::string_view device) {
 
 }  // namespace
 
+io::FileDescriptor make_shared_memory(const char* name, std::size_t bytes) {
+  constexpr unsigned kNoExecSeal = 8;  // MFD_NOEXEC_SEAL: since Linux 6.3, where the system may demand it
+  io::FileDescriptor fd{::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | kNoExecSeal)};
+  if (!fd.valid()) fd.reset(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd.valid() || ::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
+      ::fcntl(fd.get(), F_ADD_SEALS, kSizeSeals) != 0) {
+    return {};
+  }
+  return fd;
+}
+
+bool is_shared_memory(int fd, std::size_t bytes) {
+  struct stat status {};
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  return seals >= 0 && (seals & F_SEAL_SHRINK) != 0 && ::fstat(fd, &status) == 0 &&
+         status.st_size >= static_cast<off_t>(bytes);
+}
+
 StatisticsMapping StatisticsMapping::create() {
-  io::FileDescriptor fd = make_memory("brdma-statistics", sizeof(io::StatisticsPage));
+  io::FileDescriptor fd = make_shared_memory("brdma-statistics", sizeof(io::StatisticsPage));
   return fd.valid() ? adopt(std::move(fd)) : StatisticsMapping{};
 }
 
 StatisticsMapping StatisticsMapping::adopt(io::FileDescriptor fd) {
   StatisticsMapping result;
+  if (!is_shared_memory(fd.get(), sizeof(io::StatisticsPage))) return result;
   void* memory = ::mmap(nullptr, sizeof(io::StatisticsPage), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (memory == MAP_FAILED) return result;
   result.page_ = static_cast<io::StatisticsPage*>(memory);
@@ -77,9 +87,11 @@ std::uint64_t StatisticsMapping::take_events(std::vector<trace::EventRecord>& re
   return missing;
 }
 
-UseTableMapping UseTableMapping::create() {
+UseTableMapping UseTableMapping::create() { return adopt(make_shared_memory("brdma-use", sizeof(UseTable))); }
+
+UseTableMapping UseTableMapping::adopt(io::FileDescriptor fd) {
   UseTableMapping result;
-  result.fd_ = make_memory("brdma-use", sizeof(UseTable));
+  result.fd_ = std::move(fd);
   if (!result.fd_.valid()) return result;
   void* memory = ::mmap(nullptr, sizeof(UseTable), PROT_READ | PROT_WRITE, MAP_SHARED, result.fd_.get(), 0);
   if (memory != MAP_FAILED) result.table_ = static_cast<UseTable*>(memory);

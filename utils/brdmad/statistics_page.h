@@ -12,10 +12,15 @@
 
 namespace brdma::daemon {
 
+// Zeroed memory to share, sealed so that nobody can shrink it under the others' feet. Not valid(): errno.
+[[nodiscard]] io::FileDescriptor make_shared_memory(const char* name, std::size_t bytes);
+// Is it such memory, of that size? (One that another process passed may be anything.)
+[[nodiscard]] bool is_shared_memory(int fd, std::size_t bytes);
+
 class StatisticsMapping {
  public:
   StatisticsMapping() = default;
-  // Zeroed memory of its own, sealed so that a client can't shrink it under our feet. Check valid().
+  // Memory of its own. Check valid().
   static StatisticsMapping create();
   // One that an earlier worker made.
   static StatisticsMapping adopt(io::FileDescriptor fd);
@@ -35,10 +40,11 @@ class StatisticsMapping {
   io::StatisticsPage* page_ = nullptr;
 };
 
-// One for all leases, made before the first worker: it outlives them.
+// One for all leases, made before the first worker: it outlives them, and the daemon while programs live.
 class UseTableMapping {
  public:
-  static UseTableMapping create();  // check valid()
+  static UseTableMapping create();                      // check valid()
+  static UseTableMapping adopt(io::FileDescriptor fd);  // likewise
   [[nodiscard]] bool valid() const { return table_ != nullptr; }
   [[nodiscard]] int fd() const { return fd_.get(); }
   // The row of a lease that begins for `device`, and of one that ended.

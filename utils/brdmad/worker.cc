@@ -42,16 +42,18 @@ class Worker final : public SessionHost {
  public:
   explicit Worker(WorkerInheritance inheritance)
       : inheritance_(inheritance),
-        book_(inheritance.state, inheritance.group, inheritance.use, inheritance.channel),
+        book_(*inheritance.held.state, inheritance.held.group, inheritance.held.use, inheritance.channel,
+              {&inheritance.held.vault, inheritance.lifeline, inheritance.held.listener.get(),
+               inheritance.held.state_memory.get(), !inheritance.options.system}),
         watch_(context_, book_, inheritance.options.alarms),
-        acceptor_(context_, stream_protocol(), inheritance.listener),
-        management_{asio::posix::stream_descriptor(context_, inheritance.group.sockets[0].get()),
-                    asio::posix::stream_descriptor(context_, inheritance.group.sockets[1].get())},
-        gids_(inheritance.state.gids),
+        acceptor_(context_, stream_protocol(), inheritance.held.listener.get()),
+        management_{asio::posix::stream_descriptor(context_, inheritance.held.group.sockets[0].get()),
+                    asio::posix::stream_descriptor(context_, inheritance.held.group.sockets[1].get())},
+        gids_(inheritance.held.state->gids),
         icmp_({[this](std::uint32_t slot, const auto& messages) { return hand_icmp(slot, messages); },
                [this] { return leased_slots(); }}),
-        port_(inheritance.group.sockets[1].get(), inheritance.group.dual_stack, std::random_device{}(),
-              inheritance.state.worker_starts > 1),
+        port_(inheritance.held.group.sockets[1].get(), inheritance.held.group.dual_stack, std::random_device{}(),
+              inheritance.held.state->worker_starts > 1),
         look_(context_),
         idle_(context_),
         pause_(context_) {
@@ -65,7 +67,7 @@ class Worker final : public SessionHost {
  private:
   LeaseBook& book() override { return book_; }
   const Options& options() override { return inheritance_.options; }
-  bool dual_stack() override { return inheritance_.group.dual_stack; }
+  bool dual_stack() override { return inheritance_.held.group.dual_stack; }
   void session_ended(Session* session) override;
   void shut_down() override;
   asio::io_context& context() override { return context_; }
@@ -138,7 +140,7 @@ void Worker::admit(stream_protocol::socket socket) {
   const bool own = uid == 0 || uid == ::geteuid();
   const std::size_t user_max = may_use(options(), uid) ? kSessionsOfUserMax : kSessionsOfStrangerMax;
   if (sessions_.size() + cm_sessions_.size() >= kSessionsMax || (!own && sessions_of(uid) >= user_max)) {
-    ++inheritance_.state.connections_refused;
+    ++inheritance_.held.state->connections_refused;
     return;
   }
   keep(session);
@@ -149,7 +151,7 @@ void Worker::admit(stream_protocol::socket socket) {
 void Worker::discard_qp0() {
   management_[0].async_wait(asio::posix::stream_descriptor::wait_read, [this](error_code error) {
     if (error) return;
-    inheritance_.state.management_datagrams += drain(management_[0].native_handle());
+    inheritance_.held.state->management_datagrams += drain(management_[0].native_handle());
     discard_qp0();
   });
 }
@@ -157,7 +159,7 @@ void Worker::discard_qp0() {
 void Worker::receive_mads() {
   management_[1].async_wait(asio::posix::stream_descriptor::wait_read, [this](error_code error) {
     if (error) return;
-    inheritance_.state.management_datagrams += port_.receive();
+    inheritance_.held.state->management_datagrams += port_.receive();
     look_later();
     receive_mads();
   });
@@ -226,6 +228,7 @@ std::shared_ptr<LeaseLink> Worker::link(std::uint32_t slot) {
 
 void Worker::shut_down() {
   spdlog::info("ends as it was told to");
+  book_.end_all();
   context_.stop();
 }
 
@@ -242,7 +245,7 @@ void Worker::watch_idleness() {
 }
 
 int Worker::run() {
-  for (LeaseBook::Adopted& adopted : book_.adopt(inheritance_.kept)) {
+  for (LeaseBook::Adopted& adopted : book_.adopt(inheritance_.held.kept)) {
     stream_protocol::socket socket(context_, stream_protocol(), adopted.connection.release());
     const auto session = std::make_shared<Session>(std::move(socket), *this);
     keep(session);

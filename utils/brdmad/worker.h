@@ -2,22 +2,16 @@
 // descriptors it inherits.
 #pragma once
 
-#include "handover.h"
+#include "inheritance.h"
 #include "options.h"
-#include "shared_state.h"
-#include "socket_group.h"
-#include "statistics_page.h"
 
 namespace brdma::daemon {
 
 struct WorkerInheritance {
   const Options& options;
-  int listener = -1;
-  int channel = -1;  // to the holder (handover.h)
-  SocketGroup& group;
-  KeptLeases& kept;
-  SharedState& state;
-  UseTableMapping& use;
+  int channel = -1;   // to the holder (handover.h)
+  int lifeline = -1;  // for the programs: its other end closes with the last process of this daemon
+  Inheritance& held;
 };
 
 inline constexpr int kWorkerDone = 0;  // exit code: the daemon has no work left, or was told to end

@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""The program that came first started brdmad, which lives where it lives: in its pid namespace, cgroup, container. That ends, at a
+moment that the seed chooses, while other programs work; or holder and worker are killed on their own, more than once. Then
+
+- nobody but who was in there notices: every other program does its work, each byte of it checked;
+- another program has started the daemon that goes on, where any is left;
+- once all have ended nothing is left: no lease, port, process, or socket of port 4791.
+
+  first.py --build BUILD --seeds N --from S     a failing seed is printed with the command that replays it
+
+Last line: `N passed, M failed`.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+
+from kill import DONE, KILLED, PATIENCE, Seed, ask, ask_patiently, run_seeds
+
+CGROUPS = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup"]  # version 1, 2
+
+
+def cgroup_parent():
+    return next((folder for folder in CGROUPS if os.path.exists(f"{folder}/cgroup.procs") and os.access(folder, os.W_OK)), None)
+
+
+class Cgroup:
+    """One of our own, gone with the object."""
+
+    def __init__(self, name):
+        self.folder = f"{cgroup_parent()}/{name}"
+        os.mkdir(self.folder)
+
+    def enter(self):
+        with open(f"{self.folder}/cgroup.procs", "w") as processes:
+            processes.write(str(os.getpid()))
+
+    def end(self):
+        """Everything in it is killed; returns when nothing is left in it."""
+        limit = time.monotonic() + PATIENCE
+        while os.path.exists(self.folder) and time.monotonic() < limit:
+            if os.path.exists(f"{self.folder}/cgroup.kill"):
+                with open(f"{self.folder}/cgroup.kill", "w") as kill:
+                    kill.write("1")
+            else:
+                with open(f"{self.folder}/cgroup.procs") as processes:
+                    for pid in processes.read().split():
+                        with contextlib.suppress(ProcessLookupError):
+                            os.kill(int(pid), signal.SIGKILL)
+            with contextlib.suppress(OSError):
+                os.rmdir(self.folder)
+        assert not os.path.exists(self.folder), "the cgroup does not end"
+
+
+class First(Seed):
+    def __init__(self, build, seed, folder):
+        super().__init__(build, seed, folder)
+        kinds = ["pid namespace", "container", "daemon"] + (["cgroup"] if cgroup_parent() else [])
+        self.kind = self.random.choice(kinds)
+        self.victim = None
+        self.deaths = self.random.choice([1, 1, 2, 3]) if self.kind == "daemon" else 1
+        self.moments = [self.random.uniform(0, 0.15) for _ in range(self.deaths)]
+        self.programs = self.random.random() < 0.1
+        self.work = [str(n) for n in (self.random.randint(2, 8), self.random.randint(20, 200), self.random.choice([1, 1000, 20000, 65536]))]
+        self.cgroup = Cgroup(f"brdma-kill-{os.getpid()}-{seed}") if self.kind == "cgroup" else None
+        self.adopted = False
+
+    def story(self):
+        others = "perftest and rping" if self.programs else f"{self.work[0]} connections of {self.work[1]} messages of {self.work[2]} bytes"
+        return f"{self.kind} ends after {', '.join(f'{1000 * moment:.0f} ms' for moment in self.moments)}; {others}"
+
+    def environment(self):
+        return dict(os.environ, HOME="/nonexistent", BRDMA_IDLE_SECONDS="60", BRDMA_DAEMON=os.path.join(self.bin, "brdmad"),
+                    LD_PRELOAD=os.path.join(self.lib, "libbitmaprdma.so"))
+
+    def start_first(self):
+        """A server that nobody asks; returns once it listens: brdmad has been started by then, beside it."""
+        confined = {"pid namespace": ["unshare", "--pid", "--fork", "--kill-child"],
+                    "container": ["unshare", "--pid", "--mount", "--cgroup", "--ipc", "--uts", "--fork", "--kill-child"]}.get(self.kind, [])
+        first = subprocess.Popen([*confined, os.path.join(self.bin, "kill_peer"), "server", "7470"], env=self.environment(),
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                 preexec_fn=self.cgroup.enter if self.cgroup else None)
+        self.processes.append(first)
+        assert select.select([first.stdout], [], [], PATIENCE)[0], "the first program neither listens nor ends"
+        assert first.stdout.readline() == b"listening\n", f"the first program: {first.communicate()[1].decode()}"
+        return first
+
+    def end_first(self, first):
+        if self.kind == "daemon":
+            return self.kill_daemons()
+        time.sleep(self.moments[0])  # the moment is the test's
+        if self.cgroup:
+            self.cgroup.end()
+        else:
+            first.kill()
+        self.end_of(first, "the first program", KILLED)
+
+    def kill_daemons(self):
+        for moment in self.moments:
+            time.sleep(moment)
+            version = ask_patiently("version")
+            victims = [version["pid"], version["worker_pid"]]
+            self.random.shuffle(victims)
+            for pid in victims:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def start_program(self, *words):
+        process = subprocess.Popen(words, env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.processes.append(process)
+        return process
+
+    def unmodified(self):
+        """Who waits for whom to listen: each of the servers by its TCP port or RDMA-CM's."""
+        pairs = [(["ib_write_bw", "-n", "20000", "-p", "18600"], ["ib_write_bw", "-n", "20000", "-p", "18600", "127.0.0.1"]),
+                 (["ib_read_bw", "-n", "20000", "-p", "18601"], ["ib_read_bw", "-n", "20000", "-p", "18601", "127.0.0.1"]),
+                 (["rping", "-s", "-C", "2000", "-V", "-p", "7480"], ["rping", "-c", "-a", "127.0.0.1", "-C", "2000", "-V", "-p", "7480"])]
+        servers = [self.start_program(*server) for server, _ in pairs]
+        for port in (18600, 18601):
+            self.wait_for_tcp(port)
+        ask_patiently("cm_ids", lambda answer: any(each["src-port"] == 7480 and each["state"] == "LISTEN" for each in answer["cm_ids"]))
+        return servers + [self.start_program(*client) for _, client in pairs]
+
+    @staticmethod
+    def wait_for_tcp(port):
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            with open("/proc/self/net/tcp") as four, open("/proc/self/net/tcp6") as six:
+                if any(line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A" for line in four.readlines()[1:] + six.readlines()[1:]):
+                    return
+        raise AssertionError(f"nobody listens at TCP port {port}")
+
+    def run(self):
+        first = self.start_first()
+        if self.programs:
+            others = self.unmodified()
+            self.end_first(first)
+            for process in others:
+                self.end_of(process, " ".join(process.args), DONE)
+        else:
+            server, listens = self.start_server("server")
+            assert listens, f"the server: {server.communicate()[1].decode()}"
+            clients = [self.start_client("client"), self.start_client("client")]
+            self.end_first(first)
+            for client in clients:
+                self.end_of(client, "a client", DONE)
+            self.adopted = ask_patiently("version")["worker_starts"] > 1
+            self.end_of(server, "the server", DONE)
+        if self.kind == "daemon":
+            self.end_of(first, "the first program", DONE)
+        self.next_ones_work()
+        return self.adopted
+
+    def next_ones_work(self):
+        server, listens = self.start_server("next server")
+        assert listens, f"the next server: {server.communicate()[1].decode()}"
+        self.end_of(self.start_client("next client"), "the next client", DONE)
+        self.end_of(server, "the next server", DONE)
+        ask_patiently("leases", lambda answer: answer["leases"] == [])
+        ask_patiently("cm_ids", lambda answer: answer["cm_ids"] == [])
+        self.stop(ask_patiently("version")["pid"])
+        end = time.monotonic() + PATIENCE
+        while (left := self.left_behind()) and time.monotonic() < end:
+            pass
+        assert not left, f"left behind: {left}"
+
+    @staticmethod
+    def left_behind():
+        """Sockets of port 4791 in this network namespace, and daemons in it."""
+        left = []
+        for table in ("udp", "udp6"):
+            with open(f"/proc/self/net/{table}") as sockets:
+                left += [line.split()[1] for line in sockets.readlines()[1:] if line.split()[1].endswith(":12B7")]
+        network = os.readlink("/proc/self/ns/net")
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):
+                if os.readlink(f"/proc/{pid}/ns/net") == network and open(f"/proc/{pid}/comm").read().startswith("brdmad"):
+                    left.append(f"brdmad {pid}")
+        return left
+
+    def clean_up(self):
+        super().clean_up()
+        if self.cgroup:
+            self.cgroup.end()
+
+
+if __name__ == "__main__":
+    sys.exit(run_seeds(First, __doc__, "in {count} of {seeds} another daemon went on before the others had ended"))

@@ -1,0 +1,154 @@
+#include "inheritance.h"
+
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <new>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "io/lease_protocol.h"
+
+namespace brdma::daemon {
+namespace {
+
+constexpr int kBacklog = 512;
+
+// A socket at an abstract name. The message is what it could not do.
+Result<io::FileDescriptor, ContextError> bind_name(std::string_view name, int type) {
+  io::FileDescriptor fd{::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  if (!fd.valid() || ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
+    if (errno == EADDRINUSE) return ContextError{EADDRINUSE, {}};
+    return ContextError{errno, "cannot take the name @" + std::string(name) + ": " + std::strerror(errno)};
+  }
+  return fd;
+}
+
+Result<io::FileDescriptor, ContextError> listen_at_name() {
+  auto listener = bind_name(io::kDaemonName, SOCK_STREAM);
+  if (listener && ::listen(listener.value().get(), kBacklog) != 0)
+    return ContextError{errno, std::string("cannot listen at @brdmad: ") + std::strerror(errno)};
+  return listener;
+}
+
+void* map_state(int fd) {
+  void* const memory = ::mmap(nullptr, sizeof(SharedState), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  return memory == MAP_FAILED ? nullptr : memory;
+}
+
+ContextError cannot_set_up() { return {EIO, std::string("cannot set up: ") + std::strerror(errno)}; }
+
+StateHeader header_of(const Options& options, bool dual_stack) {
+  StateHeader header;
+  header.bytes = sizeof(SharedState);
+  io::put_text(header.version, BRDMA_VERSION);
+  header.dual_stack = dual_stack ? 1 : 0;
+  header.idle_seconds = options.idle_seconds;
+  return header;
+}
+
+// 0 or an errno value: may this process go on with it? Users are compared as the kernel does, across user namespaces.
+int refuse_state(int memory, const SharedState& state) {
+  struct stat status {};
+  if (::fstat(memory, &status) != 0 || status.st_uid != ::geteuid()) return EPERM;
+  const StateHeader& header = state.header;
+  if (header.magic != StateHeader::kMagic || header.bytes != sizeof(SharedState) ||
+      io::get_text(header.version) != BRDMA_VERSION || state.device_count > kDevicesMax ||
+      state.settings_count > kDevicesMax)
+    return EPROTO;
+  return 0;
+}
+
+ContextError cannot_adopt(int error) {
+  const char* const why = error == EPERM    ? "it belonged to another user"
+                          : error == EPROTO ? "it was of another version"
+                                            : std::strerror(error);
+  return {error, std::string("cannot take over what the brdmad before left: ") + why};
+}
+
+void keep_leases(std::vector<Vault::Found::Lease>& leases, const SharedState& state, KeptLeases& kept) {
+  for (Vault::Found::Lease& lease : leases) {
+    if (lease.slot >= kept.size()) continue;
+    const SlotRecord& record = state.slots[lease.slot];
+    if (record.state == SlotState::kFree || record.lease_id != lease.id) continue;  // it has ended
+    kept[lease.slot] = {std::move(lease.connection), std::move(lease.statistics)};
+  }
+}
+
+// Takes the descriptor only where it succeeds.
+Result<Inheritance, ContextError> adopt(int vault_fd, Options& options) {
+  if (ContextError error = raise_file_limit(); error.error != 0) return error;
+  auto looked = Vault::look(vault_fd);
+  if (!looked) return looked.reason();
+  Vault::Found& found = looked.value();
+  if (!is_shared_memory(found.state.get(), sizeof(SharedState)) || !is_shared_memory(found.use.get(), sizeof(UseTable)))
+    return cannot_adopt(EPROTO);
+  Inheritance adopted;
+  adopted.state_memory = std::move(found.state);
+  adopted.state = static_cast<SharedState*>(map_state(adopted.state_memory.get()));
+  if (adopted.state == nullptr) return cannot_set_up();
+  if (const int error = refuse_state(adopted.state_memory.get(), *adopted.state); error != 0)
+    return cannot_adopt(error);
+  adopted.use = UseTableMapping::adopt(std::move(found.use));
+  if (!adopted.use.valid()) return cannot_set_up();
+  if (found.sockets.size() != io::kSlotCount) return cannot_adopt(EPROTO);
+  adopted.listener = std::move(found.listener);
+  adopted.group.sockets = std::move(found.sockets);
+  adopted.group.dual_stack = adopted.state->header.dual_stack != 0;
+  std::uint32_t& idle_seconds = adopted.state->header.idle_seconds;
+  if (options.ready_fd >= 0) {
+    options.idle_seconds = idle_seconds;  // as whoever started the first one wished
+  } else {
+    idle_seconds = options.idle_seconds;
+  }
+  keep_leases(found.leases, *adopted.state, adopted.kept);
+  adopted.vault = Vault::adopt(io::FileDescriptor{vault_fd}, std::move(found.sending_end));
+  return adopted;
+}
+
+}  // namespace
+
+Result<io::FileDescriptor, ContextError> be_the_only_one() { return bind_name(io::kDaemonLifeName, SOCK_DGRAM); }
+
+Result<Inheritance, ContextError> make_inheritance(const Options& options) {
+  Inheritance made;
+  auto listener = listen_at_name();
+  if (!listener) return listener.reason();
+  made.listener = std::move(listener).value();
+  auto group = open_socket_group();
+  if (!group) return group.reason();  // who waits at the listener gets the reason from a brdmad of its own
+  made.group = std::move(group).value();
+  made.state_memory = make_shared_memory("brdma-state", sizeof(SharedState));
+  if (!made.state_memory.valid()) return cannot_set_up();
+  void* const memory = map_state(made.state_memory.get());
+  if (memory == nullptr) return cannot_set_up();
+  made.state = new (memory) SharedState;
+  made.state->header = header_of(options, made.group.dual_stack);
+  made.use = UseTableMapping::create();
+  made.vault = Vault::create();
+  if (!made.use.valid() || !made.vault.valid()) return cannot_set_up();
+  return made;
+}
+
+Result<Inheritance, ContextError> adopt_inheritance(io::FileDescriptor vault_fd, Options& options, bool or_nobody) {
+  auto adopted = adopt(vault_fd.get(), options);
+  if (adopted) {
+    static_cast<void>(vault_fd.release());
+  } else if (or_nobody) {
+    Vault::adopt(std::move(vault_fd), {}).clear();
+  }
+  return adopted;
+}
+
+}  // namespace brdma::daemon

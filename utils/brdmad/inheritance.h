@@ -1,0 +1,39 @@
+// brdmad/inheritance.h - what a holder holds: made when it is the first one, or found in the vault (vault.h) of one
+// that was killed together with its worker.
+#pragma once
+
+#include "base/result.h"
+#include "bitmaprdma/context.h"
+#include "handover.h"
+#include "io/file_descriptor.h"
+#include "options.h"
+#include "shared_state.h"
+#include "socket_group.h"
+#include "statistics_page.h"
+#include "vault.h"
+
+namespace brdma::daemon {
+
+struct Inheritance {
+  io::FileDescriptor listener;  // at @brdmad
+  SocketGroup group;
+  io::FileDescriptor state_memory;
+  SharedState* state = nullptr;  // mapped for the process's life
+  UseTableMapping use;
+  KeptLeases kept;
+  Vault vault;  // not valid(): nothing survives this daemon
+};
+
+// The name that one daemon of a network namespace has, from its first step to the end of its last process; who has it
+// not starts nothing. Apart from the listener, which may outlive the daemon. EADDRINUSE: another one has it.
+[[nodiscard]] Result<io::FileDescriptor, ContextError> be_the_only_one();
+
+// EADDRINUSE with an empty message: another brdmad is there, or its programs are starting one. Else why not.
+[[nodiscard]] Result<Inheritance, ContextError> make_inheritance(const Options& options);
+
+// Takes over options, too. ESTALE: the daemon before was stopped, and left nothing; EPERM: it was another user's;
+// EPROTO: another version's. `or_nobody`: what can't be adopted is thrown away.
+[[nodiscard]] Result<Inheritance, ContextError> adopt_inheritance(io::FileDescriptor vault_fd, Options& options,
+                                                                  bool or_nobody);
+
+}  // namespace brdma::daemon

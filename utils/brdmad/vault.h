@@ -1,0 +1,77 @@
+// brdmad/vault.h - what outlives holder and worker when both are killed at once: the descriptors that a daemon needs,
+// kept in flight (unix(7), SCM_RIGHTS) in the queue of a Unix socket. Whoever has that socket keeps them open, and can
+// start a daemon that adopts them: each program of the daemon's own user gets it with its lease (docs/daemon.md).
+//
+// The queue is a log of SOCK_SEQPACKET messages, each a VaultHeader, its entries and their descriptors:
+//   kBasis     listener, shared state, table of use, the sending end of this queue
+//   kSockets   a run of the sockets of port 4791, in the order of their slots; as many messages as it takes
+//   kLeases    of each entry the lease's connection and its statistics page
+//   kComplete  what came before it in this generation is all there is; after it only kLeases of leases that came later
+// Messages that are not of the last complete generation are remains: their writer died while it wrote, or before it
+// had taken them out. An entry whose lease has ended (SharedState says so) waits for the next generation.
+// Written by the worker alone. Reading (MSG_PEEK) takes nothing out.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "bitmaprdma/context.h"
+#include "io/file_descriptor.h"
+
+namespace brdma::daemon {
+
+struct VaultLease {
+  std::uint32_t slot = 0;
+  std::uint64_t id = 0;
+  int connection = -1, statistics = -1;
+};
+
+struct VaultBasis {
+  int listener = -1, state = -1, use = -1;
+  const std::vector<io::FileDescriptor>* sockets = nullptr;
+};
+
+class Vault {
+ public:
+  struct Found {
+    struct Lease {
+      std::uint32_t slot = 0;
+      std::uint64_t id = 0;
+      io::FileDescriptor connection, statistics;
+    };
+    io::FileDescriptor listener, state, use, sending_end;
+    std::vector<io::FileDescriptor> sockets;
+    std::vector<Lease> leases;
+  };
+
+  Vault() = default;
+  static Vault create();  // check valid()
+  // What is in the vault behind `fd`. ESTALE: nothing that a daemon could go on with.
+  static Result<Found, ContextError> look(int fd);
+  static Vault adopt(io::FileDescriptor fd, io::FileDescriptor sending_end);
+
+  [[nodiscard]] bool valid() const { return receiving_end_.valid() && sending_end_.valid(); }
+  [[nodiscard]] int fd() const { return receiving_end_.get(); }
+
+  // A new generation. An error (no room in the queue, too many descriptors in flight for this user) leaves the vault
+  // empty: nothing would survive.
+  [[nodiscard]] ContextError rewrite(const VaultBasis& basis, std::span<const VaultLease> leases);
+  // False: rewrite() is due, because many have been added since, or there is no room.
+  [[nodiscard]] bool add(const VaultLease& lease);
+  // The daemon is stopped: nobody shall go on with it.
+  void clear();
+
+ private:
+  bool write_generation(const VaultBasis& basis, std::span<const VaultLease> leases);
+  bool send_leases(std::span<const VaultLease> leases);
+  void take_out_before(std::uint64_t generation);
+
+  io::FileDescriptor receiving_end_, sending_end_;
+  std::uint64_t generation_ = 0;  // of what add() adds
+  std::size_t added_ = 0;         // messages since rewrite()
+};
+
+}  // namespace brdma::daemon

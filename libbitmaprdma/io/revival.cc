@@ -21,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 
 // A start takes some 10 ms. Who comes before us in the order may have died as well.
 constexpr milliseconds kTurn{20}, kTurnMax{500};
-constexpr milliseconds kLookAgain{50}, kPauseMax{1000};
+constexpr milliseconds kLookAgain{20}, kPauseMax{1000};
 constexpr std::chrono::seconds kStartWithin{5};
 constexpr int kStartsMin = 3;  // a program that was stopped meanwhile tries as well before it gives up
 

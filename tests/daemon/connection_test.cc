@@ -328,6 +328,65 @@ TEST_F(Connections, WhatComesBeforeTheProcessesAreBackIsNotRefused) {
   EXPECT_TRUE(std::holds_alternative<wire::CmReq>(receive(b_)));
 }
 
+// A process with a connection to b_'s port, and with a lease if it is one that has a device, as all programs are.
+int connected_process(const Gate& connected, bool with_lease) {
+  io::Lease lease;
+  if (with_lease) lease = lease_or_die();
+  io::CmLink link;
+  if (link.open().error != 0) return 1;
+  wire::CmReq req;
+  req.local_comm_id = std::uint32_t{link.prefix()} << 16 | 1;
+  req.service_id = wire::service_id(wire::PortSpace::kTcp, 7174);
+  req.path_mtu_code = 3;
+  io::CmFrame frame{.kind = io::CmFrameKind::kMad, .local = kLoopback, .remote = kLoopback};
+  wire::emit_cm({.transaction = 7, .message = req}, frame.mad);
+  link.send(frame);
+  std::vector<io::CmFrame> answers;
+  while (answers.empty() && wait_for_event(link.fd(), POLLIN)) answers = link.receive();
+  static_cast<void>(!::write(connected.signal_end.get(), "", 1));
+  ::pause();
+  return 0;
+}
+
+// The process dies when there is no worker, or with the whole daemon: its peer is disconnected by the next one. Not so
+// the peer of one that is only stopped.
+TEST_F(Connections, PeersOfAProcessThatDiedUnseenAreDisconnected) {
+  ASSERT_EQ(take(b_, 7174), 0);
+  ASSERT_EQ(listen(b_, 7174), 0);
+  for (const bool stopped_first : {false, true}) {
+    Gate connected;
+    Child process([&] { return connected_process(connected, stopped_first); });
+    const auto asked = receive(b_);
+    ASSERT_TRUE(std::holds_alternative<wire::CmReq>(asked));
+    wire::CmRep rep;
+    rep.local_comm_id = std::uint32_t{b_.prefix()} << 16 | 9;
+    rep.remote_comm_id = std::get<wire::CmReq>(asked).local_comm_id;
+    send(b_, rep);
+    ASSERT_TRUE(connected.wait());
+    const pid_t worker = worker_pid();
+    ASSERT_EQ(::kill(worker, SIGSTOP), 0);
+    if (stopped_first) {
+      ASSERT_EQ(::kill(process.pid(), SIGSTOP), 0);
+    } else {
+      process.kill_and_reap();
+    }
+    ASSERT_EQ(::kill(worker, SIGKILL), 0);
+    ASSERT_TRUE(wait_for_event(b_.fd(), POLLRDHUP));
+    EXPECT_TRUE(b_.receive().empty());
+    ASSERT_TRUE(b_.lost_ports());
+    ASSERT_EQ(take(b_, 7174), 0);
+    ASSERT_EQ(listen(b_, 7174), 0);
+    if (stopped_first) {
+      EXPECT_FALSE(wait_for_event(b_.fd(), POLLIN, 1500ms)) << "a process that is stopped was given up";
+      process.kill_and_reap();
+    }
+    const auto message = receive(b_);
+    ASSERT_TRUE(std::holds_alternative<wire::CmDreq>(message));
+    EXPECT_EQ(std::get<wire::CmDreq>(message).remote_comm_id, rep.local_comm_id);
+    send(b_, wire::CmDrep{.local_comm_id = rep.local_comm_id, .remote_comm_id = rep.remote_comm_id});
+  }
+}
+
 // In brdmad's place: a worker that dies while it is greeted, and the one that comes after it.
 TEST_F(DaemonTest, AWorkerThatDiesWhileItIsGreetedIsNotTheLast) {
   const io::FileDescriptor listener{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};

@@ -1,6 +1,9 @@
 // brdmad's list of the connections of each process, from the messages that pass.
 #include <gtest/gtest.h>
 
+#include <map>
+#include <memory>
+
 #include "live_connections.h"
 
 namespace brdma::daemon {
@@ -8,6 +11,7 @@ namespace {
 
 constexpr IpAddress kHere = IpAddress::v4(10, 0, 0, 1), kThere = IpAddress::v4(10, 0, 0, 2);
 constexpr std::uint16_t kPrefix = 5;
+constexpr std::uint32_t kPid = 77;
 constexpr std::uint32_t kOurs = kPrefix << 16 | 9, kTheirs = 0x70001;
 
 class AcceptedConnection : public testing::Test {
@@ -22,7 +26,7 @@ class AcceptedConnection : public testing::Test {
     sent(rep);
   }
   void received(const wire::CmMessage& message) { live_.received({kHere, kThere}, {1, message}); }
-  void sent(const wire::CmMessage& message) { live_.sent({kHere, kThere}, {1, message}); }
+  void sent(const wire::CmMessage& message) { live_.sent(kPid, {kHere, kThere}, {1, message}); }
 
   LiveConnections live_;
 };
@@ -66,7 +70,7 @@ class AskedConnection : public testing::Test {
   AskedConnection() {
     wire::CmReq req;
     req.local_comm_id = kOurs;
-    live_.sent({kHere, kThere}, {1, req});
+    live_.sent(kPid, {kHere, kThere}, {1, req});
   }
   void answered_by(const IpAddress& remote, std::uint32_t asker = kOurs) {
     wire::CmRep rep;
@@ -102,6 +106,47 @@ TEST_F(AcceptedConnection, AFloodOfRequestsIsForgottenFromItsBeginning) {
   rep.remote_comm_id = 99'999 << 8;
   sent(rep);
   EXPECT_EQ(live_.take(kPrefix).size(), 2u);
+}
+
+// A table of a worker that died: whoever comes next has the same connections.
+TEST(KeptConnections, AreThereForTheNextWorker) {
+  const auto table = std::make_unique<ConnectionTable>();
+  const auto connect = [](LiveConnections& live, std::uint32_t id) {
+    wire::CmReq req;
+    req.local_comm_id = id;
+    live.sent(kPid, {kHere, kThere}, {1, req});
+    wire::CmRep rep;
+    rep.local_comm_id = id + 1000;
+    rep.remote_comm_id = id;
+    live.received({kHere, kThere}, {1, rep});
+  };
+  LiveConnections first{table.get()};
+  for (std::uint32_t i = 0; i < 10; ++i) connect(first, kOurs + i);
+  first.received({kHere, kThere},
+                 {1, wire::CmDrep{.local_comm_id = kOurs + 1003, .remote_comm_id = kOurs + 3, .private_data = {}}});
+  {
+    LiveConnections second{table.get()};
+    EXPECT_EQ(second.size(), 9u);
+    EXPECT_TRUE(second.has(kPrefix));
+    EXPECT_EQ(second.processes(), (std::map<std::uint16_t, std::uint32_t>{{kPrefix, kPid}}));
+    connect(second, kOurs + 20);
+    EXPECT_EQ(table->rows_used, 10u) << "the row that is free is used";
+  }
+  LiveConnections third{table.get()};
+  const auto farewells = third.take(kPrefix);
+  ASSERT_EQ(farewells.size(), 10u);
+  EXPECT_EQ(std::get<wire::CmDreq>(farewells[9].mad.message).remote_comm_id, kOurs + 1020);
+  EXPECT_EQ(farewells[9].endpoints.remote, kThere);
+  EXPECT_EQ(LiveConnections{table.get()}.size(), 0u);
+}
+
+TEST(KeptConnections, NonsenseInTheTableDoesNoHarm) {
+  const auto table = std::make_unique<ConnectionTable>();
+  table->rows_used = ~0u;
+  table->rows[0].id = table->rows[1].id = kOurs;  // twice the same
+  LiveConnections live{table.get()};
+  EXPECT_EQ(live.size(), 1u);
+  EXPECT_EQ(table->rows_used, kConnectionsMax);
 }
 
 }  // namespace

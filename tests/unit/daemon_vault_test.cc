@@ -43,7 +43,7 @@ class VaultTest : public testing::Test {
   void open_sockets(std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) sockets_.push_back(socket_of_port(static_cast<std::uint16_t>(i + 1)));
   }
-  [[nodiscard]] VaultBasis basis() const { return {listener_.get(), state_.get(), use_.get(), &sockets_}; }
+  [[nodiscard]] VaultBasis basis() const { return {listener_.get(), state_.get(), use_.get(), use_.get(), &sockets_}; }
   [[nodiscard]] VaultLease lease(std::uint32_t slot, std::uint64_t id) const {
     return {slot, id, listener_.get(), state_.get()};
   }
@@ -74,7 +74,7 @@ TEST_F(VaultTest, WhatIsPutInIsFoundAndStays) {
     auto looked = Vault::look(vault_.fd());
     ASSERT_TRUE(looked) << looked.reason().message;
     Vault::Found& found = looked.value();
-    EXPECT_TRUE(found.listener.valid() && found.state.valid() && found.use.valid() && found.sending_end.valid());
+    EXPECT_TRUE(found.listener.valid() && found.state.valid() && found.use.valid() && found.connections.valid() && found.sending_end.valid());
     ASSERT_EQ(found.sockets.size(), 256u);
     for (std::size_t slot = 0; slot < 256; ++slot)
       EXPECT_EQ(mark_of(found.sockets[slot].get()), static_cast<long>(slot) + 1);

@@ -42,9 +42,10 @@ Result<io::FileDescriptor, ContextError> listen_at_name() {
   return listener;
 }
 
-void* map_state(int fd) {
-  void* const memory = ::mmap(nullptr, sizeof(SharedState), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  return memory == MAP_FAILED ? nullptr : memory;
+template <class T>
+T* map(int fd) {
+  void* const memory = ::mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  return memory == MAP_FAILED ? nullptr : static_cast<T*>(memory);
 }
 
 ContextError cannot_set_up() { return {EIO, std::string("cannot set up: ") + std::strerror(errno)}; }
@@ -92,12 +93,16 @@ Result<Inheritance, ContextError> adopt(int vault_fd, Options& options) {
   auto looked = Vault::look(vault_fd);
   if (!looked) return looked.reason();
   Vault::Found& found = looked.value();
-  if (!is_shared_memory(found.state.get(), sizeof(SharedState)) || !is_shared_memory(found.use.get(), sizeof(UseTable)))
+  if (!is_shared_memory(found.state.get(), sizeof(SharedState)) ||
+      !is_shared_memory(found.use.get(), sizeof(UseTable)) ||
+      !is_shared_memory(found.connections.get(), sizeof(ConnectionTable)))
     return cannot_adopt(EPROTO);
   Inheritance adopted;
   adopted.state_memory = std::move(found.state);
-  adopted.state = static_cast<SharedState*>(map_state(adopted.state_memory.get()));
-  if (adopted.state == nullptr) return cannot_set_up();
+  adopted.state = map<SharedState>(adopted.state_memory.get());
+  adopted.connections_memory = std::move(found.connections);
+  adopted.connections = map<ConnectionTable>(adopted.connections_memory.get());
+  if (adopted.state == nullptr || adopted.connections == nullptr) return cannot_set_up();
   if (const int error = refuse_state(adopted.state_memory.get(), *adopted.state); error != 0)
     return cannot_adopt(error);
   adopted.use = UseTableMapping::adopt(std::move(found.use));
@@ -130,10 +135,12 @@ Result<Inheritance, ContextError> make_inheritance(const Options& options) {
   if (!group) return group.reason();  // who waits at the listener gets the reason from a brdmad of its own
   made.group = std::move(group).value();
   made.state_memory = make_shared_memory("brdma-state", sizeof(SharedState));
-  if (!made.state_memory.valid()) return cannot_set_up();
-  void* const memory = map_state(made.state_memory.get());
-  if (memory == nullptr) return cannot_set_up();
-  made.state = new (memory) SharedState;
+  made.connections_memory = make_shared_memory("brdma-connections", sizeof(ConnectionTable));
+  if (!made.state_memory.valid() || !made.connections_memory.valid()) return cannot_set_up();
+  made.state = map<SharedState>(made.state_memory.get());
+  made.connections = map<ConnectionTable>(made.connections_memory.get());  // zeroes: no entries
+  if (made.state == nullptr || made.connections == nullptr) return cannot_set_up();
+  new (made.state) SharedState;
   made.state->header = header_of(options, made.group.dual_stack);
   made.use = UseTableMapping::create();
   made.vault = Vault::create();

@@ -4,6 +4,7 @@
 
 #include "base/result.h"
 #include "bitmaprdma/context.h"
+#include "connection_table.h"
 #include "handover.h"
 #include "io/file_descriptor.h"
 #include "options.h"
@@ -20,6 +21,8 @@ struct Inheritance {
   io::FileDescriptor state_memory;
   SharedState* state = nullptr;  // mapped for the process's life
   UseTableMapping use;
+  io::FileDescriptor connections_memory;
+  ConnectionTable* connections = nullptr;  // likewise
   KeptLeases kept;
   Vault vault;  // not valid(): nothing survives this daemon
 };

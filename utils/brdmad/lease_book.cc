@@ -6,6 +6,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -83,9 +84,14 @@ void LeaseBook::rewrite_vault() {
     if (connections_[slot] < 0) continue;
     leases.push_back({slot, state_.slots[slot].lease_id, connections_[slot], pages_[slot].fd()});
   }
-  const ContextError error =
-      means_.vault->rewrite({means_.listener, means_.state_memory, use_.fd(), &group_.sockets}, leases);
+  const ContextError error = means_.vault->rewrite(
+      {means_.listener, means_.state_memory, use_.fd(), means_.connections_memory, &group_.sockets}, leases);
   if (error.error != 0) spdlog::warn("if this daemon is killed, programs lose their device: {}", error.message);
+}
+
+bool LeaseBook::has_lease(std::uint32_t pid) const {
+  return std::ranges::any_of(
+      state_.slots, [pid](const SlotRecord& record) { return record.state != SlotState::kFree && record.pid == pid; });
 }
 
 void LeaseBook::end_all() {

@@ -29,7 +29,7 @@ struct LeaseClient {
 struct SurvivalMeans {
   Vault* vault = nullptr;
   int lifeline = -1;  // each program gets it
-  int listener = -1, state_memory = -1;
+  int listener = -1, state_memory = -1, connections_memory = -1;
   bool programs_keep = false;  // those of the daemon's own user get the vault
 };
 
@@ -53,6 +53,7 @@ class LeaseBook {
   };
   [[nodiscard]] std::vector<Adopted> adopt(KeptLeases& kept);
 
+  [[nodiscard]] bool has_lease(std::uint32_t pid) const;
   [[nodiscard]] const SharedState& state() const { return state_; }
   // The number of one more event of that lease (event_log.h).
   [[nodiscard]] std::uint64_t number_event(std::uint32_t slot) {

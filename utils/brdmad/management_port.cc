@@ -63,10 +63,14 @@ cm::Endpoints endpoints_of(const io::CmFrame& frame) { return {frame.local, fram
 
 }  // namespace
 
-ManagementPort::ManagementPort(int socket_fd, bool dual_stack, std::uint64_t seed, bool takes_over)
+ManagementPort::ManagementPort(int socket_fd, bool dual_stack, std::uint64_t seed, bool takes_over,
+                               ConnectionTable* table, Lives lives)
     : socket_(socket_fd, dual_stack, {.gro = false, .buffer_bytes = kBufferBytes}),
       random_(seed, "management"),
-      ports_(seed) {
+      ports_(seed),
+      takes_over_(takes_over),
+      lives_(std::move(lives)),
+      live_(table) {
   if (takes_over) processes_known_at_ = Clock::now() + kTakingOver;
   if (socket_fd < 0) return;
   auto transmit = io::TransmitSocket::open({.gso = false, .connect = false});
@@ -80,7 +84,8 @@ ManagementPort::ManagementPort(int socket_fd, bool dual_stack, std::uint64_t see
 std::optional<std::uint16_t> ManagementPort::attach(std::uint16_t wanted, Process process, Deliver deliver) {
   constexpr unsigned kTries = 1000;
   for (unsigned i = 0; i < kTries; ++i, wanted = static_cast<std::uint16_t>(random_.next())) {
-    if (wanted == 0 || processes_.contains(wanted)) continue;
+    // Connections of a process that is not back yet are not for another one.
+    if (wanted == 0 || processes_.contains(wanted) || (i > 0 && live_.has(wanted))) continue;
     processes_.emplace(wanted, Attached{std::move(process), std::move(deliver)});
     return wanted;
   }
@@ -197,7 +202,22 @@ void ManagementPort::heard(std::uint32_t id) {
   });
 }
 
+// Who has not come back by now and has no lease either died when no worker saw it.
+void ManagementPort::end_of_taking_over() {
+  if (!takes_over_ || expects_processes()) return;
+  takes_over_ = false;
+  for (const auto& [prefix, pid] : live_.processes()) {
+    if (processes_.contains(prefix)) continue;
+    if (lives_ && lives_(pid)) {
+      takes_over_ = true;  // stopped, perhaps
+    } else {
+      detach(prefix);
+    }
+  }
+}
+
 void ManagementPort::look() {
+  end_of_taking_over();
   look_at_held();
   say_farewells();
 }
@@ -263,7 +283,8 @@ void ManagementPort::send(std::uint16_t prefix, const io::CmFrame& frame) {
     return;
   }
   ++counters_.sent;
-  live_.sent(endpoints_of(frame), *mad);
+  const auto process = processes_.find(prefix);
+  live_.sent(process != processes_.end() ? process->second.process.pid : 0, endpoints_of(frame), *mad);
   transmit(endpoints_of(frame), frame.mad);
 }
 

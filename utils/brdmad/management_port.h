@@ -51,9 +51,13 @@ class ManagementPort {
   // False: the process does not read, or is gone.
   using Deliver = std::function<bool(const io::CmFrame& frame)>;
 
+  // Has that process a lease? It may be stopped, then, but it is there.
+  using Lives = std::function<bool(std::uint32_t pid)>;
+
   // `socket_fd` -1: without a network, to which nothing is sent. `takes_over`: processes of an earlier worker will come
-  // back.
-  ManagementPort(int socket_fd, bool dual_stack, std::uint64_t seed, bool takes_over);
+  // back; of the connections in the table, those of processes that do not, and have no lease, are ended.
+  ManagementPort(int socket_fd, bool dual_stack, std::uint64_t seed, bool takes_over, ConnectionTable* table = nullptr,
+                 Lives lives = {});
 
   // Answers the prefix that the process has from now on: the one it had, if that is free.
   [[nodiscard]] std::optional<std::uint16_t> attach(std::uint16_t wanted, Process process, Deliver deliver);
@@ -65,7 +69,7 @@ class ManagementPort {
   void report(std::uint16_t prefix, const cm::Counters& counters);
 
   // Something waits: look() is due soon, and when somebody begins to listen.
-  [[nodiscard]] bool waits() const { return !held_.empty() || !farewells_.empty(); }
+  [[nodiscard]] bool waits() const { return takes_over_ || !held_.empty() || !farewells_.empty(); }
   void look();
 
   [[nodiscard]] PortTable& ports() { return ports_; }
@@ -90,6 +94,7 @@ class ManagementPort {
   [[nodiscard]] bool icrc_holds(const Datagram& datagram);
   void pass_on(const cm::Endpoints& endpoints, wire::MadBytes mad);
   void look_at_held();
+  void end_of_taking_over();
   void say_farewells();
   void heard(std::uint32_t id);
   bool deliver_to_listener(std::uint64_t service, const io::CmFrame& frame);
@@ -111,6 +116,8 @@ class ManagementPort {
   std::map<std::uint16_t, Attached> processes_;
   cm::Counters ended_;  // of processes that are gone
   Clock::time_point processes_known_at_{};
+  bool takes_over_;
+  Lives lives_;
   std::deque<Held> held_;
   LiveConnections live_;
   std::vector<Leaving> farewells_;

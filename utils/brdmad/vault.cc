@@ -70,7 +70,7 @@ std::uint64_t newest_in(int fd) {
 std::ptrdiff_t descriptors_of(const VaultHeader& header) {
   switch (header.kind) {
     case Kind::kBasis:
-      return 4;
+      return 5;
     case Kind::kSockets:
       return header.count <= kSocketsPerMessage ? static_cast<std::ptrdiff_t>(header.count) : -1;
     case Kind::kLeases:
@@ -117,7 +117,8 @@ bool take(const Message& message, Descriptors& came, Vault::Found& found) {
       found.listener = std::move(came[0]);
       found.state = std::move(came[1]);
       found.use = std::move(came[2]);
-      found.sending_end = std::move(came[3]);
+      found.connections = std::move(came[3]);
+      found.sending_end = std::move(came[4]);
       return true;
     case Kind::kSockets:
       if (header.first != found.sockets.size() || header.first + header.count > kSocketsMax) return false;
@@ -204,7 +205,7 @@ bool Vault::write_generation(const VaultBasis& basis, std::span<const VaultLease
   Message message;
   message.header.kind = Kind::kBasis;
   message.header.generation = generation_;
-  const std::array basis_fds{basis.listener, basis.state, basis.use, sending_end_.get()};
+  const std::array basis_fds{basis.listener, basis.state, basis.use, basis.connections, sending_end_.get()};
   if (!put(sending_end_.get(), message, basis_fds)) return false;
   const std::vector<io::FileDescriptor>& sockets = *basis.sockets;
   message.header.kind = Kind::kSockets;

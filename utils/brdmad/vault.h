@@ -3,7 +3,7 @@
 // start a daemon that adopts them: each program of the daemon's own user gets it with its lease (docs/daemon.md).
 //
 // The queue is a log of SOCK_SEQPACKET messages, each a VaultHeader, its entries and their descriptors:
-//   kBasis     listener, shared state, table of use, the sending end of this queue
+//   kBasis     listener, shared state, table of use, table of connections, the sending end of this queue
 //   kSockets   a run of the sockets of port 4791, in the order of their slots; as many messages as it takes
 //   kLeases    of each entry the lease's connection and its statistics page
 //   kComplete  what came before it in this generation is all there is; after it only kLeases of leases that came later
@@ -30,7 +30,7 @@ struct VaultLease {
 };
 
 struct VaultBasis {
-  int listener = -1, state = -1, use = -1;
+  int listener = -1, state = -1, use = -1, connections = -1;
   const std::vector<io::FileDescriptor>* sockets = nullptr;
 };
 
@@ -42,7 +42,7 @@ class Vault {
       std::uint64_t id = 0;
       io::FileDescriptor connection, statistics;
     };
-    io::FileDescriptor listener, state, use, sending_end;
+    io::FileDescriptor listener, state, use, connections, sending_end;
     std::vector<io::FileDescriptor> sockets;
     std::vector<Lease> leases;
   };

@@ -44,7 +44,8 @@ class Worker final : public SessionHost {
       : inheritance_(inheritance),
         book_(*inheritance.held.state, inheritance.held.group, inheritance.held.use, inheritance.channel,
               {&inheritance.held.vault, inheritance.lifeline, inheritance.held.listener.get(),
-               inheritance.held.state_memory.get(), !inheritance.options.system}),
+               inheritance.held.state_memory.get(), inheritance.held.connections_memory.get(),
+               !inheritance.options.system}),
         watch_(context_, book_, inheritance.options.alarms),
         acceptor_(context_, stream_protocol(), inheritance.held.listener.get()),
         management_{asio::posix::stream_descriptor(context_, inheritance.held.group.sockets[0].get()),
@@ -53,7 +54,8 @@ class Worker final : public SessionHost {
         icmp_({[this](std::uint32_t slot, const auto& messages) { return hand_icmp(slot, messages); },
                [this] { return leased_slots(); }}),
         port_(inheritance.held.group.sockets[1].get(), inheritance.held.group.dual_stack, std::random_device{}(),
-              inheritance.held.state->worker_starts > 1),
+              inheritance.held.state->worker_starts > 1, inheritance.held.connections,
+              [this](std::uint32_t pid) { return book_.has_lease(pid); }),
         look_(context_),
         idle_(context_),
         pause_(context_) {
@@ -255,6 +257,7 @@ int Worker::run() {
   discard_qp0();
   receive_mads();
   receive_icmp();
+  look_later();
   if (controller_) controller_->start();
   watch_idleness();
   context_.run();

@@ -141,7 +141,10 @@ struct RecoveryConfig {
   // An acknowledgement that was asked for counts as deferrable for so long: a driver may keep it for the application's
   // next data (Engine::only_deferrable_output). Well below probe_timeout_min, or the peer probes.
   Duration ack_hold_max = 5_us;
-  std::uint32_t hold_bytes_max = 4u << 20;     // early packets a queue pair may hold
+  std::uint32_t hold_bytes_max = 4u << 20;  // early packets a queue pair may hold
+  // A message that finds no receive waits so long for one before the RNR NAK; 0: none does. A standard peer's at most
+  // qp::kStandardRnrHoldMax.
+  Duration rnr_hold = 10_ms;
   std::uint32_t standard_window_packets = 64;  // in flight towards a peer that states no credit
   // Paths: as many as the driver opens UDP source ports for (EngineConfig::source_ports), and the peer tells apart.
   std::uint32_t paths = 1;                 // what a driver opens

@@ -66,6 +66,12 @@ struct FeedbackWatch {
   }
 };
 
+// The packet at the base is here and waits for a receive.
+struct ReceiveWait {
+  std::optional<Instant> until;  // the RNR NAK is due
+  bool refused = false;          // it has left: this packet waits no more
+};
+
 // Of a responder: as long as its receive window holds anything.
 struct Disorder {
   bitmap::GapTable gaps;
@@ -74,6 +80,7 @@ struct Disorder {
   FeedbackWatch feedback;
   RangesTold ranges_told;
   GoBack go_back;
+  ReceiveWait receive_wait;
   std::uint64_t gaps_looked_at = 0;  // for feedback; a measure of its cost, for tests
 
   [[nodiscard]] std::size_t allocated_bytes() const { return gaps.allocated_bytes() + early.allocated_bytes(); }

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "base/units.h"
+
 namespace brdma::qp {
 
 inline constexpr std::uint32_t kWorkRequestsMax = 16384;     // of each queue
@@ -16,7 +18,9 @@ inline constexpr std::uint64_t kBytesPerSample = 64 * 1024;
 // so that a receiver is never busy for long before it acknowledges, nor waits for the next ones.
 inline constexpr std::uint32_t kFetchBytesMax = 64 * 1024;
 inline constexpr std::uint32_t kFetchesInFlight = 16;
-inline constexpr std::uint32_t kFetchPieceBytesMin = 512;        // on average: smaller pieces are sent
+inline constexpr std::uint32_t kFetchPieceBytesMin = 512;  // on average: smaller pieces are sent
+// A message for which no receive is posted, from a standard peer: it counts its timeouts, and may have short ones.
+inline constexpr Duration kStandardRnrHoldMax = 1_ms;
 inline constexpr std::uint32_t kReadChunkBytesMax = 128 * 1024;  // of one READ request on the wire
 
 }  // namespace brdma::qp

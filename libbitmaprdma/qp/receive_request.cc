@@ -1,9 +1,15 @@
 // qp/receive_request.cc - admission of a request: in order, ahead, or seen before (spec 1: windows and mapping).
+#include "qp/limits.h"
 #include "qp/responder_impl.h"
 #include "qp/shared_receive_queue.h"
 #include "wire/read_copy.h"
 
 namespace brdma::qp {
+namespace {
+
+bool takes_receive(const wire::Packet& packet) { return wire::is_send(packet.op) || wire::has_immediate(packet.op); }
+
+}  // namespace
 
 Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now) {
   last_call = now;
@@ -54,6 +60,7 @@ Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now)
       fill_gap(packet, outcome, now);
     }
   } else if (verdict == Verdict::kNotReady) {
+    if (keep_unready(packet, now)) return outcome;
     not_ready(packet);
     drop(DropReason::kReceiverNotReady, packet, now);
   } else if (verdict == Verdict::kNotFetched) {
@@ -90,8 +97,10 @@ void Responder::Impl::advanced(const wire::Packet& packet) {
   sequence_nak_sent = false;
   rnr_wait = false;
   if (!escape->empty()) escape.if_made()->forget(base());
-  if (disorder != nullptr) [[unlikely]]
+  if (disorder != nullptr) [[unlikely]] {
     disorder->early.release(base());
+    disorder->receive_wait = ReceiveWait{};
+  }
   if (paths) [[unlikely]]
     paths->forget(base(), count);
   window.advance_over(count);
@@ -107,9 +116,7 @@ void Responder::Impl::drain(Outcome& outcome, Instant now) {
     const wire::Packet packet = record->packet;  // its payload stays where it is until release()
     const Verdict verdict = execute(packet, record->placed, outcome, now);
     if (verdict == Verdict::kNotReady) {
-      not_ready(packet);
-      blocked = true;
-      if (identity.srq != nullptr) identity.srq->note_waiting();
+      wait_for_receive(packet, now);
       break;
     }
     if (verdict == Verdict::kNotFetched) break;  // tried again when it comes again
@@ -251,6 +258,43 @@ void Responder::Impl::replay_atomic(const wire::Packet& packet, Instant now) {
   answer.message = packet.bxth.msn;
   answer.original = result->original;
   resources.push(answer);
+}
+
+Duration Responder::Impl::rnr_hold() const {
+  if (recovery().mode == RecoveryMode::kGoBackN) return {};
+  return speaks_bitmap() ? recovery().rnr_hold : std::min(recovery().rnr_hold, kStandardRnrHoldMax);
+}
+
+// The packet at the base is held and found no receive, which a program may be about to post; or no room for its answer.
+void Responder::Impl::wait_for_receive(const wire::Packet& packet, Instant now) {
+  blocked = true;
+  if (identity.srq != nullptr) identity.srq->note_waiting();
+  ReceiveWait& wait = disorder->receive_wait;
+  if (wait.refused || rnr_hold() == Duration{} || !takes_receive(packet)) {
+    not_ready(packet);
+  } else if (!wait.until) {
+    wait.until = now + rnr_hold();
+    env.count(Counter::kHeldForReceive);
+  }
+}
+
+// It has waited long enough.
+void Responder::Impl::refuse_waiting() {
+  disorder->receive_wait = ReceiveWait{.until = std::nullopt, .refused = true};
+  if (const EarlyPackets::Record* const waiting = find_early(base())) not_ready(waiting->packet);
+}
+
+// In order, and found no receive. True: it is held until there is one, or the RNR NAK is due.
+bool Responder::Impl::keep_unready(const wire::Packet& packet, Instant now) {
+  if (rnr_wait || rnr_hold() == Duration{} || !takes_receive(packet) || state_is_full()) return false;
+  begin_disorder();
+  if (!has_record(packet) || !disorder->early.hold(base(), packet)) {
+    if (window.empty()) end_disorder();
+    return false;
+  }
+  window.receive(packet.bth.psn);
+  wait_for_receive(packet, now);
+  return true;
 }
 
 void Responder::Impl::not_ready(const wire::Packet& packet) {

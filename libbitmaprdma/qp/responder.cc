@@ -29,6 +29,7 @@ void Responder::Impl::begin_disorder() {
   disorder->gaps_looked_at = 0;
   disorder->ranges_told = RangesTold{};
   disorder->go_back = GoBack{};
+  disorder->receive_wait = ReceiveWait{};
 }
 
 // All is in order again, or nothing is taken any more.
@@ -109,6 +110,7 @@ Outcome Responder::Impl::handle_timeout(Instant now) {
     return outcome;
   }
   if (disorder == nullptr) return outcome;
+  if (const auto until = disorder->receive_wait.until; until && now >= *until) refuse_waiting();
   const GapWatch& watch = disorder->watch;
   const bool judge = watch.judge_at && now >= *watch.judge_at;
   const bool repeat = watch.repeat_at && now >= *watch.repeat_at;
@@ -127,6 +129,7 @@ std::optional<Instant> Responder::Impl::next_timeout() const {
     const GapWatch& watch = disorder->watch;
     next = watch.judge_at;
     if (watch.repeat_at && !feedback_due) sooner(*watch.repeat_at);
+    if (const auto until = disorder->receive_wait.until) sooner(*until);
   }
   if (ack.pending && !ack.forced) sooner(acknowledgement_deadline());
   if (const auto expiry = escape->next_deadline(escape_time())) sooner(*expiry);

@@ -109,6 +109,10 @@ struct Responder::Impl {
   void drain(Outcome& outcome, Instant now);
   void fill_gap(const wire::Packet& packet, Outcome& outcome, Instant now);
   void retry_base(Outcome& outcome, Instant now);
+  void wait_for_receive(const wire::Packet& packet, Instant now);
+  [[nodiscard]] bool keep_unready(const wire::Packet& packet, Instant now);
+  [[nodiscard]] Duration rnr_hold() const;
+  void refuse_waiting();
   void advanced(const wire::Packet& packet);
   void not_ready(const wire::Packet& packet);
   void repeat_not_ready(const wire::Packet& behind);

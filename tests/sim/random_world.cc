@@ -218,7 +218,7 @@ class RandomWorld {
     const WorldResult counted = count();
     std::uint64_t refused = 0;  // by a receiver without a receive, or without room for what comes early
     for (const sim::Host* host : hosts_) {
-      refused += host->statistics().get(Counter::kSentRnr);
+      refused += host->statistics().get(Counter::kSentRnr) + host->statistics().get(Counter::kHeldForReceive);
       for (const DropReason full : {DropReason::kStateFull, DropReason::kHoldFull, DropReason::kEscapeFull}) {
         refused += host->statistics().get(full);
       }

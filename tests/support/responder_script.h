@@ -40,8 +40,10 @@ struct ScriptOptions {
   std::uint32_t access = kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic | kAccessFlushGlobal;
   std::uint8_t max_dest_rd_atomic = 4;
   std::uint32_t first_psn = kScriptFirst;
-  RecoveryConfig recovery = {
-      .adaptive = false, .ack_packets = 16, .ack_delay = 5_us};  // what the transcripts reckon with
+  RecoveryConfig recovery = {.adaptive = false,
+                             .ack_packets = 16,
+                             .ack_delay = 5_us,
+                             .rnr_hold = Duration{}};  // what the transcripts reckon with
   QpState state = QpState::kRts;
   std::uint32_t segments_max = 1;
 };

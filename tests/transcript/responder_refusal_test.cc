@@ -214,6 +214,37 @@ TEST_P(Refusal, NothingPostedThenPosted) {
   EXPECT_FALSE(rx.failed);
 }
 
+TEST_P(Refusal, AMessageIsHeldForTheReceiveThatComesInTime) {
+  auto held = options();
+  held.recovery.rnr_hold = 10_ms;
+  Script rx{held};
+  rx.at(0_us).gets(rx.send(1000, 0, 8)).at(900_us).sends({}).completes({});
+  rx.posts_receive(8).at(901_us).completes({"1 ok 8"});
+  rx.counts(Counter::kSentRnr, 0).counts(Counter::kHeldForReceive, 1).drops(DropReason::kReceiverNotReady, 0);
+  EXPECT_FALSE(rx.failed);
+}
+
+// Once for a message: what is sent again after the NAK meets another one at once.
+TEST_P(Refusal, TheHoldEndsWithAnRnrNak) {
+  auto held = options();
+  held.recovery.rnr_hold = 10_ms;
+  Script rx{held};
+  rx.identity.attributes.min_rnr_timer = 12;
+  const Duration hold = GetParam() ? 10_ms : 1_ms;
+  rx.at(0_us).gets(rx.send(1000, 0, 8)).at(hold - kTick).sends({});
+  rx.at(hold).sends({nak("rnr(12)", 1000, 0)});
+  rx.at(hold + 640_us).gets(Script::again(rx.send(1000, 0, 8))).sends({nak("rnr(12)", 1000, 0)});
+  rx.posts_receive(8).at(hold + 641_us).completes({"1 ok 8"}).counts(Counter::kSentRnr, 2);
+  rx.gets(rx.send(1001, 0, 8, 1))
+      .at(hold + 642_us)
+      .completes({})
+      .posts_receive(8)
+      .at(hold + 643_us)
+      .completes({"2 ok 8"});
+  rx.counts(Counter::kSentRnr, 2).counts(Counter::kHeldForReceive, 2);
+  EXPECT_FALSE(rx.failed);
+}
+
 TEST_P(Refusal, WriteWithImmediateWaitsForItsReceive) {
   Script rx{options()};
   auto write = rx.write(1000, 0, 16);

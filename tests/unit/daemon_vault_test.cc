@@ -74,7 +74,8 @@ TEST_F(VaultTest, WhatIsPutInIsFoundAndStays) {
     auto looked = Vault::look(vault_.fd());
     ASSERT_TRUE(looked) << looked.reason().message;
     Vault::Found& found = looked.value();
-    EXPECT_TRUE(found.listener.valid() && found.state.valid() && found.use.valid() && found.connections.valid() && found.sending_end.valid());
+    EXPECT_TRUE(found.listener.valid() && found.state.valid() && found.use.valid() && found.connections.valid() &&
+                found.sending_end.valid());
     ASSERT_EQ(found.sockets.size(), 256u);
     for (std::size_t slot = 0; slot < 256; ++slot)
       EXPECT_EQ(mark_of(found.sockets[slot].get()), static_cast<long>(slot) + 1);

@@ -192,7 +192,7 @@ TEST(Local, AReceiverThatIsNotReadyGetsItLater) {
   TwoEngines pair{options(machine)};
   pair.fill(0, 3);
   ASSERT_TRUE(pair.post(0, pair.request(0, WorkOpcode::kSend, 0, 100'000, 1)).ok());
-  pair.run_for(1_ms);
+  pair.run_for(12_ms);
   EXPECT_GE(pair.side[1].count(Counter::kSentRnr), 1u);
   ASSERT_TRUE(pair.post_receive(1, 500'000, 100'000, 2).ok());
   ASSERT_TRUE(pair.run_until_idle());

@@ -118,7 +118,7 @@ TEST_P(SharedReceives, AQueuePairOfItTakesNoReceivesOfItsOwn) {
 TEST_P(SharedReceives, TheReceiverIsNotReadyUntilOneIsPosted) {
   ASSERT_TRUE(send(0, 1).ok());
   ASSERT_TRUE(send(1, 2).ok());
-  pair->run_for(1_ms);
+  pair->run_for(12_ms);
   EXPECT_GT(pair->side[1].count(Counter::kSentRnr), 0u);
   EXPECT_TRUE(received().empty());
   ASSERT_TRUE(post_shared(3).ok());

@@ -274,6 +274,7 @@ TEST(ReceiverNotReady, IsWaitedForAndThenEverythingIsTaken) {
     PairOptions options;
     options.mode[0] = options.mode[1] = mode;
     options.min_rnr_timer = 14;  // 1.28 ms
+    options.recovery.rnr_hold = Duration{};
     TwoEngines pair{options};
     pair.fill(0, 1);
     for (std::uint64_t n = 0; n < 4; ++n) {

@@ -42,7 +42,7 @@ bool QueuePair::only_begins_requests() const {
          requester.window.pending() == 0 && requester.repairs == nullptr;
 }
 
-inline void QueuePair::begin_batch(qp::TransmitBatch& batch, Instant now) {
+void QueuePair::begin_batch(qp::TransmitBatch& batch, Instant now) {
   if (identity_.sending_paths != 1) [[unlikely]]
     return begin_sprayed(batch, now);
   batch.begin(destination(), sent_flow_);

@@ -147,7 +147,7 @@ std::vector<int> OpenDevice::interface_changed(bool removed) {
   const auto same = [](const DeviceInfo::Gid& a, const DeviceInfo::Gid& b) { return a.address == b.address; };
   const bool other_gids = !std::ranges::equal(now.gids, told_.gids, same);
   if (!removed && other_gids) events.push_back(IBV_EVENT_GID_CHANGE);
-  // Connections on a port that is down may see it come back with its addresses, or removed: then they are told.
+  // Connections on a port that is down may see it come back with its addresses, or removed: then they get an event.
   if (now.active && (other_gids || !told_.active)) cm_addresses_changed(device_.guid);
   if (now.active != told_.active) events.push_back(now.active ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
   if (removed) {

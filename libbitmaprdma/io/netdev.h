@@ -18,7 +18,7 @@ inline constexpr char kDevicePrefix[] = "brdma_";
 // Why list_devices() is empty and what to do, as one sentence; for the command line and the provider's messages.
 [[nodiscard]] std::string no_device_reason();
 
-// What this process has seen of devices so far counts no more: names, GUIDs and GID indices begin anew.
+// What this process has seen of devices so far counts no more: names, GUIDs and GID indices start again.
 void forget_devices();
 
 // Largest path MTU whose packets, with all headers, fit an interface of `netdev_mtu` bytes.

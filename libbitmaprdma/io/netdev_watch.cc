@@ -65,7 +65,7 @@ std::optional<Interface> NetdevWatch::look() const {
 }
 
 NetdevWatch::Change NetdevWatch::compare() {
-  if (!seen_) return Change::kNone;  // it is gone, and that was told
+  if (!seen_) return Change::kNone;  // it is gone, and that was reported
   auto now = look();
   if (now && *now == *seen_) return Change::kNone;
   seen_ = std::move(now);

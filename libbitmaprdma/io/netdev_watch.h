@@ -1,6 +1,6 @@
 // io/netdev_watch.h - tells that a network interface may have changed: its state or its addresses. What has changed is
-// for the caller to look up; several changes may be told as one. Where no netlink socket is to be had (a sandbox) the
-// interface is looked at instead, as often as the caller calls read().
+// for the caller to look up; several changes may be reported as one. Where no netlink socket is to be had (a sandbox)
+// the interface is looked at instead, as often as the caller calls read().
 #pragma once
 
 #include <cstdint>

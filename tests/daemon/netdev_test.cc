@@ -211,7 +211,7 @@ TEST_F(NetdevTest, IndicesAreTheSameForAllWhileBrdmadRuns) {
   EXPECT_EQ(gids_seen_by_another("brdma_left"), expected);
 }
 
-// A brdmad that begins anew learns from whoever was there.
+// A brdmad that starts again learns from whoever was there.
 TEST_F(NetdevTest, ANewBrdmadTakesOverTheTablesOfItsPrograms) {
   ASSERT_TRUE(ip("link add left address 02:00:00:00:09:01 type veth peer name right") && ip("link set left up"));
   ASSERT_TRUE(ip("address add 10.9.0.1/24 dev left") && ip("address add 10.9.1.1/24 dev left"));

@@ -1,4 +1,4 @@
-// Indices of GIDs: an address has its for life. And what brdmad and its programs tell each other of them.
+// Indices of GIDs: an address has its for life. And what brdmad and its programs report to each other of them.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -69,7 +69,7 @@ TEST(GidTable, GrowsByDoublingUpToWhatAnIndexHasRoomFor) {
   table.update(kDefault, addresses);
   EXPECT_EQ(table.slots()[1], numbered(256)) << "the first that found no room";
   table.update(kDefault, {});
-  EXPECT_THAT(table.slots(), SizeIs(kGidSlotsMax)) << "what programs were told stays";
+  EXPECT_THAT(table.slots(), SizeIs(kGidSlotsMax)) << "what programs have seen stays";
 }
 
 // Any course of things, against the rule itself.

@@ -1,5 +1,5 @@
 // Programs that may not do all that a program may: without netlink sockets, as under systemd's RestrictAddressFamilies=
-// or SELinux, they have their devices; and whatever the system refuses, it is that which they are told.
+// or SELinux, they have their devices; and whatever the system refuses, it is that which the message says.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -156,7 +156,7 @@ TEST_F(Sandbox, WithoutNetlinkThereAreDevicesAndDataMoves) {
   }
 }
 
-// Who may not be told of changes looks for them.
+// Who gets no notice of changes looks for them.
 TEST_F(Sandbox, WithoutNetlinkEventsStillCome) {
   ASSERT_TRUE(ip("link add box0 type veth peer name box1"));
   ASSERT_TRUE(ip("link set box1 addrgenmode none up") && ip("link set box0 up"));

@@ -11,7 +11,7 @@
 
 namespace brdma::daemon {
 
-inline constexpr std::size_t kConnectionsMax = 1 << 18;  // of all processes; the peers of further ones are not told
+inline constexpr std::size_t kConnectionsMax = 1 << 18;  // of all processes; the peers of further ones get no DREQ
 
 struct ConnectionRecord {
   std::uint32_t id = 0;  // ours; 0: no entry

@@ -49,37 +49,68 @@ ibv_port_attr port_of(ibv_context* context) {
   return port;
 }
 
-// The whole table as text, "-" for a hole, by the three ways there are to ask; holes at the end left out.
-std::vector<std::string> gids_of(ibv_context* context) {
-  std::vector<std::string> gids;
-  std::size_t used = 0;
+std::vector<ibv_gid_entry> table_of(ibv_context* context) {
   const int length = port_of(context).gid_tbl_len;
   EXPECT_GE(length, 16);
   std::vector<ibv_gid_entry> table(static_cast<std::size_t>(length));
   const ssize_t entries = ibv_query_gid_table(context, table.data(), table.size(), 0);
   EXPECT_GE(entries, 0);
-  ssize_t next = 0;
-  for (int i = 0; i < length; ++i) {
-    ibv_gid gid{};
-    EXPECT_EQ(ibv_query_gid(context, 1, i, &gid), 0) << i << ": a hole is no error, as from the kernel";
-    const bool hole = gid.global.interface_id == 0 && gid.global.subnet_prefix == 0;
-    ibv_gid_entry entry{};
-    EXPECT_EQ(ibv_query_gid_ex(context, 1, static_cast<std::uint32_t>(i), &entry, 0), hole ? ENODATA : 0) << i;
+  table.resize(entries < 0 ? 0 : static_cast<std::size_t>(entries));
+  return table;
+}
+
+bool same_tables(const std::vector<ibv_gid_entry>& a, const std::vector<ibv_gid_entry>& b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof a[0]) == 0);
+}
+
+struct Slot {
+  ibv_gid gid{};
+  ibv_gid_entry entry{};
+  int gid_status = 0;
+  int entry_status = 0;
+
+  [[nodiscard]] bool hole() const { return gid.global.interface_id == 0 && gid.global.subnet_prefix == 0; }
+};
+
+// Index by index. The interface may gain an address between two of these calls, as its link-local one, which the kernel
+// adds when it likes: read again until the table before and after is the same.
+std::vector<Slot> slots_of(ibv_context* context, std::vector<ibv_gid_entry>* table) {
+  for (;;) {
+    *table = table_of(context);
+    std::vector<Slot> slots(static_cast<std::size_t>(port_of(context).gid_tbl_len));
+    for (std::uint32_t i = 0; i < slots.size(); ++i) {
+      slots[i].gid_status = ibv_query_gid(context, 1, static_cast<int>(i), &slots[i].gid);
+      slots[i].entry_status = ibv_query_gid_ex(context, 1, i, &slots[i].entry, 0);
+    }
+    if (same_tables(*table, table_of(context))) return slots;
+  }
+}
+
+// The whole table as text, "-" for a hole, holes at the end left out. The three ways to ask must agree.
+std::vector<std::string> gids_of(ibv_context* context) {
+  std::vector<ibv_gid_entry> table;
+  std::vector<std::string> gids;
+  std::size_t used = 0;
+  std::size_t next = 0;
+  for (const Slot& slot : slots_of(context, &table)) {
+    const std::size_t index = gids.size();
+    EXPECT_EQ(slot.gid_status, 0) << index << ": a hole is no error, as from the kernel";
+    EXPECT_EQ(slot.entry_status, slot.hole() ? ENODATA : 0) << index;
     char text[INET6_ADDRSTRLEN];
-    gids.emplace_back(hole ? "-" : ::inet_ntop(AF_INET6, gid.raw, text, sizeof text));
-    if (hole) continue;
+    gids.emplace_back(slot.hole() ? "-" : ::inet_ntop(AF_INET6, slot.gid.raw, text, sizeof text));
+    if (slot.hole()) continue;
     used = gids.size();
-    if (next == entries) {
-      ADD_FAILURE() << "ibv_query_gid_table lacks " << i;
+    if (next == table.size()) {
+      ADD_FAILURE() << "ibv_query_gid_table lacks " << index;
       continue;
     }
-    const ibv_gid_entry& listed = table[static_cast<std::size_t>(next++)];
-    EXPECT_EQ(listed.gid_index, static_cast<std::uint32_t>(i));
-    EXPECT_EQ(std::memcmp(&listed.gid, &gid, sizeof gid), 0) << i;
-    EXPECT_EQ(std::memcmp(&listed, &entry, sizeof entry), 0) << i;
-    EXPECT_NE(entry.ndev_ifindex, 0u) << i;
+    const ibv_gid_entry& listed = table[next++];
+    EXPECT_EQ(listed.gid_index, index);
+    EXPECT_EQ(std::memcmp(&listed.gid, &slot.gid, sizeof slot.gid), 0) << index;
+    EXPECT_EQ(std::memcmp(&listed, &slot.entry, sizeof slot.entry), 0) << index;
+    EXPECT_NE(slot.entry.ndev_ifindex, 0u) << index;
   }
-  EXPECT_EQ(next, entries);
+  EXPECT_EQ(next, table.size());
   gids.resize(used);
   return gids;
 }

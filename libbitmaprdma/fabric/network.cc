@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "fabric/quantity.h"
+#include "fabric/traffic_class_text.h"
 
 namespace brdma::fabric {
 namespace {
@@ -66,16 +67,29 @@ std::string print_chance_and_count(std::uint32_t chance, std::uint32_t count) {
   return chance == 0 ? "0" : print_chance(chance) + "," + std::to_string(count);
 }
 
-Error set_rate(LinkConfig& link, std::string_view value) {
+Error set_rate(std::optional<Bandwidth>& rate, std::string_view name, std::string_view value,
+               std::string_view or_what = "or off") {
   if (value == "off" || value == "0") {
-    link.rate.reset();
+    rate.reset();
     return {};
   }
   const auto bps = parse_quantity(value, kRateUnits);
   if (!bps || *bps < kRateBpsMin || *bps > kRateBpsMax) {
-    return wrong("rate", value, "a rate such as 10gbit, 2.5gbit or 100mbit (8kbit to 400gbit), or off");
+    return wrong(name, value,
+                 std::string{"a rate such as 10gbit, 2.5gbit or 100mbit (8kbit to 400gbit), "}.append(or_what));
   }
-  link.rate = Bandwidth::from_bps(*bps);
+  rate = Bandwidth::from_bps(*bps);
+  return {};
+}
+std::string print_rate(const std::optional<Bandwidth>& rate) {
+  return rate ? print_quantity(rate->bps(), kRateUnits) : "off";
+}
+Error set_uplink(UplinkConfig& uplink, std::string_view value) {
+  UplinkConfig wanted{.same = value == "same"};
+  if (!wanted.same) {
+    if (auto error = set_rate(wanted.rate, "uplink", value, "off or same")) return error;
+  }
+  uplink = wanted;
   return {};
 }
 Error set_queue(LinkConfig& link, std::string_view value) {
@@ -131,64 +145,6 @@ std::string print_buffer(const SharedBufferConfig& buffer) {
   fraction.erase(fraction.find_last_not_of('0') + 1);
   return print_quantity(buffer.bytes, kSizeUnits) + "," + std::to_string(buffer.alpha_per_mille / 1000) +
          (fraction.empty() ? "" : "." + fraction);
-}
-
-std::optional<std::uint32_t> parse_count(std::string_view text, std::uint32_t max) {
-  const auto number = parse_quantity(text, std::span{kSizeUnits}.first(1));
-  if (!number || *number > max) return std::nullopt;
-  return static_cast<std::uint32_t>(*number);
-}
-// "strict", or a weight, for each class
-Error set_classes(TrafficClasses& classes, std::string_view value) {
-  TrafficClasses wanted = classes;
-  wanted.count = 0;
-  for (std::string_view rest = value;;) {
-    const std::size_t comma = rest.find(',');
-    const std::string_view word = rest.substr(0, comma);
-    const auto weight = word == "strict" ? std::optional{0u} : parse_count(word, kClassWeightMax);
-    if (wanted.count == kClassesMax || !weight || (*weight == 0 && word != "strict")) {
-      return wrong("classes", value, "up to 8 of strict or a weight, 1 to 64: strict,4,1");
-    }
-    wanted.weights[wanted.count++] = *weight;
-    if (comma == std::string_view::npos) break;
-    rest.remove_prefix(comma + 1);
-  }
-  for (std::size_t i = wanted.count; i < kClassesMax; ++i) wanted.weights[i] = 1;
-  classes = wanted;
-  return {};
-}
-std::string print_classes(const TrafficClasses& classes) {
-  std::string text;
-  for (std::size_t i = 0; i < classes.count; ++i) {
-    text += i == 0 ? "" : ",";
-    text += classes.weights[i] == 0 ? "strict" : std::to_string(classes.weights[i]);
-  }
-  return text;
-}
-// "DSCP=CLASS,..." or "off"
-Error set_dscp(TrafficClasses& classes, std::string_view value) {
-  auto wanted = TrafficClasses::all_in_the_last();
-  for (std::string_view rest = value; value != "off" && value != "0";) {
-    const std::size_t comma = rest.find(',');
-    const std::string_view word = rest.substr(0, comma);
-    const std::size_t equals = std::min(word.find('='), word.size());
-    const auto dscp = parse_count(word.substr(0, equals), 63);
-    const auto place = parse_count(word.substr(std::min(equals + 1, word.size())), kClassesMax - 1);
-    if (!dscp || !place) return wrong("dscp", value, "DSCP=CLASS such as 46=0,26=1 (0 to 63, 0 to 7), or off");
-    wanted[*dscp] = static_cast<std::uint8_t>(*place);
-    if (comma == std::string_view::npos) break;
-    rest.remove_prefix(comma + 1);
-  }
-  classes.of_dscp = wanted;
-  return {};
-}
-std::string print_dscp(const TrafficClasses& classes) {
-  std::string text;
-  for (std::size_t i = 0; i < classes.of_dscp.size(); ++i) {
-    if (classes.of_dscp[i] == TrafficClasses::kLast) continue;
-    text += (text.empty() ? "" : ",") + std::to_string(i) + "=" + std::to_string(classes.of_dscp[i]);
-  }
-  return text.empty() ? "off" : text;
 }
 
 Error set_paths(std::uint32_t& paths, std::string_view value) {
@@ -291,6 +247,7 @@ enum class Option : std::uint8_t {
   kJitter,
   kRate,
   kQueue,
+  kUplink,
   kPaths,
   kSkew,
   kPathLoss,
@@ -318,6 +275,7 @@ constexpr std::array kOptions{
     NetworkOption{"jitter", "TIME", "up to this much more delay, never reordering", true},
     NetworkOption{"rate", "RATE", "of each direction of each host's link", true},
     NetworkOption{"queue", "SIZE", "before each rate; what does not fit is dropped", true},
+    NetworkOption{"uplink", "same|RATE|off", "host to switch; off: all queues are the switch's", true},
     NetworkOption{"paths", "K", "as many ways between two hosts, by UDP source port", true},
     NetworkOption{"skew", "TIME", "how much longer the last path is than the first", true},
     NetworkOption{"path-loss", "P,P,...", "what the first path loses beside --loss, the second, ...", true},
@@ -365,9 +323,11 @@ std::optional<std::string> set_option(NetworkConfig& config, std::string_view na
     case Option::kJitter:
       return set_time(faults.jitter, kJitterNsMax, name, value);
     case Option::kRate:
-      return set_rate(config.link, value);
+      return set_rate(config.link.rate, name, value);
     case Option::kQueue:
       return set_queue(config.link, value);
+    case Option::kUplink:
+      return set_uplink(config.uplink, value);
     case Option::kPaths:
       return set_paths(config.link.paths, value);
     case Option::kSkew:
@@ -383,9 +343,11 @@ std::optional<std::string> set_option(NetworkConfig& config, std::string_view na
     case Option::kBuffer:
       return set_buffer(config.buffer, value);
     case Option::kClasses:
-      return set_classes(config.link.classes, value);
+      if (parse_classes(config.link.classes, value)) return {};
+      return wrong(name, value, "up to 8 of strict or a weight, 1 to 64: strict,4,1");
     case Option::kDscp:
-      return set_dscp(config.link.classes, value);
+      if (parse_dscp(config.link.classes, value)) return {};
+      return wrong(name, value, "DSCP=CLASS such as 46=0,26=1 (0 to 63, 0 to 7), or off");
     case Option::kEdn:
       return set_edn(config.edn, value);
     case Option::kEcnToRtt:
@@ -421,9 +383,11 @@ std::string get_option(const NetworkConfig& config, std::string_view name) {
     case Option::kJitter:
       return time(faults.jitter);
     case Option::kRate:
-      return config.link.rate ? print_quantity(config.link.rate->bps(), kRateUnits) : "off";
+      return print_rate(config.link.rate);
     case Option::kQueue:
       return print_quantity(config.link.queue_bytes, kSizeUnits);
+    case Option::kUplink:
+      return config.uplink.same ? "same" : print_rate(config.uplink.rate);
     case Option::kPaths:
       return std::to_string(config.link.paths);
     case Option::kSkew:
@@ -468,6 +432,17 @@ std::optional<std::string> check_network(const NetworkConfig& config) {
   }
   if (config.ecn_to_rtt && !link.marking) return "ecn-to-rtt needs ecn: there would be no marks to translate";
   return {};
+}
+
+std::string network_text(const NetworkConfig& config) {
+  const NetworkConfig defaults;
+  std::string text;
+  for (const NetworkOption& option : kOptions) {
+    const std::string value = get_option(config, option.name);
+    if (option.name == "seed" || value == get_option(defaults, option.name)) continue;
+    text.append(text.empty() ? "" : ";").append(option.name).append("=").append(value);
+  }
+  return text;
 }
 
 std::uint32_t interface_mtu(std::uint32_t path_mtu) {

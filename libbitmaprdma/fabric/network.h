@@ -2,7 +2,7 @@
 // the command line (`--loss 1%`), on the switch's control socket and in scenario files (`loss=1%`).
 //   chance   1%  0.05%  20ppm  0            parts per million, at most 100 %
 //   time     50us  1.5ms  200ns  0          at most 10 s (jitter: 1 s)
-//   rate     10gbit  2.5gbit  100mbit  off  decimal multiples of bit/s, 8 kbit .. 400 gbit
+//   rate     10gbit  2.5gbit  100mbit  off  decimal multiples of bit/s, 8 kbit .. 400 gbit; uplink: same, too
 //   size     256kb  1mb  1500               bytes; kb and mb are 1024 and 1024^2
 //   chances  0,0,5%                         of the first path, the second, ...; those not named 0
 //   curve    20kb,80kb,10%                  none below the first length, this chance just below the second, all from
@@ -30,9 +30,16 @@ enum class Impaired : std::uint8_t {
   kAll,   // every IP packet but neighbour discovery
 };
 
+// The way from a host to the switch: no faults, no delay, the link's queue length.
+struct UplinkConfig {
+  bool same = true;                 // the link's rate
+  std::optional<Bandwidth> rate{};  // else this one; none: it takes no time, queues form before receivers alone
+  friend bool operator==(const UplinkConfig&, const UplinkConfig&) = default;
+};
+
 struct NetworkConfig {
-  LinkConfig link;  // from the switch to each host; the way to the switch has the same rate and queue (but see below),
-                    // and no faults
+  LinkConfig link;  // from the switch to each host
+  UplinkConfig uplink{};
   Impaired impaired = Impaired::kRoce;
   EdnForm edn = EdnForm::kOff;                  // does the switch tell senders what it drops? (spec 5)
   SharedBufferConfig buffer{};                  // that the queues towards the hosts share
@@ -40,10 +47,9 @@ struct NetworkConfig {
   std::optional<LinkStateLimits> link_state{};  // do a topology's switches answer inquiries and report (spec 3)?
   std::uint32_t mtu = 4096;                     // path MTU that a RoCE device shall have: 1024, 2048 or 4096
   std::uint64_t seed = 1;
-  // Does the switch do more with congestion than drop? Then its queues are where congestion has to be: the way to it
-  // has no rate, and a sender's packets wait before the receiver's link even if it sends alone.
-  [[nodiscard]] bool switch_takes_part() const {
-    return link.marking || link.random_drop || link.classes.count > 1 || buffer.bytes != 0 || edn != EdnForm::kOff;
+  // Rate and queue of the way to the switch. Nothing that the switch does with packets changes them.
+  [[nodiscard]] LinkConfig uplink_config() const {
+    return {.rate = uplink.same ? link.rate : uplink.rate, .queue_bytes = link.queue_bytes};
   }
   friend bool operator==(const NetworkConfig&, const NetworkConfig&) = default;
 };
@@ -63,6 +69,10 @@ struct NetworkOption {
 [[nodiscard]] std::optional<std::string> check_network(const NetworkConfig& config);
 // The option's value in the form that set_option takes. Precondition: `name` is one of network_options().
 [[nodiscard]] std::string get_option(const NetworkConfig& config, std::string_view name);
+
+// "delay=5us;rate=25gbit": every option but the seed that is not at its default, in the order of network_options().
+// Two networks with the same text are the same.
+[[nodiscard]] std::string network_text(const NetworkConfig& config);
 
 // The interface's MTU for a RoCE path MTU: the payload, our and RoCE's longest headers, and IPv6.
 [[nodiscard]] std::uint32_t interface_mtu(std::uint32_t path_mtu);

@@ -35,7 +35,7 @@ class Switch {
   Switch(std::span<const std::string> ports, const NetworkConfig& config) : config_(config) {
     ports_.reserve(ports.size());
     for (const std::string& name : ports) {
-      ports_.push_back(Port{Link<UpPacket>{up_config(), config.seed, name + ".up"},
+      ports_.push_back(Port{Link<UpPacket>{config.uplink_config(), config.seed, name + ".up"},
                             Link<Packet>{config.link, config.seed, name + ".down"}});
       ports_.back().down.share(&buffer_);
     }
@@ -48,7 +48,7 @@ class Switch {
     config_ = config;
     buffer_.configure(config.buffer);
     for (Port& port : ports_) {
-      port.up.configure(up_config());
+      port.up.configure(config.uplink_config());
       port.down.configure(config.link);
     }
   }
@@ -153,10 +153,6 @@ class Switch {
     Link<Packet> down;
   };
 
-  [[nodiscard]] LinkConfig up_config() const {
-    if (config_.switch_takes_part()) return {};
-    return {.rate = config_.link.rate, .queue_bytes = config_.link.queue_bytes};
-  }
   [[nodiscard]] bool is_judged(FrameKind kind) const {
     return kind == FrameKind::kRoce || (kind == FrameKind::kIp && config_.impaired == Impaired::kAll);
   }

@@ -53,6 +53,7 @@ bool is_link_option(std::string_view name) {
                                                     "queue",   "ecn",        "random-drop"};
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
+bool is_host_link_option(std::string_view name) { return name == "uplink" || is_link_option(name); }
 
 std::vector<TopologyPort> ports_of(const Topology& topology, std::uint32_t at) {
   std::vector<TopologyPort> ports;

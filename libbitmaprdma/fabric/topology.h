@@ -62,6 +62,8 @@ struct Topology {
 
 // Which of NETWORK's options a single link has.
 [[nodiscard]] bool is_link_option(std::string_view name);
+// And of a host's link: these, and the rate from the host to its switch.
+[[nodiscard]] bool is_host_link_option(std::string_view name);
 
 struct TopologyPort {
   std::string name;

@@ -61,7 +61,7 @@ def answers_are_sent_again(edn):
 
 def marks_become_time(program):
     def case(build):
-        network = ["--rate", "500mbit", "--delay", "100us", "--ecn", "2kb,20kb,50%", "--ecn-to-rtt", "200us"]
+        network = ["--rate", "500mbit", "--uplink", "off", "--delay", "100us", "--ecn", "2kb,20kb,50%", "--ecn-to-rtt", "200us"]
         _, switch = run(build, network, program, {"BRDMA_CONGESTION": "timely", "BRDMA_ECN": "ect0"})
         assert switch["ecn"]["translated"]["rewritten"] > 0, switch["ecn"]
     return case

@@ -8,8 +8,8 @@ from lab_pair import Pair, turn_by_turn
 from same_network import checked, same_measured, same_settings, shorter_by
 
 BYTES, ITERATIONS, PACKET_BYTES = 16384, 1000, 1024
-# `--edn` and `--ecn` take the rate off the hosts' uplinks; a shared buffer that is never full does so for all ways alike.
-NETWORK = ["--rate", "1gbit", "--buffer", "1000mb", "--delay", "200us", "--mtu", str(PACKET_BYTES)]
+# Without a rate before the switch all queues are the switch's, which reports and marks.
+NETWORK = ["--rate", "1gbit", "--uplink", "off", "--delay", "200us", "--mtu", str(PACKET_BYTES)]
 LOSSES = ["0", "0.1", "1", "10"]
 WAYS = {"go-back-N": ("gobackn", "off"), "selective": ("selective", "off"), "FFM": ("bitmap", "off"), "FFM + EDN (control packet)": ("bitmap", "roce"),
         "FFM + EDN (ICMP)": ("bitmap", "icmp")}

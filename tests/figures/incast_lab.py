@@ -15,10 +15,10 @@ from lab_pair import RESENT, turn_by_turn
 from same_network import Difference, checked, same_measured, same_settings, shorter_by
 
 SENDERS, BYTES, ITERATIONS = 6, 65536, 40
-# `--edn` and `--ecn` take the rate off the hosts' uplinks; a shared buffer that is never full does so for all ways alike.
+# Without a rate before the switch all queues are the switch's, which reports and marks.
 # So the one queue that matters is that before the receiver. Where it has room for all six messages nothing is dropped: the column without
 # faults.
-NETWORK = ["--rate", "200mbit", "--buffer", "1000mb", "--delay", "50us", "--mtu", "1024"]
+NETWORK = ["--rate", "200mbit", "--uplink", "off", "--delay", "50us", "--mtu", "1024"]
 QUEUE, ROOMY = "64kb", "4mb"
 PACKET_BYTES = 1024
 WAYS = {"go-back-N": ("gobackn", "off"), "selective": ("selective", "off"), "FFM": ("bitmap", "off"), "FFM + EDN": ("bitmap", "roce")}

@@ -6,16 +6,15 @@ from chart import table
 from lab_pair import Pair, spread, turn_by_turn
 from same_network import checked, same_measured, same_settings
 
-# `--edn` and `--ecn` take the rate off the hosts' uplinks; a shared buffer that is never full does so for all ways alike.
-EDN_NETWORK = ["--rate", "1gbit", "--buffer", "1000mb", "--delay", "500us", "--mtu", "1024"]
+# Without a rate before the switch all queues are the switch's, which reports and marks.
+EDN_NETWORK = ["--rate", "1gbit", "--uplink", "off", "--delay", "500us", "--mtu", "1024"]
 SEND_LAT = ["ib_send_lat", "-F", "-s", "16384", "-n", "1000"]
 WRITE_BW = ["ib_write_bw", "-F"]
 # The only queue is that before the receiver: 256 KiB, 2.1 ms. TIMELY's limits lie within it.
-ECN_NETWORK = ["--rate", "1gbit", "--delay", "100us", "--ecn", "20kb,80kb,10%"]
-PORT = {"BRDMA_RATE_FIRST_MBPS": "1000", "BRDMA_RATE_MAX_MBPS": "1000"}
-TIMELY = {**PORT, "BRDMA_CONGESTION": "timely", "BRDMA_ECN": "ect0", "BRDMA_TIMELY_LOW_US": "500", "BRDMA_TIMELY_HIGH_US": "1500"}
+ECN_NETWORK = ["--rate", "1gbit", "--uplink", "off", "--delay", "100us", "--ecn", "20kb,80kb,10%"]
+TIMELY = {"BRDMA_CONGESTION": "timely", "BRDMA_ECN": "ect0", "BRDMA_TIMELY_LOW_US": "500", "BRDMA_TIMELY_HIGH_US": "1500"}
 CONTROLS = {"window (default)": ("off", {}), "timely": ("off", TIMELY), "timely, translated": ("200us", TIMELY),
-            "dcqcn": ("off", {**PORT, "BRDMA_CONGESTION": "dcqcn"})}
+            "dcqcn": ("off", {"BRDMA_CONGESTION": "dcqcn"})}
 
 
 def one_network(runs, compared):

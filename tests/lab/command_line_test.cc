@@ -39,6 +39,7 @@ TEST_P(CommandLine, MisuseIsRefusedWithTwo) {
            {"lab", "up", "--hosts", "65"},
            {"lab", "up", "--name", "a/b"},
            {"lab", "up", "--edn", "tcp"},
+           {"lab", "up", "--uplink", "fast"},
            {"lab", "up", "--ecn", "20kb,80kb,10%"},
            {"lab", "up", "--rate", "1gbit", "--ecn-to-rtt", "20us"},
            {"lab", "up", "--link-state", "on"},

@@ -26,7 +26,7 @@ class SwitchQueue : public LabTest {
 
 TEST_P(SwitchQueue, LongQueuesAreMarkedOnPacketsWhoseSenderKnowsEcn) {
   for (const char* address : {"10.77.0.2", "fd77::2"}) {
-    up({"--rate", "100mbit", "--queue", "8mb", "--ecn", "100kb,100kb,100%"});
+    up({"--rate", "100mbit", "--uplink", "off", "--queue", "8mb", "--ecn", "100kb,100kb,100%"});
     Stream stream = burst(kEct0);
     stream.address = address;
     Values seen = send_stream(stream);
@@ -46,7 +46,7 @@ TEST_P(SwitchQueue, LongQueuesAreMarkedOnPacketsWhoseSenderKnowsEcn) {
 }
 
 TEST_P(SwitchQueue, ClassesAreChosenByDscpAndTheOthersTakeTheLast) {
-  up({"--rate", "100mbit", "--queue", "400kb", "--classes", "strict,3,1", "--dscp", "46=0,10=1"});
+  up({"--rate", "100mbit", "--uplink", "off", "--queue", "400kb", "--classes", "strict,3,1", "--dscp", "46=0,10=1"});
   std::vector<long long> came;
   for (const int dscp : {46, 10, 0}) came.push_back(send_stream(burst(dscp << 2))["received"]);
   const nlohmann::json queue = show().at("links").at(1).at("queue");
@@ -63,7 +63,7 @@ TEST_P(SwitchQueue, ClassesAreChosenByDscpAndTheOthersTakeTheLast) {
 }
 
 TEST_P(SwitchQueue, SharedMemoryAndRandomDropLoseWhatTheyCount) {
-  up({"--rate", "100mbit", "--queue", "8mb", "--buffer", "800kb,1"});
+  up({"--rate", "100mbit", "--uplink", "off", "--queue", "8mb", "--buffer", "800kb,1"});
   Values seen = send_stream(burst());
   nlohmann::json all = show();
   expect_all_but_few(1'000, seen["received"] + all.at("total").at("buffer_dropped").get<long long>());
@@ -79,7 +79,7 @@ TEST_P(SwitchQueue, SharedMemoryAndRandomDropLoseWhatTheyCount) {
 }
 
 TEST_P(SwitchQueue, FlowsAreCountedAndTopShowsQueues) {
-  up({"--rate", "1gbit", "--ecn", "100kb,200kb,10%"});
+  up({"--rate", "1gbit", "--uplink", "off", "--ecn", "100kb,200kb,10%"});
   Values seen = send_stream({.count = 500});
   const nlohmann::json flows = show().at("flows");
   const nlohmann::json& busiest = flows.at("busiest").at(0);

@@ -131,6 +131,10 @@ TEST_P(Topology, MistakesChangeNothing) {
   refuse("link", {"s1-s4", "down"}, "no link 's1-s4'");
   refuse("link", {"s1-s2", "sideways"}, "expected");
   refuse("link", {"s1-s2", "set", "--paths", "2"}, "no option of a link");
+  refuse("link", {"s1-s2", "set", "--uplink", "off"}, "no option of a link between switches");
+  change("link", {"h1-s1", "set", "--rate", "2gbit", "--uplink", "1gbit"});
+  EXPECT_EQ(link("h1-s1").at("options").at("uplink"), "1gbit");
+  EXPECT_FALSE(link("s1-s2").at("options").contains("uplink"));
   refuse("route", {"s4", "replace", "10.77.2.0/24", "via", "s2"}, "no switch 's4'");
   refuse("route", {"s1", "add", "10.77.2.0/24", "via", "s2"}, "already");
   refuse("route", {"s1", "replace", "10.77.2.1/24", "via", "s2"}, "prefix");

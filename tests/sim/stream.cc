@@ -32,6 +32,7 @@ class Streams {
       host.engine.recovery.edn = config.heeds_edn;
       host.engine.recovery.edn_pause_max = config.edn_pause_max;
       host.engine.recovery.congestion = config.congestion;
+      host.engine.recovery.congestion.port_rate_mbps = static_cast<std::uint32_t>(config.rate_bps / 1'000'000);
       host.engine.seed = config.seed + side;
       host.engine.recovery.spraying = config.spraying;
       host.engine.recovery.path_bitmaps = config.path_bitmaps;
@@ -40,6 +41,7 @@ class Streams {
       }
       host.engine.segments_max = 64;
       host.engine.recovery.window_packets = config.window;
+      if (config.standard_window != 0) host.engine.recovery.standard_window_packets = config.standard_window;
       host.engine.recovery.state_bytes_max = config.state_bytes_max;
       host.engine.recovery.hold_bytes_max = config.hold_bytes_max;
       host.engine.receive_packets = config.receive_packets;
@@ -81,6 +83,7 @@ class Streams {
     }
     run_for(config_.measured - config_.path_loss_ends);
     StreamResult result;
+    result.network = fabric::network_text(network());
     const double possible = static_cast<double>(config_.rate_bps) * static_cast<double>(config_.measured.ns()) / 8e9;
     for (std::size_t i = 0; i < flows_.size(); ++i) {
       const auto bytes = static_cast<double>((flows_[i]->pair.completed() - before[i]) * config_.request_bytes);
@@ -149,7 +152,8 @@ class Streams {
   }
 
   [[nodiscard]] fabric::NetworkConfig network() const {
-    return {.link = link_, .edn = config_.edn, .seed = config_.seed};
+    const auto longest = config_.translation ? std::optional{config_.translation->increment.longest} : std::nullopt;
+    return {.link = link_, .uplink = config_.uplink, .edn = config_.edn, .ecn_to_rtt = longest, .seed = config_.seed};
   }
 
   void configure_network() {

@@ -6,12 +6,14 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/config.h"
 #include "base/units.h"
 #include "fabric/drop_notifier.h"
 #include "fabric/link.h"
+#include "fabric/network.h"
 #include "fabric/rtt_translator.h"
 #include "loss_history.h"
 #include "qp/paths_send.h"
@@ -28,7 +30,8 @@ struct StreamConfig {
   std::uint64_t rate_bps = 10'000'000'000;
   Duration delay = 50_us;  // one way
   std::uint64_t queue_bytes = 256 * 1024;
-  bool switched = false;  // as in the lab: rate and queue twice, faults between them
+  bool switched = false;          // as in the lab: rate and queue twice, faults between them
+  fabric::UplinkConfig uplink{};  // of these the first, where switched
   std::uint32_t loss_ppm = 0;
   std::uint32_t reorder_ppm = 0, reorder_depth = 0;
   std::uint32_t paths = 1;
@@ -50,6 +53,7 @@ struct StreamConfig {
   bool reads = false;  // else WRITEs
   PathMtu mtu = PathMtu::k4096;
   std::uint32_t window = 4096;                                      // recovery.window
+  std::uint32_t standard_window = 0;                                // of standard packets (go-back-N); 0: the default
   std::uint32_t receive_packets = 4096, receive_bytes = 16u << 20;  // credit
   std::uint32_t state_bytes_max = 64u << 20, hold_bytes_max = 4u << 20;
   std::uint32_t request_bytes = 65536, requests_posted = 16;
@@ -60,6 +64,7 @@ struct StreamConfig {
 };
 
 struct StreamResult {
+  std::string network;         // fabric/network.h: network_text
   double share = 0;            // payload delivered, of what the link's rate could carry
   std::vector<double> shares;  // the same by flow
   std::uint64_t packets = 0;   // data packets, first transmissions

@@ -117,6 +117,34 @@ TEST_F(SwitchTest, RateHoldsOnBothLinks) {
   EXPECT_EQ(owner.alive, 0);
 }
 
+// Reporting, marking and sharing memory change no packet's time; the uplink alone decides where a lone sender's packets
+// wait.
+TEST_F(SwitchTest, FeaturesKeepTheUplinksRate) {
+  learn_all();
+  configure("rate", "8gbit");  // a byte a nanosecond: a microsecond a packet
+  Duration now = 0_us;
+  for (const auto& [name, value] : {std::pair{"edn", "off"},
+                                    {"edn", "roce"},
+                                    {"ecn", "20kb,80kb,10%"},
+                                    {"random-drop", "200kb,200kb,10%"},
+                                    {"buffer", "1mb"},
+                                    {"classes", "2,1"}}) {
+    configure(name, value);
+    now = now + 1_ms;
+    for (int i = 0; i < 3; ++i) send(0, mac(1), i, now);
+    EXPECT_THAT(receive(1, now + 2_us - 1_ns), IsEmpty()) << name;
+    EXPECT_THAT(receive(1, now + 2_us), ElementsAre(0)) << name;
+    EXPECT_THAT(receive(1, now + 4_us), ElementsAre(1, 2)) << name;
+    EXPECT_EQ(fabric.queue(1).longest(), 1'000u) << name << ": they wait in the uplink";
+  }
+  configure("uplink", "off");
+  now = now + 1_ms;
+  for (int i = 0; i < 3; ++i) send(0, mac(1), i, now);
+  EXPECT_THAT(receive(1, now + 1_us), ElementsAre(0));
+  EXPECT_THAT(receive(1, now + 3_us), ElementsAre(1, 2));
+  EXPECT_EQ(fabric.queue(1).longest(), 3'000u) << "they wait before the receiver's link";
+}
+
 TEST_F(SwitchTest, OnlyRoceIsImpairedUnlessAsked) {
   send(1, kBroadcast, 0);
   (void)receive(0), (void)receive(2);

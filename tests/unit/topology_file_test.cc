@@ -78,7 +78,11 @@ TEST(TopologyFile, SaysWhatIsWrongAndWhere) {
   }
   EXPECT_THAT(with("[[host]]\nswitch = \"s3\"\n"), HasSubstr("no switch 's3'"));
   EXPECT_THAT(with("[[host]]\n"), HasSubstr("needs the name of a switch"));
-  EXPECT_THAT(with("[[host]]\nswitch = \"s1\"\npaths = \"2\"\n"), HasSubstr("'paths' is no option of a link"));
+  EXPECT_THAT(with("[[host]]\nswitch = \"s1\"\npaths = \"2\"\n"), HasSubstr("'paths' is no option of a host's link"));
+  EXPECT_THAT(with("[[link]]\nbetween = [\"s1\", \"s2\"]\nuplink = \"off\"\n"),
+              HasSubstr("'uplink' is no option of a link"));
+  EXPECT_THAT(with("[[host]]\nswitch = \"s1\"\nuplink = \"fast\"\n"), HasSubstr("off or same"));
+  EXPECT_EQ(with("[[host]]\nswitch = \"s1\"\nuplink = \"2gbit\"\n"), "");
   EXPECT_THAT(with("[[link]]\nbetween = [\"s1\", \"s1\"]\n"), HasSubstr("to itself"));
   EXPECT_THAT(with("[[link]]\nbetween = [\"s1\"]\n"), HasSubstr("needs between"));
   EXPECT_THAT(with("[[link]]\nbetween = [\"s1\", \"s2\"]\ncost = 0\n"), HasSubstr("cost"));

@@ -48,7 +48,10 @@ Json link(const nlohmann::json& request, RoutedCore& core) {
   fabric::NetworkConfig config = core.link_config(*number);
   if (request.contains("options")) {
     for (const auto& [option, value] : request.at("options").items()) {
-      if (!fabric::is_link_option(option)) return failure("'" + option + "' is no option of a link");
+      const bool of_host = core.topology().is_host_link(*number);
+      if (!(of_host ? fabric::is_host_link_option(option) : fabric::is_link_option(option))) {
+        return failure("'" + option + "' is no option of " + (of_host ? "a host's link" : "a link between switches"));
+      }
     }
     if (const auto error = take_options(request, config)) return failure(*error);
     core.configure_link(*number, config);

@@ -94,8 +94,8 @@ void RoutedCore::join_all() {
       a = {.number = topology_.links[link - hosts].a};
       b.number = topology_.links[link - hosts].b;
     }
-    const fabric::LinkConfig config = config_of(link_configs_[link]);
-    (void)fabric_.join(a, b, config, config, fabric::link_name(topology_, link));
+    (void)fabric_.join(a, b, config_of(link, /*back=*/false), config_of(link, /*back=*/true),
+                       fabric::link_name(topology_, link));
   }
 }
 
@@ -108,14 +108,16 @@ fabric::NetworkConfig RoutedCore::initial_config(std::uint32_t link) const {
   return config;
 }
 
-// Several paths are several links here, and classes are the whole's.
-fabric::LinkConfig RoutedCore::config_of(const fabric::NetworkConfig& config) const {
-  fabric::LinkConfig link = config.link;
-  link.paths = 1;
-  link.skew = {};
-  link.path_loss_ppm = {};
-  link.classes = config_.link.classes;
-  return link;
+// Several paths are several links here, and classes are the whole's. A host is its link's first end.
+fabric::LinkConfig RoutedCore::config_of(std::uint32_t link, bool back) const {
+  const fabric::NetworkConfig& config = link_configs_[link];
+  fabric::LinkConfig direction = config.link;
+  if (!back && topology_.is_host_link(link)) direction.rate = config.uplink_config().rate;
+  direction.paths = 1;
+  direction.skew = {};
+  direction.path_loss_ppm = {};
+  direction.classes = config_.link.classes;
+  return direction;
 }
 
 void RoutedCore::configure_nodes() {
@@ -179,7 +181,7 @@ void RoutedCore::configure(const fabric::NetworkConfig& config, std::vector<fabr
 
 void RoutedCore::configure_link(std::uint32_t link, const fabric::NetworkConfig& config) {
   link_configs_[link] = config;
-  for (const bool back : {false, true}) fabric_.configure(link, back, config_of(config));
+  for (const bool back : {false, true}) fabric_.configure(link, back, config_of(link, back));
   links_changed();
 }
 

@@ -65,7 +65,7 @@ class RoutedCore : public Core {
  private:
   class Owner;
   [[nodiscard]] fabric::NetworkConfig initial_config(std::uint32_t link) const;
-  [[nodiscard]] fabric::LinkConfig config_of(const fabric::NetworkConfig& config) const;
+  [[nodiscard]] fabric::LinkConfig config_of(std::uint32_t link, bool back) const;
   void configure_nodes();
   void configure_agent(std::uint32_t router);
   void join_all();

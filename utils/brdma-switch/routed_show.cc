@@ -47,7 +47,9 @@ Json links_json(RoutedCore& core) {
     Json options = Json::object();
     for (const auto& option : fabric::network_options()) {
       const std::string name{option.name};
-      if (fabric::is_link_option(name)) options[name] = fabric::get_option(core.link_config(link), name);
+      const bool known =
+          core.topology().is_host_link(link) ? fabric::is_host_link_option(name) : fabric::is_link_option(name);
+      if (known) options[name] = fabric::get_option(core.link_config(link), name);
     }
     Json directions = Json::array();
     for (const bool back : {false, true}) {

@@ -103,6 +103,12 @@ class Parser {
     }
     options.push_back(option(key, node));
   }
+  void take_host_option(std::vector<fabric::OptionValue>& options, const toml::key& key, const toml::node& node) const {
+    if (!fabric::is_host_link_option(key.str())) {
+      fail(line_of(node), "'" + std::string{key.str()} + "' is no option of a host's link");
+    }
+    options.push_back(option(key, node));
+  }
 
   void take_switch(const toml::table& table) {
     for (const auto& [key, node] : table) require_one_of(key, {"name"});
@@ -131,7 +137,7 @@ class Parser {
     Topology::Host host;
     host.at = switch_of(table, table["switch"].value_exact<std::string>());
     for (const auto& [key, node] : table) {
-      if (key != "switch") take_link_option(host.options, key, node);
+      if (key != "switch") take_host_option(host.options, key, node);
     }
     check(table, host.options);
     if (topology_.hosts.size() == fabric::kTopologyHostsMax) fail(line_of(table), "too many hosts");

@@ -212,7 +212,8 @@ void print_network_table(const Json& show) {
   for (const auto& [name, value] : show.at("network").items()) {
     const std::string text = value.get<std::string>();
     const bool plain = (name == "paths" || name == "classes") && text == "1";
-    if (text != "0" && text != "off" && !plain) options += " " + name + " " + text;
+    if (text != "0" && (text != "off" || name == "uplink") && text != "same" && !plain)
+      options += " " + name + " " + text;
   }
   std::vector<std::vector<std::string>> table{{"network:" + options}};
   std::vector<std::string> head{""};

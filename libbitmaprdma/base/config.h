@@ -64,11 +64,12 @@ struct CongestionConfig {
   EcnField ecn = EcnField::kAuto;
   bool edn = true;  // what switches say that they dropped lowers window or rate
   // Of both rate controls.
-  std::uint32_t rate_first_mbps = 10'000;  // until the path says something else
-  std::uint32_t rate_min_mbps = 10;        // one packet of 4 KiB in 3 ms: silence is not mistaken for loss
-  std::uint32_t rate_max_mbps = 100'000;
-  std::uint32_t burst_bytes = 65536;  // that may leave at once after a silence, or after a timer that came late
-  Duration pace_interval = 20_us;     // a timer brings what the rate gives in so long, not a packet
+  std::uint32_t port_rate_mbps = 10'000;  // what the port carries; its driver sets it
+  std::uint32_t rate_first_mbps = 0;      // until the first RTT sample or CNP; 0: the port's
+  std::uint32_t rate_min_mbps = 10;       // one packet of 4 KiB in 3 ms: silence is not mistaken for loss
+  std::uint32_t rate_max_mbps = 0;        // 0: the port's
+  std::uint32_t burst_bytes = 65536;      // that may leave at once after a silence, or after a timer that came late
+  Duration pace_interval = 20_us;         // a timer brings what the rate gives in so long, not a packet
   // TIMELY: the paper's values (Mittal et al., SIGCOMM 2015, section 6; HPCC's simulator has the same, with 50 Mbit/s
   // to add), chosen for 10 Gbit/s and 20 us.
   std::uint32_t timely_alpha_permille = 875;

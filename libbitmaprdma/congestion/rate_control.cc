@@ -12,9 +12,13 @@ constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 Bandwidth mbps(std::uint32_t value) { return Bandwidth::from_bps(std::uint64_t{value} * 1'000'000); }
 std::int64_t fraction(std::uint32_t permille) { return kOne * permille / 1000; }
 
+std::uint32_t or_ports(std::uint32_t set_mbps, const CongestionConfig& config) {
+  return set_mbps != 0 ? set_mbps : config.port_rate_mbps;
+}
+
 // Settings are judged one by one: where two of them contradict each other, the lower limit holds.
 Bandwidth rate_max(const CongestionConfig& config) {
-  return mbps(std::max(config.rate_max_mbps, config.rate_min_mbps));
+  return mbps(std::max(or_ports(config.rate_max_mbps, config), config.rate_min_mbps));
 }
 
 // The path's round trip takes the place of `min_rtt` later, where that is not set.
@@ -52,7 +56,7 @@ DcqcnConfig dcqcn_config(const CongestionConfig& config) {
 constexpr std::uint32_t kShareMin = 16;
 
 Bandwidth first_rate(const CongestionConfig& config, std::uint32_t flows) {
-  Bandwidth first = mbps(config.rate_first_mbps);
+  Bandwidth first = mbps(or_ports(config.rate_first_mbps, config));
   if (config.control == CongestionControl::kTimely)
     first = Bandwidth::from_bps(first.bps() / std::min(flows + 1, kShareMin));
   return std::clamp(first, mbps(config.rate_min_mbps), rate_max(config));

@@ -38,6 +38,7 @@ struct Settings {
   bool loopback_device = false;           // BRDMA_LO: show brdma_lo even where there are other devices
   bool kernel_rdma_cm = false;            // BRDMA_KERNEL_RDMA_CM: RDMA-CM is the kernel's, for its own devices
   std::uint8_t rdma_cm_ack_timeout = 19;  // BRDMA_RDMA_CM_ACK_TIMEOUT: of RDMA-CM's queue pairs, 4.096 us * 2^n
+  std::uint32_t port_rate_mbps = 0;       // BRDMA_PORT_RATE_MBPS: what the port carries; 0: as its interface says
   std::optional<std::uint64_t> seed;      // BRDMA_SEED: keys and first PSNs repeat; none = from the kernel's generator
   std::string daemon_path;                // BRDMA_DAEMON: brdmad program; empty = look beside the library, then in PATH
   std::string controller_address;   // BRDMA_CONTROLLER: whom brdmad keeps a session with (docs/wan.md); empty: none

@@ -17,74 +17,63 @@ constexpr std::array<std::string_view, 6> kControls{"window", "timely", "dcqcn",
 constexpr std::array<std::string_view, 4> kEcnFields{"auto", "off", "ect0", "ect1"};  // of EcnField
 constexpr std::array<std::string_view, 2> kSwitch{"false", "true"};
 
-template <std::uint32_t RecoveryConfig::*Member>
+// The member that Path leads to: at<&Settings::recovery, &RecoveryConfig::ack_packets>(settings).
+template <auto First, auto... Rest, class Object>
+constexpr auto& at(Object& object) {
+  if constexpr (sizeof...(Rest) == 0) {
+    return object.*First;
+  } else {
+    return at<Rest...>(object.*First);
+  }
+}
+template <auto... Path>
+constexpr NumberSetting whole(std::uint64_t min, std::uint64_t max, bool power_of_two = false) {
+  return {min, max, power_of_two, [](const Settings& s) -> std::uint64_t { return at<Path...>(s); },
+          [](Settings& s, std::uint64_t value) {
+            auto& member = at<Path...>(s);
+            member = static_cast<std::remove_reference_t<decltype(member)>>(value);
+          }};
+}
+template <auto... Path>
+constexpr NumberSetting in_us(std::uint64_t min, std::uint64_t max) {
+  return {min, max, false, [](const Settings& s) { return static_cast<std::uint64_t>(at<Path...>(s).ns() / 1000); },
+          [](Settings& s, std::uint64_t value) {
+            at<Path...>(s) = Duration::from_ns(static_cast<std::int64_t>(value) * 1000);
+          }};
+}
+
+template <auto Member>
 constexpr NumberSetting count(std::uint64_t min, std::uint64_t max, bool power_of_two = false) {
-  return {min, max, power_of_two, [](const Settings& s) -> std::uint64_t { return s.recovery.*Member; },
-          [](Settings& s, std::uint64_t value) { s.recovery.*Member = static_cast<std::uint32_t>(value); }};
+  return whole<&Settings::recovery, Member>(min, max, power_of_two);
 }
-
-template <Duration RecoveryConfig::*Member>
+template <auto Member>
 constexpr NumberSetting microseconds(std::uint64_t min, std::uint64_t max) {
-  return {min, max, false,
-          [](const Settings& s) { return static_cast<std::uint64_t>((s.recovery.*Member).ns() / 1000); },
-          [](Settings& s, std::uint64_t value) {
-            s.recovery.*Member = Duration::from_ns(static_cast<std::int64_t>(value) * 1000);
-          }};
+  return in_us<&Settings::recovery, Member>(min, max);
 }
-
-template <std::uint32_t CongestionConfig::*Member>
+template <auto Member>
 constexpr NumberSetting congestion(std::uint64_t min, std::uint64_t max) {
-  return {min, max, false, [](const Settings& s) -> std::uint64_t { return s.recovery.congestion.*Member; },
-          [](Settings& s, std::uint64_t value) { s.recovery.congestion.*Member = static_cast<std::uint32_t>(value); }};
+  return whole<&Settings::recovery, &RecoveryConfig::congestion, Member>(min, max);
 }
-
-template <Duration CongestionConfig::*Member>
+template <auto Member>
 constexpr NumberSetting congestion_us(std::uint64_t min, std::uint64_t max) {
-  return {min, max, false,
-          [](const Settings& s) { return static_cast<std::uint64_t>((s.recovery.congestion.*Member).ns() / 1000); },
-          [](Settings& s, std::uint64_t value) {
-            s.recovery.congestion.*Member = Duration::from_ns(static_cast<std::int64_t>(value) * 1000);
-          }};
+  return in_us<&Settings::recovery, &RecoveryConfig::congestion, Member>(min, max);
 }
-
-template <std::uint32_t WanConfig::*Member>
+template <auto Member>
 constexpr NumberSetting wan(std::uint64_t min, std::uint64_t max) {
-  return {min, max, false, [](const Settings& s) -> std::uint64_t { return s.recovery.wan.*Member; },
-          [](Settings& s, std::uint64_t value) { s.recovery.wan.*Member = static_cast<std::uint32_t>(value); }};
+  return whole<&Settings::recovery, &RecoveryConfig::wan, Member>(min, max);
 }
-
-template <Duration WanConfig::*Member>
+template <auto Member>
 constexpr NumberSetting wan_us(std::uint64_t min, std::uint64_t max) {
-  return {min, max, false,
-          [](const Settings& s) { return static_cast<std::uint64_t>((s.recovery.wan.*Member).ns() / 1000); },
-          [](Settings& s, std::uint64_t value) {
-            s.recovery.wan.*Member = Duration::from_ns(static_cast<std::int64_t>(value) * 1000);
-          }};
+  return in_us<&Settings::recovery, &RecoveryConfig::wan, Member>(min, max);
 }
-
-template <std::uint32_t TransferConfig::*Member>
+template <auto Member>
 constexpr NumberSetting transfer(std::uint64_t min, std::uint64_t max) {
-  return {min, max, false, [](const Settings& s) -> std::uint64_t { return s.transfer.*Member; },
-          [](Settings& s, std::uint64_t value) { s.transfer.*Member = static_cast<std::uint32_t>(value); }};
-}
-
-constexpr NumberSetting escape_time() {
-  return {10, 10'000'000, false,
-          [](const Settings& s) { return static_cast<std::uint64_t>(s.transfer.escape_time.ns() / 1000); },
-          [](Settings& s, std::uint64_t value) {
-            s.transfer.escape_time = Duration::from_ns(static_cast<std::int64_t>(value) * 1000);
-          }};
+  return whole<&Settings::transfer, Member>(min, max);
 }
 
 constexpr ChoiceSetting local() {
   return {kSwitch, [](const Settings& s) { return static_cast<std::size_t>(s.transfer.local); },
           [](Settings& s, std::size_t place) { s.transfer.local = place != 0; }};
-}
-
-template <std::uint32_t AlarmThresholds::*Member>
-constexpr NumberSetting threshold(std::uint64_t max) {
-  return {0, max, false, [](const Settings& s) -> std::uint64_t { return s.alarms.*Member; },
-          [](Settings& s, std::uint64_t value) { s.alarms.*Member = static_cast<std::uint32_t>(value); }};
 }
 
 constexpr ChoiceSetting mode() {
@@ -138,16 +127,6 @@ constexpr ChoiceSetting xdp_mode() {
           [](Settings& s, std::size_t place) { s.datapath.xdp_mode = static_cast<XdpMode>(place); }};
 }
 
-constexpr NumberSetting xdp_chunks() {
-  return {64, 65'536, true, [](const Settings& s) -> std::uint64_t { return s.datapath.xdp_chunks; },
-          [](Settings& s, std::uint64_t value) { s.datapath.xdp_chunks = static_cast<std::uint32_t>(value); }};
-}
-
-constexpr NumberSetting shards() {
-  return {1, kShardsMax, false, [](const Settings& s) -> std::uint64_t { return s.datapath.shards; },
-          [](Settings& s, std::uint64_t value) { s.datapath.shards = static_cast<std::uint32_t>(value); }};
-}
-
 constexpr ChoiceSetting loopback() {
   return {kSwitch, [](const Settings& s) { return static_cast<std::size_t>(s.loopback_device); },
           [](Settings& s, std::size_t place) { s.loopback_device = place != 0; }};
@@ -156,11 +135,6 @@ constexpr ChoiceSetting loopback() {
 constexpr ChoiceSetting kernel_rdma_cm() {
   return {kSwitch, [](const Settings& s) { return static_cast<std::size_t>(s.kernel_rdma_cm); },
           [](Settings& s, std::size_t place) { s.kernel_rdma_cm = place != 0; }};
-}
-
-constexpr NumberSetting rdma_cm_ack_timeout() {
-  return {1, 31, false, [](const Settings& s) -> std::uint64_t { return s.rdma_cm_ack_timeout; },
-          [](Settings& s, std::uint64_t value) { s.rdma_cm_ack_timeout = static_cast<std::uint8_t>(value); }};
 }
 
 // 0 stands for "not set", so that a seed of 0 can't be asked for.
@@ -173,11 +147,6 @@ constexpr NumberSetting seed() {
             else
               s.seed = value;
           }};
-}
-
-constexpr NumberSetting idle_seconds() {
-  return {0, 86'400, false, [](const Settings& s) -> std::uint64_t { return s.idle_seconds; },
-          [](Settings& s, std::uint64_t value) { s.idle_seconds = static_cast<std::uint32_t>(value); }};
 }
 
 constexpr Applies kNow = Applies::kNow, kNewPrograms = Applies::kNewPrograms;
@@ -275,12 +244,12 @@ const std::array kDefinitions{
     Definition{"congestion.edn", "BRDMA_CONGESTION_EDN", "drops told by switches lower window or rate",
                congestion_edn(), kNow},
     Definition{"congestion.rate_first_mbps", "BRDMA_RATE_FIRST_MBPS",
-               "rate of a queue pair before its path has said something", congestion<&C::rate_first_mbps>(1, 1'000'000),
-               kNow},
+               "rate of a queue pair with timely, dcqcn or both before its first RTT sample or CNP; 0: the port's",
+               congestion<&C::rate_first_mbps>(0, 1'000'000), kNow},
     Definition{"congestion.rate_min_mbps", "BRDMA_RATE_MIN_MBPS", "no rate is lower",
                congestion<&C::rate_min_mbps>(1, 1'000'000), kNow},
-    Definition{"congestion.rate_max_mbps", "BRDMA_RATE_MAX_MBPS", "no rate is higher",
-               congestion<&C::rate_max_mbps>(1, 1'000'000), kNow},
+    Definition{"congestion.rate_max_mbps", "BRDMA_RATE_MAX_MBPS", "no rate is higher; 0: the port's",
+               congestion<&C::rate_max_mbps>(0, 1'000'000), kNow},
     Definition{"congestion.burst_bytes", "BRDMA_BURST_BYTES", "bytes that may leave at once after a pause",
                congestion<&C::burst_bytes>(1, 1u << 26), kNow},
     Definition{"congestion.pace_interval_us", "BRDMA_PACE_INTERVAL_US",
@@ -367,7 +336,8 @@ const std::array kDefinitions{
                "bytes of packets that a queue pair keeps before the start of their operation",
                transfer<&T::escape_bytes_max>(0, 1u << 30)},
     Definition{"transfer.escape_time_us", "BRDMA_ESCAPE_TIME_US",
-               "time that it keeps them, or a few round trips if that is longer", escape_time(), kNow},
+               "time that it keeps them, or a few round trips if that is longer",
+               in_us<&Settings::transfer, &TransferConfig::escape_time>(10, 10'000'000), kNow},
     Definition{"transfer.regular_turns", "BRDMA_REGULAR_TURNS",
                "batches of small commands in a row while large transfers wait",
                transfer<&T::regular_turns>(1, 1u << 20), kNow},
@@ -377,16 +347,16 @@ const std::array kDefinitions{
                transfer<&T::local_threshold_bytes>(1, 1u << 30), kNow},
     Definition{"alarm.retransmission_percent", "BRDMA_ALARM_RETRANSMISSION_PERCENT",
                "packets sent again in a second, of the data packets sent; 0: no alarm",
-               threshold<&AlarmThresholds::retransmission_percent>(1000), kNow},
+               whole<&Settings::alarms, &AlarmThresholds::retransmission_percent>(0, 1000), kNow},
     Definition{"alarm.queue_pairs_percent", "BRDMA_ALARM_QUEUE_PAIRS_PERCENT",
                "queue pairs of all programs of the device, of recovery.qps_max; 0: no alarm",
-               threshold<&AlarmThresholds::queue_pairs_percent>(100), kNow},
+               whole<&Settings::alarms, &AlarmThresholds::queue_pairs_percent>(0, 100), kNow},
     Definition{"alarm.state_percent", "BRDMA_ALARM_STATE_PERCENT",
                "bytes of bitmaps of all programs of the device, of recovery.device_state_bytes_max; 0: no alarm",
-               threshold<&AlarmThresholds::state_percent>(1000), kNow},
+               whole<&Settings::alarms, &AlarmThresholds::state_percent>(0, 1000), kNow},
     Definition{"alarm.stall_seconds", "BRDMA_ALARM_STALL_SECONDS",
                "time for which a queue pair's send window stands still; 0: no alarm",
-               threshold<&AlarmThresholds::stall_seconds>(3600), kNow},
+               whole<&Settings::alarms, &AlarmThresholds::stall_seconds>(0, 3600), kNow},
     Definition{"datapath.receive", "BRDMA_DATAPATH",
                "where packets come by; auto: AF_XDP where the driver leaves them in place (zero copy), else UDP",
                datapath(), kNewPrograms},
@@ -398,24 +368,28 @@ const std::array kDefinitions{
     Definition{"datapath.xdp_mode", "BRDMA_XDP_MODE", "hook of the AF_XDP socket; auto: the first of them that works",
                xdp_mode(), kNewPrograms},
     Definition{"datapath.xdp_chunks", "BRDMA_XDP_CHUNKS",
-               "chunks of 4096 bytes that an AF_XDP socket receives into; a packet takes one or two", xdp_chunks(),
-               kNewPrograms},
+               "chunks of 4096 bytes that an AF_XDP socket receives into; a packet takes one or two",
+               whole<&Settings::datapath, &DatapathConfig::xdp_chunks>(64, 65'536, true), kNewPrograms},
     Definition{"datapath.shards", "BRDMA_SHARDS",
                "parts of a device that a program opens, each with a socket, a lock and a thread of its own, so that "
                "threads of the program do not wait for each other",
-               shards(), kNewPrograms},
+               whole<&Settings::datapath, &DatapathConfig::shards>(1, kShardsMax), kNewPrograms},
     Definition{"device.loopback", "BRDMA_LO", "show brdma_lo even where there are other devices", loopback(),
                kNewPrograms},
     Definition{"device.kernel_rdma_cm", "BRDMA_KERNEL_RDMA_CM",
                "RDMA-CM is the kernel's and knows its devices, instead of ours", kernel_rdma_cm(), kNewPrograms},
     Definition{"rdma_cm.ack_timeout", "BRDMA_RDMA_CM_ACK_TIMEOUT",
                "timeout of queue pairs that RDMA-CM connects, 4.096 us * 2^n, where the program says none",
-               rdma_cm_ack_timeout(), kNewPrograms},
+               whole<&Settings::rdma_cm_ack_timeout>(1, 31), kNewPrograms},
+    Definition{
+        "device.port_rate_mbps", "BRDMA_PORT_RATE_MBPS",
+        "Mbit/s that the port carries: first and highest rate with timely, dcqcn or both; 0: as its interface says",
+        whole<&Settings::port_rate_mbps>(0, 1'000'000), kNewPrograms},
     Definition{"device.seed", "BRDMA_SEED", "makes keys and first PSNs repeatable; 0: random", seed(), kNewPrograms},
     Definition{"daemon.path", "BRDMA_DAEMON", "the program brdmad; empty: beside the library, then in PATH",
                TextSetting{&Settings::daemon_path}, kNewPrograms},
     Definition{"daemon.idle_seconds", "BRDMA_IDLE_SECONDS", "brdmad ends after so long without work; 0: never",
-               idle_seconds(), kNewPrograms},
+               whole<&Settings::idle_seconds>(0, 86'400), kNewPrograms},
     Definition{"controller.address", "BRDMA_CONTROLLER",
                "the wide-area controller that brdmad keeps a session with; empty: none",
                TextSetting{&Settings::controller_address, TextSetting::Form::kEndpoint}, kNewPrograms},

@@ -29,9 +29,11 @@ unsigned usable_cores() {
   return sched_getaffinity(0, sizeof cores, &cores) == 0 ? static_cast<unsigned>(CPU_COUNT(&cores)) : 1;
 }
 
-io::ContextImpl::Options options_of(const control::Settings& settings) {
+io::ContextImpl::Options options_of(const control::Settings& settings, const DeviceInfo& device) {
   io::ContextImpl::Options options;
   options.recovery = settings.recovery;
+  options.recovery.congestion.port_rate_mbps =
+      settings.port_rate_mbps != 0 ? settings.port_rate_mbps : static_cast<std::uint32_t>(device.speed_mbps);
   options.transfer = settings.transfer;
   options.reads_processes = true;
   options.control_thread = true;
@@ -46,7 +48,7 @@ Result<std::unique_ptr<Context>, ContextError> Context::open(const DeviceInfo& d
   auto lease = io::acquire_lease(device);
   if (!lease) return lease.reason();
   const control::Settings settings = control::load_settings_or_warn(lease.value().settings);
-  return Impl::make(device, std::move(lease).value(), options_of(settings), handler);
+  return Impl::make(device, std::move(lease).value(), options_of(settings, device), handler);
 }
 
 // One seed for all: the same keys (memory/memory_table.h).
@@ -55,7 +57,7 @@ Result<std::vector<std::unique_ptr<Context>>, ContextError> Context::open_shards
   auto lease = io::acquire_lease(device);
   if (!lease) return lease.reason();
   const control::Settings settings = control::load_settings_or_warn(lease.value().settings);
-  Impl::Options options = options_of(settings);
+  Impl::Options options = options_of(settings, device);
   if (settings.datapath.shards > 1) {
     options.share = std::make_shared<io::DeviceShare>(io::spinning_max(usable_cores()));
   }

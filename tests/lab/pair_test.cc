@@ -44,6 +44,21 @@ TEST_P(Pair, JsonHoldsEverything) {
   EXPECT_GT(json.at("switch").at("total").at("offered"), 0);
 }
 
+// Of the way to the switch, in whole Mbit/s, rounded up.
+TEST_P(Pair, ProgramsKnowTheirPortsRate) {
+  const auto rate_of = [this](const std::vector<std::string>& network) {
+    up(network);
+    const Outcome outcome = run(on_host("h1", {"sh", "-c", "echo rate $BRDMA_PORT_RATE_MBPS"}));
+    EXPECT_EQ(run(lab("down")).exit_code, 0);
+    is_up_ = false;
+    return outcome.out;
+  };
+  EXPECT_EQ(rate_of({"--loss", "0"}), "rate\n");
+  EXPECT_EQ(rate_of({"--rate", "2.5gbit"}), "rate 2500\n");
+  EXPECT_EQ(rate_of({"--rate", "2.5gbit", "--uplink", "500kbit"}), "rate 1\n");
+  EXPECT_EQ(rate_of({"--rate", "2.5gbit", "--uplink", "off"}), "rate 2500\n");
+}
+
 TEST_P(Pair, AFailingServerEndsItBeforeTheClientStarts) {
   const Outcome outcome = run(pair("server-fails"));
   EXPECT_EQ(outcome.exit_code, 3);

@@ -11,6 +11,7 @@ Instant at(Duration time) { return Instant{} + time; }
 CongestionConfig with(CongestionControl control) {
   CongestionConfig config;
   config.control = control;
+  config.rate_max_mbps = 100'000;
   return config;
 }
 
@@ -75,6 +76,31 @@ TEST(RateControl, DropsSayWhatThePathCarries) {
     control.on_drops(10'000'000, 1_ms, at(11_ms));
     EXPECT_NEAR(static_cast<double>(control.rate().bps()), 2.5e9, 1e8);  // DCQCN has grown meanwhile
   }
+}
+
+// A port of 1 Gbit/s: both controls begin there (TIMELY at the part of one of three flows and one more) and go no
+// higher.
+TEST(RateControl, FirstAndHighestRateAreThePorts) {
+  CongestionConfig config = with(CongestionControl::kDcqcn);
+  config.port_rate_mbps = 1'000;
+  config.rate_max_mbps = 0;
+  RateControl dcqcn(config);
+  EXPECT_EQ(dcqcn.rate().bps(), 1'000'000'000u);
+  EXPECT_TRUE(dcqcn.on_cnp(at(1_ms)));
+  EXPECT_EQ(dcqcn.rate().bps(), 500'000'000u);
+  EXPECT_GT(dcqcn.allowance(at(1_s)), 0u);
+  EXPECT_EQ(dcqcn.rate().bps(), 1'000'000'000u) << "grown back, and no further";
+  config.control = CongestionControl::kTimely;
+  EXPECT_EQ(RateControl(config, 3).rate().bps(), 250'000'000u);
+  RateControl timely(config);
+  for (int i = 1; i <= 10; ++i) timely.on_round_trip(25_us, 20_us, at(1_ms * i));
+  EXPECT_EQ(timely.rate().bps(), 1'000'000'000u);
+  config.rate_first_mbps = 200;  // what is set comes before the port's
+  config.rate_max_mbps = 205;
+  RateControl chosen(config);
+  EXPECT_EQ(chosen.rate().bps(), 200'000'000u);
+  chosen.on_round_trip(25_us, 20_us, at(1_ms));
+  EXPECT_EQ(chosen.rate().bps(), 205'000'000u);
 }
 
 TEST(RateControl, LimitsThatContradictEachOtherAreNoTrap) {

@@ -89,6 +89,7 @@ HostNamespaces open_host(const std::string& lab, const std::string& host) {
   namespaces.mount = std::move(answer.descriptors[i++]);
   namespaces.net = std::move(answer.descriptors[i++]);
   namespaces.paths = answer.json.value("paths", 1u);
+  namespaces.port_rate_mbps = answer.json.value("port_rate_mbps", 0u);
   namespaces.name = host;
   namespaces.controller = answer.json.value("controller", "");
   namespaces.controller_key = answer.json.value("controller_key", "");

@@ -16,6 +16,7 @@ struct HostNamespaces {
   io::FileDescriptor user;  // not valid when the lab was made by root
   io::FileDescriptor pid, mount, net;
   std::uint32_t paths = 1;                 // of the network, as the lab was started
+  std::uint32_t port_rate_mbps = 0;        // of the host's link, likewise; 0: it has none
   std::string controller, controller_key;  // its switches' and hosts'; none: empty
   std::string name;                        // of the host: whose key of the file
 };

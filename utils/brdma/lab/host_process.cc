@@ -34,6 +34,9 @@ int start_program(const std::string& library, const std::vector<std::string>& co
   // Statistics are the lab's to the end: the daemon should not leave when its last client has.
   setenv("BRDMA_IDLE_SECONDS", "0", /*overwrite=*/0);
   if (host.paths > 1) setenv("BRDMA_PATHS", std::to_string(host.paths).c_str(), /*overwrite=*/0);
+  if (host.port_rate_mbps != 0) {
+    setenv("BRDMA_PORT_RATE_MBPS", std::to_string(host.port_rate_mbps).c_str(), /*overwrite=*/0);
+  }
   if (!host.controller.empty()) {
     setenv("BRDMA_CONTROLLER", host.controller.c_str(), /*overwrite=*/0);
     setenv("BRDMA_CONTROLLER_KEY", host.controller_key.c_str(), /*overwrite=*/0);

@@ -19,9 +19,10 @@ void enter_host(const HostNamespaces& host);
 void enter_host_network(const HostNamespaces& host);
 
 // Enters the host and runs the program there: same standard streams, working directory and environment (with
-// LD_PRELOAD, what keeps the host's brdmad from leaving, the lab's controller, and as many paths to send on as the
-// network has, unless it says another). Signals sent to this process are passed on. Returns its exit code; 128 + n if
-// signal n ended it; 127, 126 as a shell when it can't be run. The program is killed should this process be.
+// LD_PRELOAD, what keeps the host's brdmad from leaving, the lab's controller, the rate of the host's link, and as many
+// paths to send on as the network has, unless it says another). Signals sent to this process are passed on. Returns its
+// exit code; 128 + n if signal n ended it; 127, 126 as a shell when it can't be run. The program is killed should this
+// process be.
 [[nodiscard]] int run_on_host(const HostNamespaces& host, const std::vector<std::string>& command);
 
 // Runs `work` in a forked child on the host's network and returns what it wrote to the descriptor that it is given; ""

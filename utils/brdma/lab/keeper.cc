@@ -118,6 +118,7 @@ Json Keeper::answer(const Json& request, std::vector<int>& descriptors) {
     return {{"ok", true},
             {"user_namespace", user_.valid()},
             {"paths", plan_.paths()},
+            {"port_rate_mbps", plan_.port_rate_mbps(host)},
             {"controller", plan_.controller},
             {"controller_key", plan_.controller_key}};
   }

@@ -40,6 +40,9 @@ struct LabPlan {
   }
   [[nodiscard]] std::uint32_t interface_mtu() const { return fabric::interface_mtu(number("mtu", 4096)); }
   [[nodiscard]] std::uint32_t paths() const { return number("paths", 1); }
+  // At which `host` can send, in whole Mbit/s, rounded up; its link's rate where the way to the switch has none. 0:
+  // none has.
+  [[nodiscard]] std::uint32_t port_rate_mbps(std::uint32_t host) const;
 
   // Hosts are numbered from 1.
   [[nodiscard]] std::string host_ipv4(std::uint32_t host) const;
@@ -76,6 +79,20 @@ inline std::string LabPlan::host_ipv4(std::uint32_t host) const {
 }
 inline std::string LabPlan::host_ipv6(std::uint32_t host) const {
   return subnet_ipv6(topology ? std::optional{topology->hosts[host - 1].at} : std::nullopt, host);
+}
+
+inline std::uint32_t LabPlan::port_rate_mbps(std::uint32_t host) const {
+  fabric::NetworkConfig config;
+  for (const auto& [option, value] : network) (void)fabric::set_option(config, option, value);
+  if (topology) {
+    config.link.rate.reset();  // that of links between switches
+    for (const auto& [option, value] : topology->hosts[host - 1].options) {
+      (void)fabric::set_option(config, option, value);
+    }
+  }
+  const auto uplink = config.uplink_config().rate;
+  const auto rate = uplink ? uplink : config.link.rate;
+  return rate ? static_cast<std::uint32_t>((rate->bps() + 999'999) / 1'000'000) : 0;
 }
 
 // A name that can be part of a socket's: letters, digits, '-', '_', '.'; 1 to 40 characters.

@@ -164,7 +164,8 @@ class Engine {
   Status post_receive(SharedReceiveQueue* srq, const ReceiveRequest& request, Instant now);
   // `times`: empty, or as long as `out`, for when each completion was made (CqOptions::stamped).
   std::size_t poll_cq(CompletionQueue* cq, std::span<Completion> out, std::span<Instant> times = {});
-  // Arms the CQ: the next completion (or the next solicited one) makes one notification.
+  // Arms the CQ: the next completion (or the next solicited one) makes one notification; one that came since the
+  // last notification and waits to be polled makes it at once.
   void request_notify(CompletionQueue* cq, bool solicited_only);
   void cancel_notify(CompletionQueue* cq);  // not armed any more
 

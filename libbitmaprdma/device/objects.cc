@@ -208,7 +208,9 @@ Status Engine::post_receive(QueuePair* qp, const ReceiveRequest& request, Instan
 std::size_t Engine::poll_cq(CompletionQueue* cq, std::span<Completion> out, std::span<Instant> times) {
   return cq->poll(out, times);
 }
-void Engine::request_notify(CompletionQueue* cq, bool solicited_only) { cq->arm(solicited_only); }
+void Engine::request_notify(CompletionQueue* cq, bool solicited_only) {
+  if (cq->arm(solicited_only)) impl_->notifications.push_back({Notification::Kind::kCompletion, cq->user()});
+}
 void Engine::cancel_notify(CompletionQueue* cq) { cq->disarm(); }
 
 }  // namespace brdma

@@ -17,15 +17,25 @@ CompletionQueue::Push CompletionQueue::push_watched(const Completion& completion
   }
   ring_.push_back(completion);
   if (options_.stamped) times_.push_back(now);
+  if (solicited) up_to_solicited_ = ring_.size();
   const bool wakes = armed_ == Armed::kAny || (armed_ == Armed::kSolicited && solicited);
   if (!wakes) return Push::kQuiet;
-  armed_ = Armed::kNo;
+  notify();
   return Push::kNotify;
 }
 
 void CompletionQueue::pop() {
   ring_.pop_front();
   if (options_.stamped) times_.pop_front();
+  if ((up_to_solicited_ | up_to_notified_) == 0) [[likely]]
+    return;
+  if (up_to_solicited_ > 0) --up_to_solicited_;
+  if (up_to_notified_ > 0) --up_to_notified_;
+}
+
+void CompletionQueue::notify() {
+  armed_ = Armed::kNo;
+  up_to_notified_ = ring_.size();
 }
 
 std::size_t CompletionQueue::poll(std::span<Completion> out, std::span<Instant> times) {
@@ -38,9 +48,14 @@ std::size_t CompletionQueue::poll(std::span<Completion> out, std::span<Instant> 
   return count;
 }
 
-void CompletionQueue::arm(bool solicited_only) {
+bool CompletionQueue::arm(bool solicited_only) {
+  if ((solicited_only ? up_to_solicited_ : ring_.size()) > up_to_notified_) {
+    notify();
+    return true;
+  }
   // Asking for any completion contains asking for the solicited ones: an arm is only ever widened.
   if (armed_ != Armed::kAny) armed_ = solicited_only ? Armed::kSolicited : Armed::kAny;
+  return false;
 }
 
 Status CompletionQueue::resize(std::uint32_t entries) {
@@ -52,14 +67,20 @@ Status CompletionQueue::resize(std::uint32_t entries) {
 }
 
 void CompletionQueue::purge(std::uint32_t qp_num) {
-  for (std::size_t left = ring_.size(); left > 0; --left) {
+  const std::size_t all = ring_.size(), up_to_solicited = up_to_solicited_, up_to_notified = up_to_notified_;
+  std::size_t solicited = 0, notified = 0;  // how many of them stay
+  for (std::size_t i = 0; i < all; ++i) {
     const Completion completion = ring_.front();
     const Instant made = options_.stamped ? times_.front() : Instant{};
     pop();
     if (completion.qp_num == qp_num) continue;
     ring_.push_back(completion);
     if (options_.stamped) times_.push_back(made);
+    if (i < up_to_solicited) ++solicited;
+    if (i < up_to_notified) ++notified;
   }
+  up_to_solicited_ = solicited;
+  up_to_notified_ = notified;
 }
 
 }  // namespace brdma

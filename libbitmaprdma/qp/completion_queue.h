@@ -25,17 +25,22 @@ class CompletionQueue {
   Push push(const Completion& completion, bool solicited, Instant now) {
     if (!is_quiet()) return push_watched(completion, solicited, now);
     ring_.push_back(completion);
+    if (solicited) [[unlikely]]
+      up_to_solicited_ = ring_.size();
     return Push::kQuiet;
   }
   // A push is all there is to one, whatever it says.
   [[nodiscard]] bool is_quiet() const {
     return armed_ == Armed::kNo && !options_.stamped && !overrun_ && ring_.size() < entries_;
   }
-  // The place of one, to be written by the caller. Precondition: is_quiet().
+  // The place of one that is not solicited, to be written by the caller. Precondition: is_quiet().
   Completion& add() { return ring_.add_back(); }
   // `times`: empty, or as long as `out`, for when each was made (of a queue that keeps it).
   std::size_t poll(std::span<Completion> out, std::span<Instant> times = {});
-  void arm(bool solicited_only);
+  // True: one that it would have notified of came since the last notification and waits to be polled, so it notifies at
+  // once and is not armed. A program that polls, finds nothing, arms and sleeps misses none that came in between; one
+  // that arms when it is woken and polls then is not woken twice for the same.
+  [[nodiscard]] bool arm(bool solicited_only);
   void disarm() { armed_ = Armed::kNo; }
   Status resize(std::uint32_t entries);
   // Removes the completions of a destroyed queue pair.
@@ -52,11 +57,14 @@ class CompletionQueue {
   enum class Armed : std::uint8_t { kNo, kSolicited, kAny };
   Push push_watched(const Completion& completion, bool solicited, Instant now);
   void pop();
+  void notify();
   std::uint32_t entries_;
   void* user_;
   CqOptions options_;
   Armed armed_ = Armed::kNo;
   bool overrun_ = false;
+  // How many of the oldest: up to the newest solicited one (0: there is none); up to the one last notified of.
+  std::size_t up_to_solicited_ = 0, up_to_notified_ = 0;
   Ring<Completion> ring_;
   Ring<Instant> times_;  // of each in ring_, where they are kept
 };

@@ -79,6 +79,31 @@ TEST_F(Events, SolicitedOnlyWaitsForASolicitedOne) {
   EXPECT_TRUE(take_event(b));
 }
 
+// As with adapters that arm with a consumer index: a program that polls, arms and sleeps loses nothing in between. One
+// that arms when it is woken, and polls then, is not woken for the same again (perftest counts on it).
+TEST_F(Events, ArmingWithAnUnpolledCompletionBringsOneAtOnce) {
+  ASSERT_EQ(post_receive(b, 1, 0, 8), 0);
+  send();
+  EXPECT_EQ(wait_completion(a.cq.get()).status, IBV_WC_SUCCESS);  // so b's has been made
+  ASSERT_EQ(ibv_req_notify_cq(b.cq.get(), 1), 0);
+  EXPECT_FALSE(readable(b.channel->fd, 0ms)) << "it was not solicited";
+  ASSERT_EQ(ibv_req_notify_cq(b.cq.get(), 0), 0);
+  EXPECT_TRUE(take_event(b, 0ms));
+  ASSERT_EQ(ibv_req_notify_cq(b.cq.get(), 0), 0);
+  EXPECT_FALSE(readable(b.channel->fd, 0ms));
+  EXPECT_EQ(wait_completion(b.cq.get()).status, IBV_WC_SUCCESS);
+  ASSERT_EQ(ibv_req_notify_cq(b.cq.get(), 0), 0);
+  EXPECT_FALSE(readable(b.channel->fd, 0ms));
+}
+
+TEST_F(Events, ArmingWithAnUnpolledSolicitedOneBringsOneAtOnce) {
+  ASSERT_EQ(post_receive(b, 1, 0, 8), 0);
+  send(IBV_SEND_SIGNALED | IBV_SEND_SOLICITED);
+  EXPECT_EQ(wait_completion(a.cq.get()).status, IBV_WC_SUCCESS);
+  ASSERT_EQ(ibv_req_notify_cq(b.cq.get(), 1), 0);
+  EXPECT_TRUE(take_event(b, 0ms));
+}
+
 TEST_F(Events, FlushFiresAnArmedQueue) {
   ASSERT_EQ(post_receive(b, 1, 0, 8), 0);
   ASSERT_EQ(ibv_req_notify_cq(b.cq.get(), 0), 0);

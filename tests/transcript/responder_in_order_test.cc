@@ -75,7 +75,7 @@ TEST_P(InOrder, ImmediateDataIsHandedOver) {
 
 TEST_P(InOrder, SolicitedOnlyWakesForASolicitedPacket) {
   rx.posts_receive(100).posts_receive(100);
-  rx.cq.arm(/*solicited_only=*/true);
+  ASSERT_FALSE(rx.cq.arm(/*solicited_only=*/true));
   rx.at(0_us).gets(rx.send(1000, 0, 5));
   EXPECT_TRUE(rx.environment.notices.empty());
   auto solicited = rx.send(1001, 0, 5, 1);

@@ -151,6 +151,68 @@ TEST(Objects, NotificationsComeOnceAnArm) {
   EXPECT_EQ(side.notifications[0].user, &side.send_cq);
 }
 
+// A completion that came between the program's last poll and its arming is one to wake it for.
+TEST(Objects, ArmingWithOneUnpolledNotifiesAtOnce) {
+  TwoEngines pair;
+  auto& side = pair.side[0];
+  ASSERT_TRUE(pair.post(0, pair.write(0, 0, 100, 1)).ok());
+  ASSERT_TRUE(pair.run_until_idle());
+  side.notifications.clear();
+  side.engine->request_notify(side.send_cq, /*solicited_only=*/true);
+  EXPECT_FALSE(side.engine->poll_notification().has_value()) << "it was not solicited";
+  side.engine->request_notify(side.send_cq, false);
+  const auto notification = side.engine->poll_notification();
+  ASSERT_TRUE(notification.has_value());
+  EXPECT_EQ(notification->kind, Notification::Kind::kCompletion);
+  EXPECT_EQ(notification->user, &side.send_cq);
+  EXPECT_FALSE(side.engine->poll_notification().has_value());
+  // Who arms when it is woken, and polls then, is not woken for the same completion again.
+  side.engine->request_notify(side.send_cq, false);
+  EXPECT_FALSE(side.engine->poll_notification().has_value());
+  ASSERT_TRUE(pair.post(0, pair.write(0, 0, 100, 2)).ok());
+  ASSERT_TRUE(pair.run_until_idle());
+  EXPECT_EQ(side.notifications.size(), 1u);
+}
+
+// Solicited ones stay so until they are polled, whatever lies around them and whatever is taken away.
+TEST(Objects, ArmingForSolicitedOnesKnowsWhichAreUnpolled) {
+  CompletionQueue cq{8, nullptr};
+  const auto push = [&cq](std::uint32_t qpn, bool solicited) {
+    Completion completion{};
+    completion.qp_num = qpn;
+    EXPECT_EQ(cq.push(completion, solicited, Instant{}), CompletionQueue::Push::kQuiet);
+  };
+  const auto poll = [&cq] {
+    Completion one;
+    EXPECT_EQ(cq.poll({&one, 1}), 1u);
+  };
+  const auto fires = [&cq](bool solicited_only = true) {
+    const bool fired = cq.arm(solicited_only);
+    cq.disarm();
+    return fired;
+  };
+  EXPECT_FALSE(fires());
+  push(1, false);
+  EXPECT_FALSE(fires());
+  push(2, true);
+  push(1, false);
+  poll();
+  EXPECT_TRUE(fires());
+  EXPECT_FALSE(fires()) << "that was said";
+  push(3, true);
+  cq.purge(2);
+  EXPECT_TRUE(fires());
+  push(4, true);
+  push(5, false);
+  cq.purge(4);
+  EXPECT_FALSE(fires());
+  EXPECT_TRUE(fires(/*solicited_only=*/false)) << "5";
+  for (int i = 0; i < 3; ++i) poll();
+  EXPECT_FALSE(fires(/*solicited_only=*/false)) << "it is empty";
+  push(6, false);
+  EXPECT_TRUE(fires(/*solicited_only=*/false));
+}
+
 TEST(Objects, AnArmThatIsTakenBackNotifiesNobody) {
   TwoEngines pair;
   auto& side = pair.side[0];

@@ -1,6 +1,4 @@
 // Completion queues and the events of completion channels.
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -9,7 +7,7 @@
 #include <optional>
 #include <span>
 
-#include "event_pipe.h"
+#include "event_channels.h"
 #include "objects.h"
 #include "verbs.h"
 
@@ -42,9 +40,9 @@ static_assert(kCompletionWithGrh == IBV_WC_GRH && kCompletionWithImm == IBV_WC_W
 
 // A record is the ibv_cq's address, which ibv_get_cq_event reads back.
 void CompletionQueueObject::write_event() {
-  if (channel_writer < 0) return;
+  if (channel == nullptr) return;
   const ibv_cq* self = &core.cq;
-  if (write_record(channel_writer, std::as_bytes(std::span(&self, 1)))) ++completion_events_written;
+  if (channel->write(std::as_bytes(std::span(&self, 1)))) ++completion_events_written;
 }
 
 void wait_for_acknowledgements(pthread_mutex_t& mutex, pthread_cond_t& cond, const std::uint32_t& completed,
@@ -69,10 +67,11 @@ std::uint32_t capacity_for(int entries) { return static_cast<std::uint32_t>(std:
 void purge_events(CompletionQueueObject& cq, OpenDevice& device) {
   const ibv_cq* self = &cq.core.cq;
   const std::lock_guard held(device.events());
-  if (cq.channel_writer >= 0) {
-    cq.completion_events_written -= purge_records(
-        cq.channel_writer, sizeof self,
-        [self](std::span<const std::byte> record) { return std::memcmp(record.data(), &self, sizeof self) == 0; });
+  if (cq.channel != nullptr) {
+    cq.completion_events_written -=
+        cq.channel->purge(cq.channel_fd, sizeof self, [self](std::span<const std::byte> record) {
+          return std::memcmp(record.data(), &self, sizeof self) == 0;
+        });
   }
   if (cq.async_events_written != 0) cq.async_events_written -= device.purge_async_events(self);
 }
@@ -105,17 +104,14 @@ ibv_cq* make_completion_queue(ibv_context* context, int entries, ibv_comp_channe
   cq->options = options;
   cq->core.cq.cqe = static_cast<int>(capacity_for(entries));
   if (channel != nullptr) {
-    const auto writer = open_writer(channel->fd);
-    if (!writer) return fail<ibv_cq>(writer.reason().error());
-    cq->channel_writer = writer.value();
+    cq->channel = find_event_channel(channel->fd);
+    if (cq->channel == nullptr) return fail<ibv_cq>(EINVAL);
+    cq->channel_fd = channel->fd;
   }
   if (cq->alone) shard = 0;
   const std::lock_guard held(device.objects());
   if (shard) {
-    if (const auto ring = ring_in(*cq, device, *shard); !ring) {
-      if (cq->channel_writer >= 0) ::close(cq->channel_writer);
-      return fail<ibv_cq>(ring.reason().error());
-    }
+    if (const auto ring = ring_in(*cq, device, *shard); !ring) return fail<ibv_cq>(ring.reason().error());
   }
   cq->core.cq.handle = device.next_handle();
   return &cq.release()->core.cq;
@@ -143,7 +139,6 @@ int destroy_cq(ibv_cq* ibv) {
   purge_events(cq, device);
   wait_for_acknowledgements(ibv->mutex, ibv->cond, ibv->comp_events_completed, cq.completion_events_written);
   wait_for_acknowledgements(ibv->mutex, ibv->cond, ibv->async_events_completed, cq.async_events_written);
-  if (cq.channel_writer >= 0) ::close(cq.channel_writer);
   delete &cq;
   return 0;
 }

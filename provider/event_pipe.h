@@ -1,33 +1,62 @@
-// event_pipe.h - what stands behind ibv_comp_channel::fd and ibv_context::async_fd: one descriptor that the program
-// reads (or polls) and we write. A pipe whose read end was opened again for both directions, so that it needs no
-// companion: nobody tells us when the program closes it.
+// event_pipe.h - what stands behind ibv_comp_channel::fd and ibv_context::async_fd: a pipe. The program has the end that
+// is read, we keep the end that is written. So a channel costs two descriptors, made when it is made; what uses it later
+// (completion queues) needs no descriptor, no path and no right.
 //
-// Records are of one size and written whole. The program owns the descriptor's flags (O_NONBLOCK), so we write and
-// purge through an open file description of our own (open_writer) and never block.
+// Records are of one size and written whole. The program owns its end's flags (O_NONBLOCK): we write through our own
+// end and take records back without waiting, whatever these flags are.
+// Thread-safety: one thread at a time writes or purges; the program may read meanwhile.
 #pragma once
 
+#include <sys/types.h>
+
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <span>
 
 #include "base/result.h"
 
 namespace brdma::provider {
 
-// Close-on-exec, blocking. Errors: EMFILE, ENFILE; ENOENT where /proc is not mounted.
-[[nodiscard]] Result<int, Status> make_event_pipe();
+class EventPipe {
+ public:
+  struct Made {
+    std::shared_ptr<EventPipe> pipe;
+    int fd = -1;  // the program's end: close-on-exec, blocking
+  };
+  // Errors: EMFILE, ENFILE, as pipe(2) has them.
+  [[nodiscard]] static Result<Made, Status> make();
+  ~EventPipe();
+  EventPipe(const EventPipe&) = delete;
+  EventPipe& operator=(const EventPipe&) = delete;
 
-// A second description of the same pipe, non-blocking, close-on-exec, that counts as reader and as writer. EINVAL when
-// `fd` is no pipe (any more).
-[[nodiscard]] Result<int, Status> open_writer(int fd);
+  // False: no room, even after enlarging the pipe (a program that reads none of thousands), or nobody can read.
+  [[nodiscard]] bool write(std::span<const std::byte> record);
 
-// Writes one record. False: no room, even after enlarging the pipe (a program that reads none of thousands).
-[[nodiscard]] bool write_record(int writer_fd, std::span<const std::byte> record);
+  // Takes the records that `is_ours` recognises out of the pipe, keeping the others in order; answers how many there
+  // were. `fd`: the program's end; 0 where it is another file by now.
+  [[nodiscard]] std::uint32_t purge(int fd, std::size_t record_bytes,
+                                    const std::function<bool(std::span<const std::byte>)>& is_ours);
 
-// Takes the records that `is_ours` recognises out of the pipe, keeping the others in order; answers how many there
-// were. No other writer may be active.
-[[nodiscard]] std::uint32_t purge_records(int writer_fd, std::size_t record_bytes,
-                                          const std::function<bool(std::span<const std::byte>)>& is_ours);
+  // Of a pipe's end: which pipe it is of. None: no pipe.
+  [[nodiscard]] static std::optional<ino_t> inode_of(int fd);
+  [[nodiscard]] ino_t inode() const { return inode_; }
+  // Looks whether any process can still read. If not, nothing is written from here on: it would be SIGPIPE.
+  [[nodiscard]] bool has_reader();
+
+  // In a forked child, which must neither read what is its parent's nor write to it: closes our end, and puts a pipe
+  // with `records` in place of `fd`, which answers end of file behind them. What was there stays open under another
+  // number, as epoll sets hold on to it. System calls only.
+  void replace(int fd, std::span<const std::byte> records);
+
+ private:
+  EventPipe(int writer_fd, ino_t inode) : writer_fd_(writer_fd), inode_(inode) {}
+  int writer_fd_;
+  ino_t inode_;  // no other pipe has it while this one exists
+  std::atomic<bool> unread_{false};
+};
 
 }  // namespace brdma::provider

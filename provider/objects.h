@@ -15,6 +15,7 @@
 #include "abi/abi.h"
 #include "completion_rings.h"
 #include "device/engine.h"
+#include "event_pipe.h"
 #include "lazy_poller.h"
 #include "open_device.h"
 #include "qp/limits.h"
@@ -62,7 +63,8 @@ struct CompletionQueueObject {
   bool alone = true;                   // the device has one shard
   std::unique_ptr<LazyPoller> poller;  // of ibv_create_cq_ex()
   CqOptions options;                   // of rings to come
-  int channel_writer = -1;             // our own description of the completion channel; -1: no channel
+  std::shared_ptr<EventPipe> channel;  // null: none
+  int channel_fd = -1;                 // as the program has it
   // Events written and not purged; OpenDevice::events() held. Destruction waits until so many are acknowledged.
   std::uint32_t completion_events_written = 0;
   std::uint32_t async_events_written = 0;

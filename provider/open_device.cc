@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "device_catalog.h"
-#include "event_pipe.h"
+#include "event_channels.h"
 #include "io/refusal.h"
 #include "objects.h"
 #include "preload/view.h"
@@ -91,15 +91,10 @@ Result<void*, Status> OpenDevice::open(ibv_device* device, int cmd_fd) {
 
 // Set before the library looks: it would ask the kernel for the descriptor otherwise.
 Status OpenDevice::make_async_pipe() {
-  const auto pipe = make_event_pipe();
-  if (!pipe) return pipe.reason();
-  const auto writer = open_writer(pipe.value());
-  if (!writer) {
-    ::close(pipe.value());
-    return writer.reason();
-  }
-  ibv_->async_fd = pipe.value();
-  async_writer_ = writer.value();
+  const auto made = make_event_channel();
+  if (!made) return made.reason();
+  ibv_->async_fd = made.value().fd;
+  async_events_ = made.value().pipe;
   return Status::success();
 }
 
@@ -111,7 +106,6 @@ OpenDevice& OpenDevice::of_context(const ibv_context* context) {
 
 OpenDevice::~OpenDevice() {
   shards_ = Shards();  // from here on nothing notifies
-  if (async_writer_ >= 0) ::close(async_writer_);
 }
 
 void OpenDevice::release_core() {
@@ -197,11 +191,11 @@ void OpenDevice::async_event(int ibv_event_type, void* user) {
     }
   }
   // A program that never reads its events fills the pipe: further ones are lost, as nothing may block here.
-  if (write_record(async_writer_, std::as_bytes(std::span(&event, 1))) && written != nullptr) ++*written;
+  if (async_events_->write(std::as_bytes(std::span(&event, 1))) && written != nullptr) ++*written;
 }
 
 std::uint32_t OpenDevice::purge_async_events(const void* element) {
-  return purge_records(async_writer_, sizeof(ibv_async_event), [element](std::span<const std::byte> record) {
+  return async_events_->purge(ibv_->async_fd, sizeof(ibv_async_event), [element](std::span<const std::byte> record) {
     ibv_async_event event;
     std::memcpy(&event, record.data(), sizeof event);
     switch (event.event_type) {  // others carry a port number, which must not be taken for a pointer

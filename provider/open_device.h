@@ -19,6 +19,7 @@
 #include "base/result.h"
 #include "bitmaprdma/context.h"
 #include "device/engine.h"
+#include "event_pipe.h"
 #include "libibverbs.h"
 #include "shards.h"
 
@@ -59,7 +60,7 @@ class OpenDevice final : public NotificationHandler {
   ibv_context* ibv_;
   DeviceInfo device_;
   DeviceInfo told_;  // as the program has been told; of interface_changed()
-  int async_writer_ = -1;
+  std::shared_ptr<EventPipe> async_events_;
   std::atomic<std::uint32_t> next_handle_{1};
   std::mutex objects_, events_;
   Shards shards_;

@@ -1,5 +1,6 @@
-// preload/descriptors.h - which file descriptors are nodes of ours, whose writes are commands. One byte a descriptor,
-// so that write(), which every program calls all the time, pays one load and one comparison.
+// preload/descriptors.h - which file descriptors are nodes of ours, whose writes are commands, and which are the
+// program's ends of event pipes, whose closing ends ours (event_channels.h). One byte a descriptor, so that write(),
+// which every program calls all the time, pays one load and one comparison.
 //
 // A descriptor can change hands without our seeing it (close inside fclose(), raw system calls). So a mark is only a
 // hint: who acts on it also checks that the descriptor still is the node's device and that the bytes are a command.
@@ -12,7 +13,7 @@
 
 namespace brdma::preload {
 
-enum class Node : std::uint8_t { kNone = 0, kUverbs = 1, kRdmaCm = 2 };
+enum class Node : std::uint8_t { kNone = 0, kUverbs = 1, kRdmaCm = 2, kEvents = 3 };
 
 class DescriptorMarks {
  public:

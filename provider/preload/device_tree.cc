@@ -63,15 +63,19 @@ void remove_all(int parent_fd, const char* name) {
   ::unlinkat(parent_fd, name, AT_REMOVEDIR);
 }
 
+bool is_same(int fd, const std::string& path) {
+  struct stat opened {
+  }, named{};
+  return ::fstat(fd, &opened) == 0 && ::stat(path.c_str(), &named) == 0 && opened.st_ino == named.st_ino &&
+         opened.st_dev == named.st_dev;
+}
+
 // Opens and locks a finished tree; -1 with errno. ENOENT: none there (any more).
 int open_locked(const std::string& root) {
   const int fd = ::open(root.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return -1;
-  struct stat locked {
-  }, named{};
   // Removed between open and lock: then the name is gone or names another one.
-  if (::flock(fd, LOCK_SH) == 0 && ::fstat(fd, &locked) == 0 && ::stat(root.c_str(), &named) == 0 &&
-      locked.st_ino == named.st_ino && locked.st_dev == named.st_dev) {
+  if (::flock(fd, LOCK_SH) == 0 && is_same(fd, root)) {
     ::futimens(fd, nullptr);  // last use: now
     return fd;
   }
@@ -140,6 +144,8 @@ Result<DeviceTree, std::string> DeviceTree::open(std::span<const TreeEntry> entr
   if (failure) return *failure;
   return std::move(*tree);
 }
+
+bool DeviceTree::is_reachable() const { return is_same(lock_fd_, root_); }
 
 DeviceTree::~DeviceTree() {
   if (lock_fd_ >= 0) ::close(lock_fd_);

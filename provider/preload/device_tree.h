@@ -30,6 +30,8 @@ class DeviceTree {
   DeviceTree& operator=(const DeviceTree&) = delete;
 
   [[nodiscard]] const std::string& root() const { return root_; }
+  // Whether its path still leads to it for this process.
+  [[nodiscard]] bool is_reachable() const;
 
  private:
   DeviceTree(std::string root, int lock_fd) : root_(std::move(root)), lock_fd_(lock_fd) {}

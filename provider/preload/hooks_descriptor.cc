@@ -9,11 +9,16 @@
 
 #include <atomic>
 #include <cerrno>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
 
+#include "event_channels.h"
 #include "preload/descriptors.h"
-#include "preload/device_files.h"
 #include "preload/real.h"
 #include "preload/uverbs_commands.h"
+#include "preload/view.h"
 #include "rdma_cm/server.h"
 
 using brdma::preload::Node;
@@ -35,17 +40,37 @@ std::atomic<pid_t> owner_pid{0};
 // A child made by vfork() shares our memory but not our descriptors: what it closes is still open here.
 bool marks_are_ours() { return owner_pid.load(std::memory_order_relaxed) == ::getpid(); }
 
-// Before the descriptor is closed: after that another thread may get its number.
-void forget(int fd) {
-  const Node node = node_marks.node(fd);
-  if (node == Node::kNone || !marks_are_ours()) return;
-  node_marks.clear(fd);
-  if (node == Node::kRdmaCm) brdma::provider::cm_descriptor_closed(fd);
-}
+// Descriptors that are about to be closed. Their marks go first, as another thread may get their numbers. What is to be
+// done once they are closed is done at the end.
+class Closing {
+ public:
+  explicit Closing(int fd) {
+    if (node_marks.is_marked(fd) && marks_are_ours()) [[unlikely]]
+      forget(fd);
+  }
+  Closing(unsigned first, unsigned last) {
+    if (marks_are_ours()) node_marks.for_each(first, last, [this](int fd) { forget(fd); });
+  }
+  ~Closing() {
+    if (events_.empty()) [[likely]]
+      return;
+    const int saved_errno = errno;
+    for (const auto& channel : events_) brdma::provider::event_channel_closed(channel);
+    errno = saved_errno;
+  }
+  Closing(const Closing&) = delete;
+  Closing& operator=(const Closing&) = delete;
 
-void forget_range(unsigned first, unsigned last) {
-  if (marks_are_ours()) node_marks.for_each(first, last, forget);
-}
+ private:
+  void forget(int fd) {
+    const Node node = node_marks.node(fd);
+    node_marks.clear(fd);
+    if (node == Node::kRdmaCm) brdma::provider::cm_descriptor_closed(fd);
+    if (node != Node::kEvents) return;
+    if (auto channel = brdma::provider::find_event_channel(fd)) events_.push_back(std::move(channel));
+  }
+  std::vector<std::shared_ptr<brdma::provider::EventPipe>> events_;
+};
 
 void copied(int from, int to) {
   if (!node_marks.is_marked(from) || !marks_are_ours()) return;
@@ -53,12 +78,11 @@ void copied(int from, int to) {
   if (node_marks.node(from) == Node::kRdmaCm) brdma::provider::cm_descriptor_copied(from, to);
 }
 
-// The mark may be stale: somebody closed the descriptor behind our back and it is a file now.
+// The mark may be stale: somebody closed the descriptor behind our back and it is a file now. By what was opened, not
+// by its path: the program may have changed its root or its user since.
 bool is_node(int fd) {
-  struct stat opened {
-  }, node{};
-  return ::fstat(fd, &opened) == 0 && S_ISCHR(opened.st_mode) && ::stat(brdma::preload::kNodeTarget, &node) == 0 &&
-         opened.st_rdev == node.st_rdev;
+  struct stat opened {};
+  return ::fstat(fd, &opened) == 0 && S_ISCHR(opened.st_mode) && opened.st_rdev == brdma::preload::node_device();
 }
 
 // Likewise: an eventfd has no file type. Not our own fstat, which tells programs otherwise.
@@ -86,15 +110,14 @@ __attribute__((constructor)) void prepare() {
 BRDMA_HOOK ssize_t write(int fd, const void* bytes, size_t count) {
   const Node node = node_marks.node(fd);
   if (node != Node::kNone) [[unlikely]] {
-    if (node == Node::kUverbs && brdma::preload::is_create_completion_channel(bytes, count) && is_node(fd))
-      return brdma::preload::create_completion_channel(bytes, count);
+    if (node == Node::kUverbs && is_node(fd)) return brdma::preload::uverbs_command(bytes, count);
     if (node == Node::kRdmaCm && is_channel(fd)) return brdma::provider::cm_write(fd, bytes, count);
   }
   return real_write.get()(fd, bytes, count);
 }
 
 BRDMA_HOOK int close(int fd) {
-  forget(fd);
+  const Closing closing(fd);
   return real_close.get()(fd);
 }
 
@@ -105,26 +128,27 @@ BRDMA_HOOK int dup(int fd) noexcept {
 }
 
 BRDMA_HOOK int dup2(int from, int to) noexcept {
-  if (from != to) forget(to);
+  const Closing closing(from != to ? to : -1);
   const int copy = real_dup2.get()(from, to);
   if (copy >= 0 && from != to) copied(from, to);
   return copy;
 }
 
 BRDMA_HOOK int dup3(int from, int to, int flags) noexcept {
-  if (from != to) forget(to);
+  const Closing closing(from != to ? to : -1);
   const int copy = real_dup3.get()(from, to, flags);
   if (copy >= 0) copied(from, to);
   return copy;
 }
 
 BRDMA_HOOK void closefrom(int first) noexcept {
-  forget_range(first < 0 ? 0 : static_cast<unsigned>(first), ~0u);
+  const Closing closing(first < 0 ? 0 : static_cast<unsigned>(first), ~0u);
   real_closefrom.get()(first);
 }
 
 BRDMA_HOOK int close_range(unsigned first, unsigned last, int flags) noexcept {
-  if ((static_cast<unsigned>(flags) & CLOSE_RANGE_CLOEXEC) == 0 && first <= last) forget_range(first, last);
+  std::optional<Closing> closing;
+  if ((static_cast<unsigned>(flags) & CLOSE_RANGE_CLOEXEC) == 0 && first <= last) closing.emplace(first, last);
   return real_close_range.get()(first, last, flags);
 }
 

@@ -7,7 +7,8 @@
 #include <cerrno>
 #include <cstdint>
 
-#include "event_pipe.h"
+#include "event_channels.h"
+#include "preload/descriptors.h"
 #include "user_memory.h"
 
 namespace brdma::preload {
@@ -31,6 +32,11 @@ int fail(int error) {
 
 }  // namespace
 
+ssize_t uverbs_command(const void* bytes, std::size_t count) {
+  if (is_create_completion_channel(bytes, count)) return create_completion_channel(bytes, count);
+  return fail(count < kHeaderBytes ? EINVAL : EOPNOTSUPP);
+}
+
 bool is_create_completion_channel(const void* bytes, std::size_t count) {
   std::uint32_t command = 0;
   return count >= kHeaderBytes && provider::copy_from_program(&command, bytes, sizeof command) && command == kCommand;
@@ -42,11 +48,13 @@ ssize_t create_completion_channel(const void* bytes, std::size_t count) {
   if (count != sizeof command || command.in_words * kWordBytes != count) return fail(EINVAL);
   std::uint32_t fd = 0;
   if (command.out_words * kWordBytes < sizeof fd) return fail(ENOSPC);
-  const auto pipe = provider::make_event_pipe();
-  if (!pipe) return fail(pipe.reason().error());
-  fd = static_cast<std::uint32_t>(pipe.value());
+  const auto made = provider::make_event_channel();
+  if (!made) return fail(made.reason().error());
+  fd = static_cast<std::uint32_t>(made.value().fd);
   if (!provider::copy_to_program(reinterpret_cast<void*>(command.response), &fd, sizeof fd)) {
-    ::syscall(SYS_close, pipe.value());
+    node_marks.clear(made.value().fd);
+    ::syscall(SYS_close, made.value().fd);
+    provider::event_channel_closed(made.value().pipe);
     return fail(EFAULT);
   }
   return static_cast<ssize_t>(count);

@@ -9,7 +9,11 @@
 
 namespace brdma::preload {
 
-// Does this write begin a CREATE_COMP_CHANNEL command? Of others the node itself says that it does not serve them.
+// As write(2) to the node: the one command, EOPNOTSUPP for every other and EINVAL for what is none. (The file behind the
+// node would say ENOSPC, which means something else.)
+[[nodiscard]] ssize_t uverbs_command(const void* bytes, std::size_t count);
+
+// Does this write begin a CREATE_COMP_CHANNEL command?
 [[nodiscard]] bool is_create_completion_channel(const void* bytes, std::size_t count);
 
 // As write(2) to the node: `count`, or -1 with errno, as the kernel has it: EINVAL another length than it should have,

@@ -35,6 +35,7 @@ View& view() {
   return *instance;
 }
 std::atomic<const DeviceTree*> shown_tree{nullptr};
+std::atomic<dev_t> shown_node{0};
 // Making the tree opens files itself: they are the kernel's, and a hook must never wait for itself.
 thread_local bool making_tree = false;
 
@@ -63,11 +64,13 @@ void make_tree(const std::vector<DeviceInfo>& devices) {
                   " is missing, which stands in for the device nodes: mount a /dev that has it");
     return;
   }
+  shown_node.store(node.st_rdev, std::memory_order_relaxed);
   const std::vector<TreeEntry> kernels = kernel_devices();
   std::vector<TreeEntry> entries = device_files(devices, node.st_rdev, !kernels.empty());
   entries.insert(entries.end(), kernels.begin(), kernels.end());
   const std::uint64_t hash = hash_of(entries);
-  if (shown_tree.load(std::memory_order_relaxed) != nullptr && hash == view().hash) return;
+  const DeviceTree* const shown = shown_tree.load(std::memory_order_relaxed);
+  if (shown != nullptr && hash == view().hash && shown->is_reachable()) return;
   auto tree = DeviceTree::open(entries);
   if (!tree) {
     complain_once(tree.reason());
@@ -99,9 +102,10 @@ void show(const provider::DeviceList& devices) {
 const DeviceTree* tree_for(const Match& match) {
   if (making_tree) return nullptr;
   const bool listing = is_device_list(match);
-  const DeviceTree* tree = shown_tree.load(std::memory_order_acquire);
-  if (tree != nullptr && !listing) return tree;
   const int saved_errno = errno;
+  const DeviceTree* tree = shown_tree.load(std::memory_order_acquire);
+  // The program may have changed its user or its root, and somebody may have cleared the directory.
+  if (tree != nullptr && !listing && tree->is_reachable()) return tree;
   making_tree = true;
   {
     const std::lock_guard guard(view().lock);
@@ -122,7 +126,8 @@ void refresh() {
   {
     const std::lock_guard guard(view().lock);
     const provider::DeviceList devices = provider::read_devices();
-    if (shown_tree.load(std::memory_order_relaxed) != nullptr) {
+    const DeviceTree* const tree = shown_tree.load(std::memory_order_relaxed);
+    if (tree != nullptr && tree->is_reachable()) {
       show(devices);
     } else {
       provider::set_current_devices(devices);
@@ -130,6 +135,8 @@ void refresh() {
   }
   making_tree = false;
 }
+
+dev_t node_device() { return shown_node.load(std::memory_order_relaxed); }
 
 std::vector<std::string> device_order() {
   const std::lock_guard guard(view().lock);

@@ -5,6 +5,8 @@
 // When it cannot be made, one line on standard error says why, and paths stay as they are (the program finds nothing).
 #pragma once
 
+#include <sys/types.h>
+
 #include <climits>
 #include <string>
 #include <vector>
@@ -29,6 +31,9 @@ class ShownPath {
   bool is_uverbs_node_ = false, is_rdma_cm_node_ = false, is_device_list_ = false;
   char buffer_[PATH_MAX];
 };
+
+// Of the device file that stands behind our uverbs nodes, as st_rdev has it.
+[[nodiscard]] dev_t node_device();
 
 // Looks at the interfaces anew, and shows what there is now to whoever has been shown something before.
 void refresh();

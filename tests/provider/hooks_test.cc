@@ -213,11 +213,38 @@ TEST_F(Node, AnswersItsOneCommandAndFailsTheRest) {
   ASSERT_GE(fd_, 0);
   EXPECT_TRUE(makes_channels(fd_));
   EXPECT_EQ(::write(fd_, "12345678", 8), -1);
-  EXPECT_EQ(errno, ENOSPC);
+  EXPECT_EQ(errno, EOPNOTSUPP);
   Command other;
   other.command = 3;
   EXPECT_EQ(::write(fd_, &other, sizeof other), -1);
-  EXPECT_EQ(errno, ENOSPC);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+}
+
+int open_descriptors() {
+  int count = 0;
+  for (int fd = 0; fd < 1024; ++fd) count += ::fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
+  return count;
+}
+
+// The program knows of one descriptor of a channel, and closes that: ours goes with it, unless a copy is still open.
+TEST_F(Node, AChannelThatIsClosedLeavesNoDescriptor) {
+  const int before = open_descriptors();
+  const int channel = create_channel(fd_);
+  const int copy = ::fcntl(channel, F_DUPFD_CLOEXEC, 0);
+  EXPECT_EQ(open_descriptors(), before + 3);
+  EXPECT_EQ(::close(channel), 0);
+  EXPECT_EQ(open_descriptors(), before + 2) << "the copy can be read, so somebody must be able to write";
+  EXPECT_EQ(::close(copy), 0);
+  EXPECT_EQ(open_descriptors(), before + 1) << "nobody saw that it was a channel's";
+  std::vector<int> many(40);
+  for (int& each : many) each = create_channel(fd_);
+  EXPECT_EQ(open_descriptors(), before + 80) << "channels that nobody can read are looked for now and then";
+  for (const int each : many) EXPECT_EQ(::close(each), 0);
+  EXPECT_EQ(open_descriptors(), before);
+  const int last = create_channel(fd_), other = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  EXPECT_EQ(::dup3(other, last, O_CLOEXEC), last);
+  EXPECT_EQ(open_descriptors(), before + 2);
+  for (const int each : {last, other}) EXPECT_EQ(::close(each), 0);
 }
 
 TEST_F(Node, DuplicatesAreNodesToo) {

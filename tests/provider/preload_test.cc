@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -15,7 +14,6 @@
 #include <fstream>
 #include <sstream>
 
-#include "event_pipe.h"
 #include "port.h"
 #include "preload/descriptors.h"
 #include "preload/device_files.h"
@@ -397,61 +395,16 @@ TEST(UverbsCommands, OnlyTheOneCommandIsTaken) {
   const int free_now = ::dup(0);
   ::close(free_now);
   EXPECT_EQ(free_now, next_free) << "the channel that nobody was told of is still open";
+  EXPECT_EQ(uverbs_command(&other, 7), -1);
+  EXPECT_EQ(errno, EINVAL);
+  other.command = 3;
+  EXPECT_EQ(uverbs_command(&other, sizeof other), -1);
+  EXPECT_EQ(errno, EOPNOTSUPP);
   ASSERT_EQ(create_completion_channel(&command, sizeof command), 16);
   const int channel = static_cast<int>(fd);
   EXPECT_NE(::fcntl(channel, F_GETFD) & FD_CLOEXEC, 0);
   EXPECT_EQ(::fcntl(channel, F_GETFL) & O_NONBLOCK, 0);
   EXPECT_EQ(::close(channel), 0);
-}
-
-using Record = std::uint64_t;
-std::span<const std::byte> bytes_of(const Record& record) { return std::as_bytes(std::span(&record, 1)); }
-
-TEST(EventPipe, RecordsComeOutAndPurgeTakesOnlyItsOwn) {
-  const auto pipe = provider::make_event_pipe();
-  ASSERT_TRUE(pipe.ok());
-  const auto writer = provider::open_writer(pipe.value());
-  ASSERT_TRUE(writer.ok());
-  for (const Record record : {1, 2, 1, 3, 1, 4}) EXPECT_TRUE(provider::write_record(writer.value(), bytes_of(record)));
-  const auto is_one = [](std::span<const std::byte> bytes) {
-    Record record;
-    std::memcpy(&record, bytes.data(), sizeof record);
-    return record == 1;
-  };
-  EXPECT_EQ(provider::purge_records(writer.value(), sizeof(Record), is_one), 3u);
-  for (const Record expected : {2, 3, 4}) {
-    pollfd readable{pipe.value(), POLLIN, 0};
-    ASSERT_EQ(::poll(&readable, 1, 0), 1);
-    Record record = 0;
-    ASSERT_EQ(::read(pipe.value(), &record, sizeof record), 8);
-    EXPECT_EQ(record, expected);
-  }
-  pollfd readable{pipe.value(), POLLIN, 0};
-  EXPECT_EQ(::poll(&readable, 1, 0), 0);
-  ::close(writer.value());
-  ::close(pipe.value());
-}
-
-// The program's O_NONBLOCK is its own, and ours ours; a full pipe grows, then refuses: it never blocks.
-TEST(EventPipe, WriterNeverBlocks) {
-  const auto pipe = provider::make_event_pipe();
-  ASSERT_TRUE(pipe.ok());
-  const auto writer = provider::open_writer(pipe.value());
-  ASSERT_TRUE(writer.ok());
-  EXPECT_EQ(::fcntl(pipe.value(), F_GETFL) & O_NONBLOCK, 0);
-  unsigned written = 0;
-  while (provider::write_record(writer.value(), bytes_of(7))) ++written;
-  EXPECT_GE(written, 8192u);  // what 64 KiB hold; as a rule 1 MiB
-  EXPECT_EQ(provider::purge_records(writer.value(), sizeof(Record), [](auto) { return true; }), written);
-  ::close(writer.value());
-  ::close(pipe.value());
-}
-
-TEST(EventPipe, WriterOfAnythingElseIsRefused) {
-  const int file = ::open("/dev/null", O_RDWR);
-  EXPECT_EQ(provider::open_writer(file).reason().error(), EINVAL);
-  ::close(file);
-  EXPECT_EQ(provider::open_writer(file).reason().error(), EBADF);
 }
 
 TEST(Port, RatesAreThoseThatInfiniBandCanSay) {

@@ -85,10 +85,15 @@ void Session::handle_input(std::size_t bytes) {
   handle_lease_request();
 }
 
+// A program that has a lease was served before it changed its user, and goes on with what it has.
+bool Session::is_served() const {
+  return may_use(host_.options(), uid_) || (pid_ != 0 && host_.book().has_lease(pid_));
+}
+
 void Session::handle_cm() {
   if (input_.size() < sizeof(io::CmHello)) return read_more();
   first_request_.cancel();
-  if (!may_use(host_.options(), uid_)) return end();
+  if (!is_served()) return end();
   Socket socket{socket_.get_executor()};
   std::swap(socket, socket_);
   host_.begin_cm(std::move(socket), uid_, pid_, std::move(input_));
@@ -139,7 +144,7 @@ void Session::handle_lease_request() {
   if (input_.size() < sizeof request) return read_more();
   first_request_.cancel();
   request.program.back() = request.device.back() = '\0';
-  if (!may_use(host_.options(), uid_)) {
+  if (!is_served()) {
     refuse(socket_.native_handle(), not_for_you());
     return end();
   }

@@ -58,6 +58,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void read_more();
   void handle_input(std::size_t bytes);
   void handle_lease_request();
+  [[nodiscard]] bool is_served() const;
   void handle_cm();
   void handle_xdp();
   void take_right(const io::XdpRequest& request);

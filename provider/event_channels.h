@@ -1,0 +1,21 @@
+// event_channels.h - the event pipes of this process, found by the descriptor that the program has: completion channels
+// and the descriptors of asynchronous events. A pipe is kept while anybody can read it; completion queues keep it too.
+// Thread-safety: any. A forked child finds the list in order.
+#pragma once
+
+#include <memory>
+
+#include "event_pipe.h"
+
+namespace brdma::provider {
+
+// A new pipe, known by its program's end from here on. Errors as EventPipe::make().
+[[nodiscard]] Result<EventPipe::Made, Status> make_event_channel();
+
+// Null: no pipe of ours (any more).
+[[nodiscard]] std::shared_ptr<EventPipe> find_event_channel(int fd);
+
+// After a descriptor of it was closed.
+void event_channel_closed(const std::shared_ptr<EventPipe>& channel);
+
+}  // namespace brdma::provider

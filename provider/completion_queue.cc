@@ -66,6 +66,7 @@ std::uint32_t capacity_for(int entries) { return static_cast<std::uint32_t>(std:
 // does the same. A later CQ may also get this one's address.
 void purge_events(CompletionQueueObject& cq, OpenDevice& device) {
   const ibv_cq* self = &cq.core.cq;
+  if (cq.channel != nullptr) event_channel_left(*cq.channel, self);
   const std::lock_guard held(device.events());
   if (cq.channel != nullptr) {
     cq.completion_events_written -=
@@ -114,6 +115,7 @@ ibv_cq* make_completion_queue(ibv_context* context, int entries, ibv_comp_channe
     if (const auto ring = ring_in(*cq, device, *shard); !ring) return fail<ibv_cq>(ring.reason().error());
   }
   cq->core.cq.handle = device.next_handle();
+  if (cq->channel != nullptr) event_channel_joined(*cq->channel, cq->channel_fd, &cq->core.cq, &device);
   return &cq.release()->core.cq;
 }
 

@@ -23,6 +23,8 @@ const LazyPoller& current(ibv_cq_ex* cq) { return *object_of_ex(cq).poller; }
 int next_poll(ibv_cq_ex* ibv) {
   CompletionQueueObject& cq = object_of_ex(ibv);
   LazyPoller& poller = *cq.poller;
+  if (is_abandoned(ibv->context)) [[unlikely]]
+    return EIO;
   if (cq.rings.poll({&poller.completion, 1}, {&poller.made, 1}) == 0) return ENOENT;
   ibv->wr_id = poller.completion.wr_id;
   ibv->status = static_cast<ibv_wc_status>(poller.completion.status);
@@ -37,6 +39,10 @@ void end_poll(ibv_cq_ex* ibv) {
 // Stays locked only if there is a completion: otherwise the program does not call ibv_end_poll().
 int start_poll(ibv_cq_ex* ibv, ibv_poll_cq_attr* attributes) {
   if (attributes != nullptr && attributes->comp_mask != 0) return EINVAL;
+  if (is_abandoned(ibv->context)) [[unlikely]] {
+    complain_of_abandoned();
+    return EIO;
+  }
   LazyPoller& poller = *object_of_ex(ibv).poller;
   if (poller.locked) poller.mutex.lock();
   const int error = next_poll(ibv);

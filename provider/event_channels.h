@@ -15,6 +15,14 @@ namespace brdma::provider {
 // Null: no pipe of ours (any more).
 [[nodiscard]] std::shared_ptr<EventPipe> find_event_channel(int fd);
 
+// A completion queue, as its records have it, writes into the channel that the program has as `fd`; until it does not
+// any more. `device`: whose it is.
+void event_channel_joined(const EventPipe& channel, int fd, const void* queue, const void* device);
+void event_channel_left(const EventPipe& channel, const void* queue);
+
+// In a forked child: the device's channels hold a record of each queue that used them, then they end.
+void replace_event_channels(const void* device);
+
 // After a descriptor of it was closed.
 void event_channel_closed(const std::shared_ptr<EventPipe>& channel);
 

@@ -54,6 +54,7 @@ std::optional<ino_t> EventPipe::inode_of(int fd) {
 }
 
 bool EventPipe::has_reader() {
+  if (writer_fd_ < 0) return false;
   pollfd end{writer_fd_, 0, 0};
   if (::poll(&end, 1, 0) > 0 && (end.revents & POLLERR) != 0) unread_.store(true, std::memory_order_relaxed);
   return !unread_.load(std::memory_order_relaxed);

@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "device_catalog.h"
@@ -62,7 +64,8 @@ Result<void*, Status> OpenDevice::open(ibv_device* device, int cmd_fd) {
   void* verbs_context = core.core().init_and_alloc_context(device, cmd_fd, abi::kContextAllocation, nullptr, 0);
   if (verbs_context == nullptr) return Status(ENOMEM);  // has closed cmd_fd
   std::unique_ptr<OpenDevice> self(new OpenDevice(core, *layout, verbs_context, *info));
-  Status status = self->make_async_pipe();
+  Status status = self->ownership_.make();
+  if (status.ok()) status = self->make_async_pipe();
   if (!status.ok()) {
     complain(device->name + (": " + io::refusal("no channel for asynchronous events can be made", status.error())));
   } else {
@@ -84,6 +87,7 @@ Result<void*, Status> OpenDevice::open(ibv_device* device, int cmd_fd) {
   core.core().set_ops(verbs_context, ops.data());
   preload::refresh();  // the brdmad that it has now may keep other GID tables
   self->told_ = self->info();
+  watch_forks();
   const std::lock_guard guard(open_devices().lock);
   open_devices().list.push_back(self.release());
   return verbs_context;
@@ -124,6 +128,51 @@ void OpenDevice::leave_all() {
   for (OpenDevice* device : open_devices().list) {
     for (std::size_t i = 0; i < device->shards_.size(); ++i) device->shards_[i].leave();
   }
+}
+
+Status OpenDevice::claim() {
+  if (!ownership_.take()) {
+    complain(device_.name + " was opened before fork(), and process " + std::to_string(ownership_.owner()) +
+             " has made queue pairs of it: open it in each process that is to have some");
+    return Status(EBUSY);
+  }
+  for (std::size_t i = 0; i < shards_.size(); ++i) shards_[i].take_over();
+  return Status::success();
+}
+
+void OpenDevice::before_fork() { open_devices().lock.lock(); }
+void OpenDevice::after_fork_in_parent() { open_devices().lock.unlock(); }
+
+void OpenDevice::after_fork_in_child() {
+  for (OpenDevice* device : open_devices().list) {
+    if (device->abandoned_ || (device->ownership_.owner() == 0 && device->is_consistent())) continue;
+    device->abandon();
+  }
+  open_devices().lock.unlock();
+}
+
+// No thread that is not there any more was in the midst of something.
+bool OpenDevice::is_consistent() {
+  for (std::mutex* each : {&objects_, &events_}) {
+    if (!each->try_lock()) return false;
+    each->unlock();
+  }
+  for (std::size_t i = 0; i < shards_.size(); ++i) {
+    if (shards_[i].is_busy()) return false;
+  }
+  return true;
+}
+
+void OpenDevice::abandon() {
+  abandoned_ = true;
+  any_abandoned = true;
+  abi::OpTable ops(layout_.release);
+  fill_abandoned_operations(ops);
+  core_.core().set_ops(verbs_context_, ops.data());
+  ibv_async_event fatal{};
+  fatal.event_type = IBV_EVENT_DEVICE_FATAL;
+  async_events_->replace(ibv_->async_fd, std::as_bytes(std::span(&fatal, 1)));
+  replace_event_channels(this);
 }
 
 DeviceInfo OpenDevice::info() const {

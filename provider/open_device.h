@@ -16,6 +16,7 @@
 #include <mutex>
 
 #include "abi/layout.h"
+#include "after_fork.h"
 #include "base/result.h"
 #include "bitmaprdma/context.h"
 #include "device/engine.h"
@@ -42,6 +43,14 @@ class OpenDevice final : public NotificationHandler {
   [[nodiscard]] DeviceInfo info() const;
   [[nodiscard]] std::uint32_t next_handle() { return next_handle_.fetch_add(1, std::memory_order_relaxed); }
 
+  // Before a queue pair is made, with objects() held. EBUSY: another process makes them since a fork() (after_fork.h).
+  [[nodiscard]] Status claim();
+  [[nodiscard]] bool abandoned() const { return abandoned_; }
+  // pthread_atfork(3)'s.
+  static void before_fork();
+  static void after_fork_in_parent();
+  static void after_fork_in_child();
+
   void completion_event(void* cq_user) override;
   void async_event(int ibv_event_type, void* user) override;
   std::vector<int> interface_changed(bool removed) override;
@@ -53,6 +62,8 @@ class OpenDevice final : public NotificationHandler {
  private:
   OpenDevice(Libibverbs& core, const abi::Layout& layout, void* verbs_context, DeviceInfo device);
   Status make_async_pipe();
+  [[nodiscard]] bool is_consistent();
+  void abandon();
 
   Libibverbs& core_;
   abi::Layout layout_;
@@ -61,11 +72,18 @@ class OpenDevice final : public NotificationHandler {
   DeviceInfo device_;
   DeviceInfo told_;  // as the program has been told; of interface_changed()
   std::shared_ptr<EventPipe> async_events_;
+  Ownership ownership_;
+  bool abandoned_ = false;  // by a forked child
   std::atomic<std::uint32_t> next_handle_{1};
   std::mutex objects_, events_;
   Shards shards_;
 };
 
 inline OpenDevice& device_of(const ibv_context* context) { return OpenDevice::of_context(context); }
+
+// For functions that libibverbs does not call by the table of operations.
+inline bool is_abandoned(const ibv_context* context) {
+  return any_abandoned.load(std::memory_order_relaxed) && device_of(context).abandoned();
+}
 
 }  // namespace brdma::provider

@@ -61,6 +61,7 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* wanted) {
   qp->signal_all = wanted->sq_sig_all != 0;
   const PathMtu active_mtu = device.info().active_mtu;
   const std::lock_guard held(device.objects());
+  if (const Status claimed = device.claim(); !claimed.ok()) return fail<ibv_qp>(claimed.error());
   const std::size_t shard = shard_for(object_of(pd), *wanted, device.shards());
   qp->shard = static_cast<std::uint8_t>(shard);
   qp->context = &device.shards()[shard];

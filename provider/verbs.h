@@ -106,4 +106,49 @@ int post_recv(ibv_qp* qp, ibv_recv_wr* requests, ibv_recv_wr** bad_request);
 int post_srq_recv(ibv_srq* srq, ibv_recv_wr* requests, ibv_recv_wr** bad_request);
 }
 }  // namespace verbs
+// The table: an operation's name and its function. What is not here (XRC, flows) keeps libibverbs' own answer:
+// EOPNOTSUPP.
+template <class Visit>
+void for_each_operation(const Visit& visit) {
+  visit("advise_mr", &verbs::advise_mr);
+  visit("alloc_mw", &verbs::alloc_mw);
+  visit("alloc_parent_domain", &verbs::alloc_parent_domain);
+  visit("alloc_pd", &verbs::alloc_pd);
+  visit("alloc_td", &verbs::alloc_td);
+  visit("attach_mcast", &verbs::attach_mcast);
+  visit("bind_mw", &verbs::bind_mw);
+  visit("create_ah", &verbs::create_ah);
+  visit("create_cq", &verbs::create_cq);
+  visit("create_cq_ex", &verbs::create_cq_ex);
+  visit("create_qp", &verbs::create_qp);
+  visit("create_qp_ex", &verbs::create_qp_ex);
+  visit("create_srq", &verbs::create_srq);
+  visit("dealloc_mw", &verbs::dealloc_mw);
+  visit("dealloc_pd", &verbs::dealloc_pd);
+  visit("dealloc_td", &verbs::dealloc_td);
+  visit("dereg_mr", &verbs::dereg_mr);
+  visit("destroy_ah", &verbs::destroy_ah);
+  visit("destroy_cq", &verbs::destroy_cq);
+  visit("destroy_qp", &verbs::destroy_qp);
+  visit("destroy_srq", &verbs::destroy_srq);
+  visit("detach_mcast", &verbs::detach_mcast);
+  visit("free_context", &verbs::free_context);
+  visit("modify_qp", &verbs::modify_qp);
+  visit("modify_srq", &verbs::modify_srq);
+  visit("poll_cq", &verbs::poll_cq);
+  visit("post_recv", &verbs::post_recv);
+  visit("post_send", &verbs::post_send);
+  visit("post_srq_recv", &verbs::post_srq_recv);
+  visit("query_device", &verbs::query_device);
+  visit("query_device_ex", &verbs::query_device_ex);
+  visit("query_port", &verbs::query_port);
+  visit("query_qp", &verbs::query_qp);
+  visit("query_rt_values", &verbs::query_rt_values);
+  visit("query_srq", &verbs::query_srq);
+  visit("reg_mr", &verbs::reg_mr);
+  visit("req_notify_cq", &verbs::req_notify_cq);
+  visit("rereg_mr", &verbs::rereg_mr);
+  visit("resize_cq", &verbs::resize_cq);
+}
+
 }  // namespace brdma::provider

@@ -45,9 +45,17 @@ SendRequest& remote(ibv_qp_ex* qp, std::uint64_t operation, WorkOpcode opcode, s
 
 extern "C" {
 
-void wr_start(ibv_qp_ex* qp) { builder(qp).start(); }
+void wr_start(ibv_qp_ex* qp) {
+  if (is_abandoned(qp->qp_base.context)) [[unlikely]]
+    return builder(qp).refuse(EIO);
+  builder(qp).start();
+}
 
 int wr_complete(ibv_qp_ex* qp) {
+  if (is_abandoned(qp->qp_base.context)) [[unlikely]] {
+    complain_of_abandoned();
+    return EIO;
+  }
   WorkBuilder& work = builder(qp);
   int error = work.error();
   if (error == 0) {
@@ -58,7 +66,10 @@ int wr_complete(ibv_qp_ex* qp) {
   return error;
 }
 
-void wr_abort(ibv_qp_ex* qp) { builder(qp).finish(); }
+void wr_abort(ibv_qp_ex* qp) {
+  if (!is_abandoned(qp->qp_base.context)) [[likely]]
+    builder(qp).finish();
+}
 
 void wr_send(ibv_qp_ex* qp) { begin(qp, IBV_QP_EX_WITH_SEND, WorkOpcode::kSend); }
 

@@ -1,7 +1,8 @@
 // io/context.cc - brdma::Context: a lease, a shard on it, and the thread that serves it while the program is away.
 //
 // fork(): the child shares the sockets but has no progress thread, and its engine is a copy that would answer the same
-// packets as the parent's. It must not use the context; destroying it there touches nothing.
+// packets as the parent's. Only one of them may use the context, where there was no queue pair yet (take_over());
+// destroying it in the other touches nothing.
 #include "bitmaprdma/context.h"
 
 #include <sched.h>
@@ -309,6 +310,18 @@ Status Context::watch_writes(MemoryRegion* region, void* user) {
 Status Context::unwatch_writes(MemoryRegion* region) {
   const Call call{impl_->shard};
   return impl_->shard.engine().unwatch_writes(region);
+}
+
+bool Context::is_busy() {
+  if (!impl_->shard.lock().try_lock()) return true;
+  impl_->shard.lock().unlock();
+  return false;
+}
+
+void Context::take_over() {
+  if (impl_->pid == getpid()) return;
+  impl_->pid = getpid();
+  impl_->control.start_again();
 }
 
 void Context::leave() {

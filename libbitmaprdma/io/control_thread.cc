@@ -40,6 +40,13 @@ bool ControlThread::start(int connection_fd, Answer answer) {
   return thread_.joinable();
 }
 
+void ControlThread::start_again() {
+  if (!thread_.joinable()) return;
+  ::new (static_cast<void*>(&thread_)) std::thread;  // names one that is not in this process
+  stop_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));  // the other one is the parent's as well
+  if (connection_fd_ >= 0 && stop_.valid()) thread_ = start_thread([this] { run(); });
+}
+
 void ControlThread::run() {
   pthread_setname_np(pthread_self(), "brdma-control");
   try {

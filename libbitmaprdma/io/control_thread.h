@@ -34,6 +34,8 @@ class ControlThread {
   void survive(Revival revival) { revival_ = std::move(revival); }
   // `connection_fd` outlives the thread. False: the system gives no thread or descriptor; nobody answers then.
   bool start(int connection_fd, Answer answer);
+  // In a forked child, which has not got the thread: starts it there, if there was one.
+  void start_again();
 
  private:
   void run();

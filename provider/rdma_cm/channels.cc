@@ -62,6 +62,21 @@ void Channels::event_added(cm::ChannelNumber channel) {
   static_cast<void>(!::syscall(SYS_write, found->second.counter, &one, sizeof one));
 }
 
+// Not where another thread was in here when the program forked.
+void Channels::replace() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  const int readable = lock ? ::eventfd(1, EFD_CLOEXEC) : -1;
+  if (readable < 0) return;
+  for (const auto& [fd, channel] : by_fd_) {
+    const int flags = ::fcntl(fd, F_GETFD);
+    if (flags >= 0) ::syscall(SYS_dup3, readable, fd, (flags & FD_CLOEXEC) != 0 ? O_CLOEXEC : 0);
+  }
+  ::syscall(SYS_close, readable);
+  for (const auto& [number, channel] : channels_) ::syscall(SYS_close, channel.counter);
+  by_fd_.clear();
+  channels_.clear();
+}
+
 // A thread that has read the counter but not fetched its event yet has taken one of them: then there is less to read,
 // and less still if another does so meanwhile. So each read is one that does not wait, though the descriptor is one
 // that does: whether it waits is the program's to say. A kernel that knows no such read is left with a count too

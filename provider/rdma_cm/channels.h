@@ -22,6 +22,8 @@ class Channels {
   [[nodiscard]] std::optional<cm::ChannelNumber> find(int fd);
 
   void event_added(cm::ChannelNumber channel);
+  // In a forked child: who waits for a descriptor finds it readable, and that it is no channel. System calls only.
+  void replace();
   // Of events that nobody will read. Never blocks.
   void events_removed(cm::ChannelNumber channel, std::uint32_t count);
 

@@ -141,6 +141,10 @@ void cm_device_removed(std::uint64_t device_guid) {
   if (io::CmService* const service = running()) io::CmService::Session(*service)->device_removed(device_guid);
 }
 
+void cm_after_fork() {
+  if (in_use && server().pid != ::getpid()) server().host.channels.replace();
+}
+
 void leave_cm() {
   if (io::CmService* const service = running()) service->leave();
 }

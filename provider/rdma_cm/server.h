@@ -23,6 +23,9 @@ void cm_descriptor_closed(int fd);
 void cm_addresses_changed(std::uint64_t device_guid);
 void cm_device_removed(std::uint64_t device_guid);
 
+// In a forked child: the parent's channels are readable, and no channels any more.
+void cm_after_fork();
+
 // The program ends with connections still open: peers are told. Not in a forked child.
 void leave_cm();
 

@@ -3,7 +3,8 @@
 //
 // Thread-safety: Context's own functions may be called from any thread. A Session holds the context's lock; keep it for
 // one batch (a posting list, a poll) and no longer, and never two of one context in one thread.
-// fork(): a child must not use its parent's contexts (it may destroy them); it opens its own.
+// fork(): of parent and child only one can use a context from its first queue pair on, and a context that has some stays
+// the parent's. Whoever else has it may destroy it, and opens another. See is_busy(), take_over().
 // Errors: Status with the verbs manual's errno value. Opening: Result with a sentence that says what to do next.
 #pragma once
 
@@ -133,6 +134,12 @@ class Context {
   void leave();
 
   [[nodiscard]] const DeviceInfo& device() const;
+
+  // In a forked child: another thread of the parent was in a call, so nothing here can be relied on.
+  [[nodiscard]] bool is_busy();
+  // Before a first queue pair is made: the lease is this process's, which may be a forked child. Then it has its own
+  // threads from here on, and the parent makes no queue pair of this context.
+  void take_over();
 
   struct Impl;
 

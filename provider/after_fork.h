@@ -1,0 +1,50 @@
+// after_fork.h - devices that are open when the program forks. Both processes have the sockets and a copy of the engine,
+// and only one of them can go on: the first that makes a queue pair. So a program may open its device, become a daemon
+// and then make its queue pairs. What has queue pairs at the fork stays the parent's: in the child it is abandoned.
+//   every call of an abandoned device    EIO (ibv_poll_cq: -EIO) at once; destroying and closing succeed
+//   its asynchronous events              IBV_EVENT_DEVICE_FATAL, then the end of file
+//   its completion channels              an event of each queue, then the end of file
+//   RDMA-CM's event channels             are readable; every command is EBADF
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <sys/types.h>
+
+#include <atomic>
+
+#include "abi/layout.h"
+#include "base/result.h"
+
+namespace brdma::provider {
+
+// Which process makes an open device's queue pairs. A word that parent and children share.
+class Ownership {
+ public:
+  // ENOMEM, as mmap(2) has it.
+  [[nodiscard]] Status make();
+  Ownership() = default;
+  ~Ownership();
+  Ownership(const Ownership&) = delete;
+  Ownership& operator=(const Ownership&) = delete;
+
+  // True: this process's from now on, or already.
+  [[nodiscard]] bool take();
+  [[nodiscard]] pid_t owner() const { return word_->load(); }  // 0: nobody's yet
+
+ private:
+  std::atomic<pid_t>* word_ = nullptr;
+};
+
+// When a device is open: children see to what they inherit.
+void watch_forks();
+
+// Says on standard error, once, why a call of an abandoned device fails.
+void complain_of_abandoned();
+
+// EIO for all, success for what gives something back.
+void fill_abandoned_operations(abi::OpTable& ops);
+
+// Any device is, in this process: asked first, as it costs least.
+inline std::atomic<bool> any_abandoned{false};
+
+}  // namespace brdma::provider

@@ -62,8 +62,7 @@ int give_back(Core* core) {
 }  // namespace
 
 Status Ownership::make() {
-  void* const page =
-      ::mmap(nullptr, sizeof *word_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* const page = ::mmap(nullptr, sizeof *word_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) return Status(errno);
   word_ = new (page) std::atomic<pid_t>(0);
   return Status::success();
@@ -92,8 +91,9 @@ void watch_forks() {
 void complain_of_abandoned() {
   static std::atomic<bool> said{false};
   if (said.exchange(true)) return;
-  complain("a device that was opened, and had queue pairs, before fork() stays the parent's: open it again in process " +
-           std::to_string(::getpid()) + ", or fork (daemon()) before it is opened");
+  complain(
+      "a device that was opened, and had queue pairs, before fork() stays the parent's: open it again in process " +
+      std::to_string(::getpid()) + ", or fork (daemon()) before it is opened");
 }
 
 void fill_abandoned_operations(abi::OpTable& ops) {

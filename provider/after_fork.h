@@ -1,6 +1,7 @@
-// after_fork.h - devices that are open when the program forks. Both processes have the sockets and a copy of the engine,
-// and only one of them can go on: the first that makes a queue pair. So a program may open its device, become a daemon
-// and then make its queue pairs. What has queue pairs at the fork stays the parent's: in the child it is abandoned.
+// after_fork.h - devices that are open when the program forks. Both processes have the sockets and a copy of the
+// engine, and only one of them can go on: the first that makes a queue pair. So a program may open its device, become a
+// daemon and then make its queue pairs. What has queue pairs at the fork stays the parent's: in the child it is
+// abandoned.
 //   every call of an abandoned device    EIO (ibv_poll_cq: -EIO) at once; destroying and closing succeed
 //   its asynchronous events              IBV_EVENT_DEVICE_FATAL, then the end of file
 //   its completion channels              an event of each queue, then the end of file

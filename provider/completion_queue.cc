@@ -69,10 +69,9 @@ void purge_events(CompletionQueueObject& cq, OpenDevice& device) {
   if (cq.channel != nullptr) event_channel_left(*cq.channel, self);
   const std::lock_guard held(device.events());
   if (cq.channel != nullptr) {
-    cq.completion_events_written -=
-        cq.channel->purge(cq.channel_fd, sizeof self, [self](std::span<const std::byte> record) {
-          return std::memcmp(record.data(), &self, sizeof self) == 0;
-        });
+    cq.completion_events_written -= cq.channel->purge(
+        cq.channel_fd, sizeof self,
+        [self](std::span<const std::byte> record) { return std::memcmp(record.data(), &self, sizeof self) == 0; });
   }
   if (cq.async_events_written != 0) cq.async_events_written -= device.purge_async_events(self);
 }

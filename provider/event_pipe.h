@@ -1,6 +1,6 @@
-// event_pipe.h - what stands behind ibv_comp_channel::fd and ibv_context::async_fd: a pipe. The program has the end that
-// is read, we keep the end that is written. So a channel costs two descriptors, made when it is made; what uses it later
-// (completion queues) needs no descriptor, no path and no right.
+// event_pipe.h - what stands behind ibv_comp_channel::fd and ibv_context::async_fd: a pipe. The program has the end
+// that is read, we keep the end that is written. So a channel costs two descriptors, made when it is made; what uses it
+// later (completion queues) needs no descriptor, no path and no right.
 //
 // Records are of one size and written whole. The program owns its end's flags (O_NONBLOCK): we write through our own
 // end and take records back without waiting, whatever these flags are.

@@ -1,5 +1,4 @@
 // Work requests: linked lists become arrays, a batch at a time; scatter lists are passed through as they are.
-#include <array>
 #include <cerrno>
 #include <span>
 
@@ -22,7 +21,6 @@ static_assert(static_cast<unsigned>(WorkOpcode::kAtomicWrite) == abi::kWrAtomicW
 static_assert(kSendFence == IBV_SEND_FENCE && kSendSignaled == IBV_SEND_SIGNALED);
 static_assert(kSendSolicited == IBV_SEND_SOLICITED && kSendInline == IBV_SEND_INLINE);
 
-constexpr std::size_t kBatchMax = 64;  // requests handed to the engine under one lock
 constexpr unsigned kFlagsKnown = kSendFence | kSendSignaled | kSendSolicited | kSendInline;
 
 std::span<const Sge> sges_of(const ibv_sge* list, int count) {
@@ -81,6 +79,13 @@ template <class Queue>
 Status post(const Queue& queue, std::span<const ReceiveRequest> requests, std::size_t& posted) {
   return queue.context->post_receive(queue.engine, requests, posted);
 }
+Status post(const QueuePairObject& qp, Context::Take<SendRequest> take, void* list, std::size_t& posted) {
+  return qp.context->post_send(qp.engine, take, list, posted);
+}
+template <class Queue>
+Status post(const Queue& queue, Context::Take<ReceiveRequest> take, void* list, std::size_t& posted) {
+  return queue.context->post_receive(queue.engine, take, list, posted);
+}
 
 // The usual case, without the arrays.
 template <class Request, class Queue, class WorkRequest>
@@ -93,32 +98,42 @@ int post_one(const Queue& queue, WorkRequest* work, WorkRequest** bad) {
   return error;
 }
 
-// Requests in front of one that fails are posted; *bad names the one that is not.
 template <class Request, class Queue, class WorkRequest>
-int post_list(const Queue& queue, WorkRequest* next, WorkRequest** bad) {
-  if (next != nullptr && next->next == nullptr) return post_one<Request>(queue, next, bad);
-  std::array<Request, kBatchMax> batch;
-  std::array<WorkRequest*, kBatchMax> origin;
-  while (next != nullptr) {
+struct List {
+  const Queue& queue;
+  WorkRequest* next;
+  int error = 0;  // of *next
+
+  static std::size_t take(void* list, std::span<Request> into) {
+    List& self = *static_cast<List*>(list);
     std::size_t count = 0;
-    int error = 0;
-    while (next != nullptr && count < kBatchMax) {
-      error = translate(queue, *next, batch[count]);
-      if (error != 0) break;
-      origin[count++] = next;
-      next = next->next;
+    for (; self.next != nullptr && count < into.size(); self.next = self.next->next) {
+      self.error = translate(self.queue, *self.next, into[count]);
+      if (self.error != 0) break;
+      ++count;
     }
-    if (count != 0) {
-      std::size_t posted = 0;
-      const Status status = post(queue, std::span<const Request>(batch).first(count), posted);
-      if (!status.ok()) {
-        *bad = origin[posted];
-        return status.error();
-      }
+    return count;
+  }
+};
+
+// Requests in front of one that fails are posted; *bad names the one that is not. An array of them is more than some
+// threads have as a stack: it is the context's.
+template <class Request, class Queue, class WorkRequest>
+int post_list(const Queue& queue, WorkRequest* first, WorkRequest** bad) {
+  if (first != nullptr && first->next == nullptr) return post_one<Request>(queue, first, bad);
+  List<Request, Queue, WorkRequest> list{queue, first};
+  while (list.next != nullptr) {
+    first = list.next;
+    std::size_t posted = 0;
+    const Status status = post(queue, &decltype(list)::take, &list, posted);
+    if (!status.ok()) {
+      for (; posted > 0; --posted) first = first->next;
+      *bad = first;
+      return status.error();
     }
-    if (error != 0) {
-      *bad = next;
-      return error;
+    if (list.error != 0) {
+      *bad = list.next;
+      return list.error;
     }
   }
   return 0;

@@ -261,6 +261,24 @@ Status Context::post_send(QueuePair* qp, std::span<const SendRequest> requests, 
   return impl_->shard.post_send(qp, requests, posted);
 }
 
+Status Context::post_send(QueuePair* qp, Take<SendRequest> take, void* list, std::size_t& posted) {
+  const Call call{impl_->shard};
+  const std::span<SendRequest> place{impl_->sends};
+  return impl_->shard.post_send(qp, place.first(take(list, place)), posted);
+}
+
+Status Context::post_receive(QueuePair* qp, Take<ReceiveRequest> take, void* list, std::size_t& posted) {
+  const Call call{impl_->shard};
+  const std::span<ReceiveRequest> place{impl_->receives};
+  return impl_->shard.post_receive(qp, place.first(take(list, place)), posted);
+}
+
+Status Context::post_receive(SharedReceiveQueue* srq, Take<ReceiveRequest> take, void* list, std::size_t& posted) {
+  const Call call{impl_->shard};
+  const std::span<ReceiveRequest> place{impl_->receives};
+  return impl_->shard.post_receive(srq, place.first(take(list, place)), posted);
+}
+
 Status Context::post_send_all(QueuePair* qp, std::span<const SendRequest> requests) {
   const Call call{impl_->shard};
   return impl_->shard.post_send_all(qp, requests);

@@ -42,7 +42,7 @@ bool ControlThread::start(int connection_fd, Answer answer) {
 
 void ControlThread::start_again() {
   if (!thread_.joinable()) return;
-  ::new (static_cast<void*>(&thread_)) std::thread;  // names one that is not in this process
+  ::new (static_cast<void*>(&thread_)) std::thread;       // names one that is not in this process
   stop_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));  // the other one is the parent's as well
   if (connection_fd_ >= 0 && stop_.valid()) thread_ = start_thread([this] { run(); });
 }

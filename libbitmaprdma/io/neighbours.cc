@@ -23,8 +23,15 @@
 namespace brdma::io {
 namespace {
 
-constexpr std::size_t kMessageBytes = 4096;
-using MessageBuffer = std::array<std::byte, kMessageBytes>;
+// An answer about one route or neighbour has some 200 bytes. It lies on the stack of whichever thread sends, which may
+// be small.
+constexpr std::size_t kMessageBytes = 1024;
+
+// Takes one message, whatever it says. False: there is none; errno says why.
+bool take_one(int fd) {
+  std::byte begin{};
+  return ::syscall(SYS_recvfrom, fd, &begin, sizeof begin, MSG_DONTWAIT, nullptr, nullptr) > 0;
+}
 
 int family_of(const IpAddress& address) { return address.is_v4() ? AF_INET : AF_INET6; }
 
@@ -56,7 +63,7 @@ class Question {
   // The kernel answers within the call that asks. False: no, or not this.
   [[nodiscard]] bool ask(int fd, std::uint16_t answer_type) {
     // What an earlier question left is not ours.
-    while (::syscall(SYS_recvfrom, fd, spare_.data(), spare_.size(), MSG_DONTWAIT, nullptr, nullptr) > 0) {
+    while (take_one(fd)) {
     }
     if (::syscall(SYS_sendto, fd, buffer_.data(), message_->nlmsg_len, MSG_DONTWAIT, nullptr, 0) < 0) return false;
     got_ = ::syscall(SYS_recvfrom, fd, buffer_.data(), buffer_.size(), MSG_DONTWAIT, nullptr, nullptr);
@@ -82,8 +89,7 @@ class Question {
     const std::size_t begin = NLMSG_SPACE(sizeof(Header));
     return message_->nlmsg_len > begin ? ConstBytes{&buffer_[begin], message_->nlmsg_len - begin} : ConstBytes{};
   }
-  alignas(nlmsghdr) MessageBuffer buffer_{};
-  MessageBuffer spare_;
+  alignas(nlmsghdr) std::array<std::byte, kMessageBytes> buffer_{};
   nlmsghdr* message_ = nullptr;
   Header* header_ = nullptr;
   long got_ = 0;
@@ -192,15 +198,8 @@ Neighbours::Entry& Neighbours::place_of(const IpAddress& source, const IpAddress
 
 // What it was does not matter: all is asked for again.
 void Neighbours::look_for_changes() {
-  MessageBuffer buffer;
   bool changed = false;
-  for (;;) {
-    const long got =
-        ::syscall(SYS_recvfrom, changes_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT, nullptr, nullptr);
-    if (got < 0 && errno != ENOBUFS) break;
-    changed = true;
-    if (got == 0) break;
-  }
+  while (take_one(changes_.get()) || errno == ENOBUFS) changed = true;
   if (changed) ++generation_;
 }
 

@@ -2,6 +2,7 @@
 // and the configured settings; tests and benchmarks bring a socket of their own and settings to try.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -74,6 +75,10 @@ struct Context::Impl {
   io::NetdevWatch netdev;
   io::ControlThread control;  // after all that it asks: it stops first
   int pid;
+  // Of one list that is posted; the shard's lock held.
+  static constexpr std::size_t kBatchMax = 64;
+  std::array<SendRequest, kBatchMax> sends;
+  std::array<ReceiveRequest, kBatchMax> receives;
 };
 
 namespace io {

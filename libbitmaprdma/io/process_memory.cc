@@ -6,11 +6,14 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
+#include <charconv>
 #include <fstream>
 #include <string>
+#include <string_view>
+#include <system_error>
 
 #include "base/check.h"
 #include "io/file_descriptor.h"
@@ -19,7 +22,8 @@
 namespace brdma::io {
 namespace {
 
-constexpr std::size_t kPiecesMax = 64;  // of one fetch, and the beacon's
+constexpr std::size_t kPiecesMax = 24,
+                      kSlicesMax = 40;  // of one fetch, and the beacon's (wire/description.h: 20 and 32)
 
 bool same(const LocalBeacon& beacon, const LocalClaim& claim) {
   return beacon.magic == LocalBeacon::kMagic && beacon.nonce == claim.nonce;
@@ -40,6 +44,29 @@ struct Owners {
   bool any = false, others = false;  // sockets with that port; of them, some that are not this user's
 };
 
+// The next word of a line, which is left without it; empty: none.
+std::string_view next_word(std::string_view& line) {
+  line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+  const std::string_view word = line.substr(0, line.find(' '));
+  line.remove_prefix(word.size());
+  return word;
+}
+
+bool read_number(std::string_view word, int base, unsigned& number) {
+  return std::from_chars(word.data(), word.data() + word.size(), number, base).ec == std::errc{};
+}
+
+// Not by sscanf(), which needs more stack than some threads have left.
+bool read_socket(std::string_view line, unsigned& local_port, unsigned& uid) {
+  constexpr int kBetween = 5;  // peer, state, queues, timer, timeouts
+  (void)next_word(line);
+  const std::string_view local = next_word(line);
+  for (int i = 0; i < kBetween; ++i) (void)next_word(line);
+  const std::size_t colon = local.find(':');
+  return colon != std::string_view::npos && read_number(local.substr(colon + 1), 16, local_port) &&
+         read_number(next_word(line), 10, uid);
+}
+
 // Of the UDP sockets of this network namespace that are bound to the port, whatever their address (proc_net(5)).
 void look_for_owners(const char* file, std::uint16_t port, Owners& owners) {
   std::ifstream lines(file);
@@ -47,8 +74,7 @@ void look_for_owners(const char* file, std::uint16_t port, Owners& owners) {
   std::getline(lines, line);  // the heading
   while (std::getline(lines, line)) {
     unsigned local_port = 0, uid = 0;
-    const int fields = std::sscanf(line.c_str(), "%*s %*[0-9A-Fa-f]:%x %*s %*s %*s %*s %*s %u", &local_port, &uid);
-    if (fields != 2 || local_port != port) continue;
+    if (!read_socket(line, local_port, uid) || local_port != port) continue;
     owners.any = true;
     owners.others = owners.others || uid != geteuid();
   }
@@ -116,9 +142,10 @@ LocalState ProcessMemory::examine(const LocalClaim& claim, std::uint16_t source_
 // The data, then the beacon, in one call: the kernel copies in this order. Where not all of it came, the beacon tells
 // whether the peer is still there.
 FetchResult ProcessMemory::fetch(const LocalClaim& peer, std::span<const LocalPiece> from, std::span<const Slice> to) {
-  BRDMA_CHECK(from.size() < kPiecesMax && to.size() < kPiecesMax);
+  BRDMA_CHECK(from.size() < kPiecesMax && to.size() < kSlicesMax);
   LocalBeacon beacon;
-  std::array<iovec, kPiecesMax> theirs, ours;
+  std::array<iovec, kPiecesMax> theirs;
+  std::array<iovec, kSlicesMax> ours;
   std::size_t bytes = sizeof beacon, pieces = 0, slices = 0;
   for (const LocalPiece& piece : from) {
     theirs[pieces++] = {remote(piece.address), piece.length};

@@ -75,7 +75,7 @@ Verdict Responder::Impl::fetch_write(const wire::Packet& packet, std::byte* to) 
 
 // Packets of later PSNs have been written to memory already, perhaps here: piece by piece past what they cover.
 Verdict Responder::Impl::fetch_uncovered(const wire::Packet& packet, const wire::Description& all, std::byte* to) {
-  std::array<std::byte, 4096> step;
+  std::array<std::byte, 1024> step;  // rarely used, and on the stack of whichever thread polls
   const std::size_t most = std::min<std::size_t>(step.size(), mtu);
   for (const LocalPiece& piece : all.pieces()) {
     for (std::uint32_t done = 0; done < piece.length;) {

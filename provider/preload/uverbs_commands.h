@@ -9,8 +9,8 @@
 
 namespace brdma::preload {
 
-// As write(2) to the node: the one command, EOPNOTSUPP for every other and EINVAL for what is none. (The file behind the
-// node would say ENOSPC, which means something else.)
+// As write(2) to the node: the one command, EOPNOTSUPP for every other and EINVAL for what is none. (The file behind
+// the node would say ENOSPC, which means something else.)
 [[nodiscard]] ssize_t uverbs_command(const void* bytes, std::size_t count);
 
 // Does this write begin a CREATE_COMP_CHANNEL command?

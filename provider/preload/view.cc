@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "control/config.h"
@@ -144,15 +145,20 @@ std::vector<std::string> device_order() {
 }
 
 ShownPath::ShownPath(const char* path, const void* caller) : shown_(path) {
-  const auto match = match_path(path);
-  if (!match) return;
-  const bool is_rdma_cm = preload::is_rdma_cm_node(*match);
+  if (const auto match = match_path(path)) [[unlikely]]
+    lead(*match, caller);
+}
+
+void ShownPath::lead(const Match& match, const void* caller) {
+  const bool is_rdma_cm = preload::is_rdma_cm_node(match);
   if (is_rdma_cm && control::load_settings().settings.kernel_rdma_cm) return;
-  const DeviceTree* tree = tree_for(*match);
-  if (tree == nullptr || !join_path(tree->root(), *match, buffer_)) return;
-  shown_ = buffer_;
-  is_device_list_ = preload::is_device_list(*match);
-  is_uverbs_node_ = preload::is_uverbs_node(*match);
+  const DeviceTree* tree = tree_for(match);
+  auto text = std::make_unique<Text>();
+  if (tree == nullptr || !join_path(tree->root(), match, text->bytes)) return;
+  buffer_ = std::move(text);
+  shown_ = buffer_->bytes;
+  is_device_list_ = preload::is_device_list(match);
+  is_uverbs_node_ = preload::is_uverbs_node(match);
   is_rdma_cm_node_ = is_rdma_cm;
   // libibverbs is about to look for drivers for what it finds here.
   if (is_device_list_) provider::Libibverbs::register_with_caller(caller);

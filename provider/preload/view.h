@@ -8,10 +8,13 @@
 #include <sys/types.h>
 
 #include <climits>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace brdma::preload {
+
+struct Match;
 
 class ShownPath {
  public:
@@ -21,15 +24,19 @@ class ShownPath {
   ShownPath& operator=(const ShownPath&) = delete;
 
   [[nodiscard]] const char* get() const { return shown_; }  // the program's own pointer where nothing is to be changed
-  [[nodiscard]] bool is_ours() const { return shown_ == buffer_; }
+  [[nodiscard]] bool is_ours() const { return buffer_ != nullptr; }
   [[nodiscard]] bool is_uverbs_node() const { return is_uverbs_node_; }
   [[nodiscard]] bool is_device_list() const { return is_device_list_; }  // and ours
   [[nodiscard]] bool is_rdma_cm_node() const { return is_rdma_cm_node_; }
 
  private:
+  [[gnu::noinline]] void lead(const Match& match, const void* caller);
   const char* shown_;
   bool is_uverbs_node_ = false, is_rdma_cm_node_ = false, is_device_list_ = false;
-  char buffer_[PATH_MAX];
+  struct Text {
+    char bytes[PATH_MAX];
+  };
+  std::unique_ptr<Text> buffer_;  // not on the stack: threads that open some other file may have little of it
 };
 
 // Of the device file that stands behind our uverbs nodes, as st_rdev has it.

@@ -1,5 +1,6 @@
-// What a forked child has of its parent's devices. With queue pairs at the fork: an error from each call, and an event or
-// the end of file wherever it waits; never silence. Without: a device, for whichever process makes queue pairs first.
+// What a forked child has of its parent's devices. With queue pairs at the fork: an error from each call, and an event
+// or the end of file wherever it waits; never silence. Without: a device, for whichever process makes queue pairs
+// first.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
@@ -159,8 +160,8 @@ TEST_F(Forks, WhereverAChildWaitsItIsTold) {
   expect_it_works();  // none of its events was the child's
 }
 
-// Opens its device, arms its queue, becomes a daemon (the parent ends), and waits: by poll(), and by an epoll set that is
-// older than the fork.
+// Opens its device, arms its queue, becomes a daemon (the parent ends), and waits: by poll(), and by an epoll set that
+// is older than the fork.
 TEST(Daemons, AreToldThatTheirDeviceIsGone) {
   std::array<int, 2> result{};
   ASSERT_EQ(::pipe2(result.data(), O_CLOEXEC), 0);

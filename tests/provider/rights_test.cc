@@ -57,9 +57,7 @@ bool change_root() {
   return done && removed;
 }
 
-bool change_user() {
-  return ::setgroups(0, nullptr) == 0 && ::setgid(kOther) == 0 && ::setuid(kOther) == 0;
-}
+bool change_user() { return ::setgroups(0, nullptr) == 0 && ::setgid(kOther) == 0 && ::setuid(kOther) == 0; }
 
 bool change_effective_user() { return ::setegid(kOther) == 0 && ::seteuid(kOther) == 0; }
 
@@ -81,7 +79,8 @@ class Rights : public testing::TestWithParam<Loss> {
 // Two connected queue pairs and an event.
 void expect_it_works(ibv_context* context, ibv_pd* pd, ibv_comp_channel* channel) {
   std::vector<std::uint8_t> memory(8192);
-  const Owned<ibv_mr> mr(ibv_reg_mr(pd, memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
+  const Owned<ibv_mr> mr(
+      ibv_reg_mr(pd, memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
   ASSERT_NE(mr, nullptr);
   const Owned<ibv_cq> cq(ibv_create_cq(context, 16, nullptr, channel, 0));
   ASSERT_NE(cq, nullptr) << errno;

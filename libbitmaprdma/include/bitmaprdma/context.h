@@ -3,9 +3,9 @@
 //
 // Thread-safety: Context's own functions may be called from any thread. A Session holds the context's lock; keep it for
 // one batch (a posting list, a poll) and no longer, and never two of one context in one thread.
-// fork(): of parent and child only one can use a context from its first queue pair on, and a context that has some stays
-// the parent's. Whoever else has it may destroy it, and opens another. See is_busy(), take_over().
-// Errors: Status with the verbs manual's errno value. Opening: Result with a sentence that says what to do next.
+// fork(): of parent and child only one can use a context from its first queue pair on, and a context that has some
+// stays the parent's. Whoever else has it may destroy it, and opens another. See is_busy(), take_over(). Errors: Status
+// with the verbs manual's errno value. Opening: Result with a sentence that says what to do next.
 #pragma once
 
 #include <cstddef>
@@ -101,6 +101,14 @@ class Context {
   std::size_t poll_cq(CompletionQueue* cq, std::span<Completion> out, std::span<Instant> times = {});
   // Posts from `requests` in order until one fails; `posted` says how many were taken.
   Status post_send(QueuePair* qp, std::span<const SendRequest> requests, std::size_t& posted);
+  // The same for a list in the caller's own form. `take` writes its next requests into the given place, as many as
+  // there are and fit, and answers how many; it is called once, with the lock held, and the place is the context's: a
+  // caller with a small stack need not have it.
+  template <class Request>
+  using Take = std::size_t (*)(void* list, std::span<Request> into);
+  Status post_send(QueuePair* qp, Take<SendRequest> take, void* list, std::size_t& posted);
+  Status post_receive(QueuePair* qp, Take<ReceiveRequest> take, void* list, std::size_t& posted);
+  Status post_receive(SharedReceiveQueue* srq, Take<ReceiveRequest> take, void* list, std::size_t& posted);
   Status post_send_all(QueuePair* qp, std::span<const SendRequest> requests);  // all of them, or none
   Status post_receive(QueuePair* qp, std::span<const ReceiveRequest> requests, std::size_t& posted);
   Status post_receive(SharedReceiveQueue* srq, std::span<const ReceiveRequest> requests, std::size_t& posted);

@@ -30,6 +30,7 @@ class DeviceTree {
   DeviceTree& operator=(const DeviceTree&) = delete;
 
   [[nodiscard]] const std::string& root() const { return root_; }
+  [[nodiscard]] int fd() const { return lock_fd_; }
   // Whether its path still leads to it for this process.
   [[nodiscard]] bool is_reachable() const;
 

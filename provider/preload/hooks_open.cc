@@ -4,6 +4,7 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdarg>
 
 #include "preload/descriptors.h"
@@ -41,8 +42,10 @@ BRDMA_REAL(inotify_add_watch);
 
 // Opens what is shown. RDMA-CM's node is no file: an event channel takes its place.
 template <class Open>
-int open_shown(const ShownPath& path, Open open) {
-  const int fd = path.is_rdma_cm_node() ? brdma::provider::open_cm_channel() : open(path.get());
+int open_shown(const ShownPath& path, int flags, Open open) {
+  int fd = path.is_rdma_cm_node() ? brdma::provider::open_cm_channel() : open(path.get());
+  if (fd < 0 && path.is_ours() && !path.is_rdma_cm_node() && (errno == ENOENT || errno == EACCES))
+    fd = path.open_within(flags);
   if (fd >= 0 && path.is_uverbs_node()) node_marks.mark(fd, Node::kUverbs);
   if (fd >= 0 && path.is_rdma_cm_node()) node_marks.mark(fd, Node::kRdmaCm);
   return fd;
@@ -64,45 +67,45 @@ bool takes_mode(int flags) { return (flags & O_CREAT) != 0 || (flags & O_TMPFILE
 BRDMA_HOOK int open(const char* path, int flags, ...) {
   BRDMA_MODE_ARGUMENT(flags)
   const ShownPath shown(path, BRDMA_CALLER);
-  return open_shown(shown, [&](const char* file) { return real_open.get()(file, flags, mode); });
+  return open_shown(shown, flags, [&](const char* file) { return real_open.get()(file, flags, mode); });
 }
 
 BRDMA_HOOK int open64(const char* path, int flags, ...) {
   BRDMA_MODE_ARGUMENT(flags)
   const ShownPath shown(path, BRDMA_CALLER);
-  return open_shown(shown, [&](const char* file) { return real_open64.get()(file, flags, mode); });
+  return open_shown(shown, flags, [&](const char* file) { return real_open64.get()(file, flags, mode); });
 }
 
 BRDMA_HOOK int openat(int directory, const char* path, int flags, ...) {
   BRDMA_MODE_ARGUMENT(flags)
   const ShownPath shown(path, BRDMA_CALLER);
-  return open_shown(shown, [&](const char* file) { return real_openat.get()(directory, file, flags, mode); });
+  return open_shown(shown, flags, [&](const char* file) { return real_openat.get()(directory, file, flags, mode); });
 }
 
 BRDMA_HOOK int openat64(int directory, const char* path, int flags, ...) {
   BRDMA_MODE_ARGUMENT(flags)
   const ShownPath shown(path, BRDMA_CALLER);
-  return open_shown(shown, [&](const char* file) { return real_openat64.get()(directory, file, flags, mode); });
+  return open_shown(shown, flags, [&](const char* file) { return real_openat64.get()(directory, file, flags, mode); });
 }
 
 BRDMA_HOOK int __open_2(const char* path, int flags) {
   const ShownPath shown(path, BRDMA_CALLER);
-  return open_shown(shown, [&](const char* file) { return real___open_2.get()(file, flags); });
+  return open_shown(shown, flags, [&](const char* file) { return real___open_2.get()(file, flags); });
 }
 
 BRDMA_HOOK int __open64_2(const char* path, int flags) {
   const ShownPath shown(path, BRDMA_CALLER);
-  return open_shown(shown, [&](const char* file) { return real___open64_2.get()(file, flags); });
+  return open_shown(shown, flags, [&](const char* file) { return real___open64_2.get()(file, flags); });
 }
 
 BRDMA_HOOK int __openat_2(int directory, const char* path, int flags) {
   const ShownPath shown(path, BRDMA_CALLER);
-  return open_shown(shown, [&](const char* file) { return real___openat_2.get()(directory, file, flags); });
+  return open_shown(shown, flags, [&](const char* file) { return real___openat_2.get()(directory, file, flags); });
 }
 
 BRDMA_HOOK int __openat64_2(int directory, const char* path, int flags) {
   const ShownPath shown(path, BRDMA_CALLER);
-  return open_shown(shown, [&](const char* file) { return real___openat64_2.get()(directory, file, flags); });
+  return open_shown(shown, flags, [&](const char* file) { return real___openat64_2.get()(directory, file, flags); });
 }
 
 BRDMA_HOOK FILE* fopen(const char* path, const char* mode) {

@@ -1,6 +1,9 @@
 #include "preload/view.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -103,10 +106,9 @@ void show(const provider::DeviceList& devices) {
 const DeviceTree* tree_for(const Match& match) {
   if (making_tree) return nullptr;
   const bool listing = is_device_list(match);
-  const int saved_errno = errno;
   const DeviceTree* tree = shown_tree.load(std::memory_order_acquire);
-  // The program may have changed its user or its root, and somebody may have cleared the directory.
-  if (tree != nullptr && !listing && tree->is_reachable()) return tree;
+  if (tree != nullptr && !listing) return tree;
+  const int saved_errno = errno;
   making_tree = true;
   {
     const std::lock_guard guard(view().lock);
@@ -149,6 +151,10 @@ ShownPath::ShownPath(const char* path, const void* caller) : shown_(path) {
     lead(*match, caller);
 }
 
+int ShownPath::open_within(int flags) const {
+  return is_ours() ? static_cast<int>(::syscall(SYS_openat, tree_fd_, within_, flags & ~O_CREAT, 0)) : -1;
+}
+
 void ShownPath::lead(const Match& match, const void* caller) {
   const bool is_rdma_cm = preload::is_rdma_cm_node(match);
   if (is_rdma_cm && control::load_settings().settings.kernel_rdma_cm) return;
@@ -157,6 +163,8 @@ void ShownPath::lead(const Match& match, const void* caller) {
   if (tree == nullptr || !join_path(tree->root(), match, text->bytes)) return;
   buffer_ = std::move(text);
   shown_ = buffer_->bytes;
+  tree_fd_ = tree->fd();
+  within_ = shown_ + tree->root().size() + 1;
   is_device_list_ = preload::is_device_list(match);
   is_uverbs_node_ = preload::is_uverbs_node(match);
   is_rdma_cm_node_ = is_rdma_cm;

@@ -25,6 +25,9 @@ class ShownPath {
 
   [[nodiscard]] const char* get() const { return shown_; }  // the program's own pointer where nothing is to be changed
   [[nodiscard]] bool is_ours() const { return buffer_ != nullptr; }
+  // What get() names, where that does not lead to it any more: the program has changed its root or its user since the
+  // files were made. As open(2) has it.
+  [[nodiscard]] int open_within(int flags) const;
   [[nodiscard]] bool is_uverbs_node() const { return is_uverbs_node_; }
   [[nodiscard]] bool is_device_list() const { return is_device_list_; }  // and ours
   [[nodiscard]] bool is_rdma_cm_node() const { return is_rdma_cm_node_; }
@@ -32,6 +35,8 @@ class ShownPath {
  private:
   [[gnu::noinline]] void lead(const Match& match, const void* caller);
   const char* shown_;
+  const char* within_ = nullptr;  // below the tree's root
+  int tree_fd_ = -1;
   bool is_uverbs_node_ = false, is_rdma_cm_node_ = false, is_device_list_ = false;
   struct Text {
     char bytes[PATH_MAX];

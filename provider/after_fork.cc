@@ -13,8 +13,8 @@
 
 #include "libibverbs.h"
 #include "objects.h"
-#include "open_device.h"
 #include "rdma_cm/server.h"
+#include "shared_device.h"
 #include "verbs.h"
 
 namespace brdma::provider {
@@ -81,8 +81,8 @@ bool Ownership::take() {
 void watch_forks() {
   static std::once_flag once;
   std::call_once(once, [] {
-    ::pthread_atfork(&OpenDevice::before_fork, &OpenDevice::after_fork_in_parent, [] {
-      OpenDevice::after_fork_in_child();
+    ::pthread_atfork(&SharedDevice::before_fork, &SharedDevice::after_fork_in_parent, [] {
+      SharedDevice::after_fork_in_child();
       cm_after_fork();
     });
   });

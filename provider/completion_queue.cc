@@ -115,6 +115,7 @@ ibv_cq* make_completion_queue(ibv_context* context, int entries, ibv_comp_channe
   }
   cq->core.cq.handle = device.next_handle();
   if (cq->channel != nullptr) event_channel_joined(*cq->channel, cq->channel_fd, &cq->core.cq, &device);
+  device.undestroyed().completion_queues.insert(cq.get());
   return &cq.release()->core.cq;
 }
 
@@ -136,6 +137,7 @@ int destroy_cq(ibv_cq* ibv) {
       const Status status = Context::Session(*cq.rings[i].context).engine().destroy_cq(cq.rings[i].engine);
       if (!status.ok()) return status.error();
     }
+    device.undestroyed().completion_queues.erase(&cq);
   }
   purge_events(cq, device);
   wait_for_acknowledgements(ibv->mutex, ibv->cond, ibv->comp_events_completed, cq.completion_events_written);

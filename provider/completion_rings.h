@@ -41,7 +41,7 @@ class CompletionRings {
   // Of a device with several shards: a ring's notification, with its shard's lock held. True: tell the program.
   [[nodiscard]] bool fired() { return armed_.exchange(NotifyOf::kNothing) != NotifyOf::kNothing; }
 
-  // --- one thread at a time (OpenDevice::objects()) ---
+  // --- one thread at a time (SharedDevice::objects()) ---
   [[nodiscard]] CompletionQueue* in(std::size_t shard) const;  // null: none there
   void add(const Ring& ring);                                  // while the queue is armed, it is too
   [[nodiscard]] std::size_t size() const { return count_.load(); }

@@ -36,8 +36,8 @@ bool is_mapped(void* address, std::size_t length) {
   return true;
 }
 
-// In every shard, one after the other; OpenDevice::objects() held. Their tables see the same calls, so what one refuses
-// all do.
+// In every shard, one after the other; SharedDevice::objects() held. Their tables see the same calls, so what one
+// refuses all do.
 Status in_all(Shards& shards, const std::function<Status(Engine&, std::size_t)>& act) {
   const Status status = act(Context::Session(shards.first()).engine(), 0);
   for (std::size_t i = 1; status.ok() && i < shards.size(); ++i) {
@@ -68,6 +68,7 @@ ibv_pd* alloc_pd(ibv_context* context) {
   }
   pd->core.context = context;
   pd->core.handle = device.next_handle();
+  device.undestroyed().domains.insert(pd.get());
   return &pd.release()->core;
 }
 
@@ -86,6 +87,7 @@ int dealloc_pd(ibv_pd* ibv) {
           device.shards(), [&](Engine& engine, std::size_t shard) { return engine.dealloc_pd(pd.engine[shard]); });
       if (!status.ok()) return status.error();
     }
+    device.undestroyed().domains.erase(&pd);
   }
   delete &pd;
   return 0;
@@ -114,6 +116,7 @@ ibv_mr* reg_mr(ibv_pd* ibv, void* address, std::size_t length, std::uint64_t iov
   mr->core.mr.lkey = keys.lkey;
   mr->core.mr.rkey = keys.rkey;
   mr->core.access = access;
+  device.undestroyed().regions.insert(mr.get());
   return &mr.release()->core.mr;
 }
 
@@ -159,6 +162,7 @@ int dereg_mr(abi::VerbsMr* ibv) {
     const Status status = in_all(
         device.shards(), [&](Engine& engine, std::size_t shard) { return engine.deregister_memory(mr.engine[shard]); });
     if (!status.ok()) return status.error();
+    device.undestroyed().regions.erase(&mr);
   }
   delete &mr;
   return 0;

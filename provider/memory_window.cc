@@ -32,6 +32,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
               .rkey = session.engine().info(mw->engine).rkey,
               .handle = device.next_handle(),
               .type = type};
+  device.undestroyed().windows.insert(mw.get());
   return &mw.release()->core;
 }
 
@@ -42,6 +43,7 @@ int dealloc_mw(ibv_mw* ibv) {
     const std::lock_guard held(device.objects());
     Context::Session session(device.shards().first());
     if (const Status status = session.engine().dealloc_window(mw.engine); !status.ok()) return status.error();
+    device.undestroyed().windows.erase(&mw);
   }
   delete &mw;
   return 0;

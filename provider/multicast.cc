@@ -1,5 +1,7 @@
 // Attaching UD queue pairs to multicast groups. Over RoCEv2 a group's GID is its IP multicast address.
-#include <cerrno>
+#include <algorithm>
+#include <mutex>
+#include <vector>
 
 #include "address_handle.h"
 #include "objects.h"
@@ -9,13 +11,21 @@ namespace brdma::provider::verbs {
 extern "C" {
 
 int attach_mcast(ibv_qp* ibv, const ibv_gid* gid, std::uint16_t) {
-  const QueuePairObject& qp = object_of(ibv);
-  return qp.context->attach_multicast(qp.engine, address_of(*gid)).error();
+  QueuePairObject& qp = object_of(ibv);
+  const IpAddress group = address_of(*gid);
+  const std::lock_guard held(device_of(ibv->context).objects());
+  const Status attached = qp.context->attach_multicast(qp.engine, group);
+  if (attached.ok() && std::ranges::find(qp.groups, group) == qp.groups.end()) qp.groups.push_back(group);
+  return attached.error();
 }
 
 int detach_mcast(ibv_qp* ibv, const ibv_gid* gid, std::uint16_t) {
-  const QueuePairObject& qp = object_of(ibv);
-  return qp.context->detach_multicast(qp.engine, address_of(*gid)).error();
+  QueuePairObject& qp = object_of(ibv);
+  const IpAddress group = address_of(*gid);
+  const std::lock_guard held(device_of(ibv->context).objects());
+  const Status detached = qp.context->detach_multicast(qp.engine, group);
+  if (detached.ok()) std::erase(qp.groups, group);
+  return detached.error();
 }
 
 }  // extern "C"

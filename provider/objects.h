@@ -26,7 +26,7 @@ namespace brdma::provider {
 struct ThreadDomainObject {
   ibv_td core{};
   std::size_t shard = 0;      // of what is made for its thread
-  std::uint32_t parents = 0;  // that name it; OpenDevice::objects() held
+  std::uint32_t parents = 0;  // that name it; SharedDevice::objects() held
 };
 
 struct ProtectionDomainObject {
@@ -35,7 +35,7 @@ struct ProtectionDomainObject {
   // Of a parent domain: what it was made of. Of another: how many parent domains are.
   ProtectionDomainObject* base = nullptr;
   ThreadDomainObject* td = nullptr;
-  std::uint32_t parents = 0;  // OpenDevice::objects() held
+  std::uint32_t parents = 0;  // SharedDevice::objects() held
 };
 
 struct MemoryRegionObject {
@@ -86,6 +86,7 @@ struct QueuePairObject {
   // Of what was granted: checked before a list of that length is read.
   std::uint8_t send_sges_max = 0, receive_sges_max = 0;
   std::uint8_t shard = 0;
+  std::vector<IpAddress> groups;  // multicast, that it is attached to; SharedDevice::objects() held
 };
 
 struct SharedReceiveQueueObject {

@@ -1,16 +1,12 @@
-// open_device.h - one ibv_context and the brdma::Context behind it.
+// open_device.h - one ibv_context: libibverbs' memory, the pipe of its asynchronous events, what the program has made
+// of it. The engine behind it, its locks and its lease are the process's (shared_device.h).
 //
 // Memory: libibverbs allocates its verbs_context in a block of abi::kContextAllocation bytes; behind the ibv_context,
 // which is its last member, stands a pointer to our OpenDevice (of_context()).
-// Locks, in the order in which they are taken:
-//   objects()  whoever makes or destroys objects: what is in all shards changes in all, in the same order
-//   a shard's  everything that talks to its engine (Context::Session); notifications come with it held
-//   events()   event pipes, and how many events of an object have been written
 #pragma once
 
 #include <infiniband/verbs.h>
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -19,64 +15,70 @@
 #include "after_fork.h"
 #include "base/result.h"
 #include "bitmaprdma/context.h"
-#include "device/engine.h"
 #include "event_pipe.h"
 #include "libibverbs.h"
-#include "shards.h"
+#include "shared_device.h"
+#include "undestroyed.h"
 
 namespace brdma::provider {
 
-class OpenDevice final : public NotificationHandler {
+class OpenDevice final {
  public:
   // Answers libibverbs' verbs_context. Takes cmd_fd, also when it fails; says on standard error why.
   static Result<void*, Status> open(ibv_device* device, int cmd_fd);
   static OpenDevice& of_context(const ibv_context* context);
-  ~OpenDevice() override;  // the engine first, then the descriptors
-  void release_core();     // gives the verbs_context back to libibverbs and frees it; `this` stays
+  ~OpenDevice() = default;
+  OpenDevice(const OpenDevice&) = delete;
+  OpenDevice& operator=(const OpenDevice&) = delete;
+  // Objects that the program has left go, and the lease if no other context has it; then the verbs_context goes back to
+  // libibverbs and is freed. `this` stays.
+  void close();
 
-  [[nodiscard]] Shards& shards() { return shards_; }
-  [[nodiscard]] std::mutex& objects() { return objects_; }
+  [[nodiscard]] Shards& shards() { return shared_->shards(); }
+  // Where an object that may be in any shard is put, so that a context's are in all of them. objects() held.
+  [[nodiscard]] std::size_t least_used_shard() { return shards().least_used(use_); }
+  void put_into(std::size_t shard) {
+    ++use_[shard];
+    ++shards().use()[shard];
+  }
+  void taken_from(std::size_t shard) {
+    --use_[shard];
+    --shards().use()[shard];
+  }
+  [[nodiscard]] std::mutex& objects() { return shared_->objects(); }
   [[nodiscard]] std::mutex& events() { return events_; }
+  [[nodiscard]] Undestroyed& undestroyed() { return undestroyed_; }
   [[nodiscard]] const abi::Layout& layout() const { return layout_; }
   [[nodiscard]] ibv_context* ibv() const { return ibv_; }
   // As the device files show it now: GID indices refer to that.
-  [[nodiscard]] DeviceInfo info() const;
-  [[nodiscard]] std::uint32_t next_handle() { return next_handle_.fetch_add(1, std::memory_order_relaxed); }
+  [[nodiscard]] DeviceInfo info() const { return shared_->info(); }
+  [[nodiscard]] std::uint32_t next_handle() { return shared_->next_handle(); }
 
   // Before a queue pair is made, with objects() held. EBUSY: another process makes them since a fork() (after_fork.h).
-  [[nodiscard]] Status claim();
-  [[nodiscard]] bool abandoned() const { return abandoned_; }
-  // pthread_atfork(3)'s.
-  static void before_fork();
-  static void after_fork_in_parent();
-  static void after_fork_in_child();
+  [[nodiscard]] Status claim() { return shared_->claim(); }
+  [[nodiscard]] bool abandoned() const { return shared_->abandoned(); }
+  // In a forked child, where the device is abandoned: the table of operations and the descriptors are the child's own.
+  void abandon();
 
-  void completion_event(void* cq_user) override;
-  void async_event(int ibv_event_type, void* user) override;
-  std::vector<int> interface_changed(bool removed) override;
-  // The program ends: what the contexts that it left open owe their peers is sent.
-  static void leave_all();
+  // About an object of this context, or (`user` null) about the port or the device.
+  void async_event(int ibv_event_type, void* user);
   // Call with events() held.
   [[nodiscard]] std::uint32_t purge_async_events(const void* element);
 
  private:
-  OpenDevice(Libibverbs& core, const abi::Layout& layout, void* verbs_context, DeviceInfo device);
+  OpenDevice(Libibverbs& core, const abi::Layout& layout, void* verbs_context);
   Status make_async_pipe();
-  [[nodiscard]] bool is_consistent();
-  void abandon();
+  void release_core();
 
   Libibverbs& core_;
   abi::Layout layout_;
   void* verbs_context_;
   ibv_context* ibv_;
-  DeviceInfo device_;
-  DeviceInfo told_;  // as the program has been told; of interface_changed()
+  SharedDevice* shared_ = nullptr;
+  Undestroyed undestroyed_;
+  Shards::Use use_{};
   std::shared_ptr<EventPipe> async_events_;
-  Ownership ownership_;
-  bool abandoned_ = false;  // by a forked child
-  std::atomic<std::uint32_t> next_handle_{1};
-  std::mutex objects_, events_;
-  Shards shards_;
+  std::mutex events_;
 };
 
 inline OpenDevice& device_of(const ibv_context* context) { return OpenDevice::of_context(context); }

@@ -18,8 +18,9 @@ ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* wanted) {
   td->core.context = context;
   OpenDevice& device = device_of(context);
   const std::lock_guard held(device.objects());
-  td->shard = device.shards().least_used();
-  device.shards().put_into(td->shard);
+  td->shard = device.least_used_shard();
+  device.put_into(td->shard);
+  device.undestroyed().thread_domains.insert(td.get());
   return &td.release()->core;
 }
 
@@ -29,7 +30,8 @@ int dealloc_td(ibv_td* ibv) {
     OpenDevice& device = device_of(ibv->context);
     const std::lock_guard held(device.objects());
     if (td.parents != 0) return EBUSY;
-    device.shards().taken_from(td.shard);
+    device.taken_from(td.shard);
+    device.undestroyed().thread_domains.erase(&td);
   }
   delete &td;
   return 0;
@@ -53,6 +55,7 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* w
   const std::lock_guard held(device.objects());
   ++parent->base->parents;
   if (parent->td != nullptr) ++parent->td->parents;
+  device.undestroyed().domains.insert(parent.get());
   return &parent.release()->core;
 }
 

@@ -23,7 +23,7 @@ constexpr std::uint64_t kClockKhz = 1'000'000;        // of completion timestamp
 constexpr std::uint64_t kQkeyViolationsMax = 0xFFFF;  // IBTA 14.2.5.6: a counter of 16 bits, that stays at its end
 constexpr std::uint32_t kPortCapabilities = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
 
-// What this context's queue pairs refused for a wrong Q_Key: of the port's other users we do not know.
+// What this process's queue pairs refused for a wrong Q_Key: of the port's other users we do not know.
 std::uint32_t qkey_violations(OpenDevice& device) {
   std::uint64_t count = 0;
   for (std::size_t i = 0; i < device.shards().size(); ++i) {
@@ -138,7 +138,7 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attribute
 
 void free_context(ibv_context* context) {
   OpenDevice* device = &device_of(context);
-  device->release_core();
+  device->close();
   delete device;
 }
 

@@ -40,13 +40,13 @@ QpCapabilities capabilities_of(const ibv_qp_cap& cap) {
 
 // Where its shared receive queue is, which is in one shard only; else where the program says by a thread domain; else
 // where its completion queues are already, so that a poll looks into one shard; else where the fewest are.
-std::size_t shard_for(const ProtectionDomainObject& pd, const ibv_qp_init_attr& wanted, const Shards& shards) {
-  if (shards.size() == 1) return 0;
+std::size_t shard_for(const ProtectionDomainObject& pd, const ibv_qp_init_attr& wanted, OpenDevice& device) {
+  if (device.shards().size() == 1) return 0;
   if (wanted.srq != nullptr) return object_of(wanted.srq).shard;
   if (const auto named = shard_of(pd)) return *named;
   if (const auto home = object_of(wanted.send_cq).rings.home()) return *home;
   if (const auto home = object_of(wanted.recv_cq).rings.home()) return *home;
-  return shards.least_used();
+  return device.least_used_shard();
 }
 
 }  // namespace
@@ -62,7 +62,7 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* wanted) {
   const PathMtu active_mtu = device.info().active_mtu;
   const std::lock_guard held(device.objects());
   if (const Status claimed = device.claim(); !claimed.ok()) return fail<ibv_qp>(claimed.error());
-  const std::size_t shard = shard_for(object_of(pd), *wanted, device.shards());
+  const std::size_t shard = shard_for(object_of(pd), *wanted, device);
   qp->shard = static_cast<std::uint8_t>(shard);
   qp->context = &device.shards()[shard];
   const auto send_cq = ring_in(object_of(wanted->send_cq), device, shard);
@@ -83,7 +83,7 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* wanted) {
   auto created = session.engine().create_qp(request);
   if (!created) return fail<ibv_qp>(created.reason().error());
   qp->engine = created.value();
-  device.shards().put_into(shard);
+  device.put_into(shard);
   qp->send_sges_max = static_cast<std::uint8_t>(request.capabilities.send_sge_max);
   qp->receive_sges_max = static_cast<std::uint8_t>(request.capabilities.receive_sge_max);
   wanted->cap = {.max_send_wr = request.capabilities.send_wr_max,
@@ -104,6 +104,7 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* wanted) {
   core.qp_type = wanted->qp_type;
   pthread_mutex_init(&core.mutex, nullptr);
   pthread_cond_init(&core.cond, nullptr);
+  device.undestroyed().queue_pairs.insert(qp.get());
   return &qp.release()->core.qp;
 }
 
@@ -115,7 +116,8 @@ int destroy_qp(ibv_qp* ibv) {
     const std::lock_guard held(device.objects());
     const Status status = Context::Session(*qp.context).engine().destroy_qp(qp.engine);
     if (!status.ok()) return status.error();
-    device.shards().taken_from(qp.shard);
+    device.taken_from(qp.shard);
+    device.undestroyed().queue_pairs.erase(&qp);
   }
   {
     const std::lock_guard held(device.events());

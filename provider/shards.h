@@ -4,10 +4,9 @@
 //   protection domains, memory regions   are in all, regions under the same keys
 //   completion queues                    are where queue pairs complete into them (completion_rings.h)
 //   memory windows                       only where there is one shard: a binding would have to reach all at once
-// Thread-safety: the list does not change; where an object is put is asked and told with OpenDevice::objects() held.
+// Thread-safety: the list does not change; where an object is put is asked and told with SharedDevice::objects() held.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -29,17 +28,21 @@ class Shards {
   // For what is alike in all.
   [[nodiscard]] Context& first() const { return *contexts_.front(); }
 
-  // The one that has the fewest objects put into it.
-  [[nodiscard]] std::size_t least_used() const {
-    const auto used = users_.begin();
-    return static_cast<std::size_t>(std::min_element(used, used + static_cast<std::ptrdiff_t>(size())) - used);
+  // How many objects are in each.
+  using Use = std::array<std::uint32_t, kShardsMax>;
+  [[nodiscard]] Use& use() { return use_; }
+  // The one that has the fewest of `own`, a context's; among several the one that has the fewest of all.
+  [[nodiscard]] std::size_t least_used(const Use& own) const {
+    std::size_t least = 0;
+    for (std::size_t i = 1; i < size(); ++i) {
+      if (std::pair{own[i], use_[i]} < std::pair{own[least], use_[least]}) least = i;
+    }
+    return least;
   }
-  void put_into(std::size_t shard) { ++users_[shard]; }
-  void taken_from(std::size_t shard) { --users_[shard]; }
 
  private:
   std::vector<std::unique_ptr<Context>> contexts_;
-  std::array<std::uint32_t, kShardsMax> users_{};
+  Use use_{};
 };
 
 }  // namespace brdma::provider

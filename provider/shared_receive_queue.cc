@@ -17,18 +17,19 @@ ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* wanted) {
   OpenDevice& device = device_of(pd->context);
   auto srq = std::make_unique<SharedReceiveQueueObject>();
   const std::lock_guard held(device.objects());
-  srq->shard = shard_of(object_of(pd)).value_or(device.shards().least_used());
+  srq->shard = shard_of(object_of(pd)).value_or(device.least_used_shard());
   srq->context = &device.shards()[srq->shard];
   Context::Session session(*srq->context);
   SrqAttributes attributes{.wr_max = wanted->attr.max_wr, .sge_max = wanted->attr.max_sge};
   auto created = session.engine().create_srq(object_of(pd).engine[srq->shard], attributes, srq.get());
   if (!created) return fail<ibv_srq>(created.reason().error());
   srq->engine = created.value();
-  device.shards().put_into(srq->shard);
+  device.put_into(srq->shard);
   srq->granted = attributes;
   wanted->attr.max_wr = attributes.wr_max;
   wanted->attr.max_sge = attributes.sge_max;
   srq->core.srq.handle = device.next_handle();
+  device.undestroyed().shared_receive_queues.insert(srq.get());
   return &srq.release()->core.srq;
 }
 
@@ -56,7 +57,8 @@ int destroy_srq(ibv_srq* ibv) {
     const std::lock_guard held(device.objects());
     const Status status = Context::Session(*srq.context).engine().destroy_srq(srq.engine);
     if (!status.ok()) return status.error();
-    device.shards().taken_from(srq.shard);
+    device.taken_from(srq.shard);
+    device.undestroyed().shared_receive_queues.erase(&srq);
   }
   {
     const std::lock_guard held(device.events());

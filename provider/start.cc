@@ -2,8 +2,8 @@
 // libibverbs as a plugin (RDMAV_DRIVERS, a .driver file) it registers, which libibverbs expects of a constructor.
 // And when the program ends: it may not have closed its devices.
 #include "libibverbs.h"
-#include "open_device.h"
 #include "rdma_cm/server.h"
+#include "shared_device.h"
 
 namespace {
 
@@ -11,7 +11,7 @@ __attribute__((constructor)) void register_plugin() { brdma::provider::Libibverb
 
 __attribute__((destructor)) void leave() {
   brdma::provider::leave_cm();
-  brdma::provider::OpenDevice::leave_all();
+  brdma::provider::SharedDevice::leave_all();
 }
 
 }  // namespace

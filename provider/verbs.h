@@ -37,7 +37,7 @@ inline constexpr int kAccessHints = IBV_ACCESS_HUGETLB | IBV_ACCESS_RELAXED_ORDE
 // completion_queue.cc: create_cq with more to say. `shard`: where it is to have a ring before it has queue pairs.
 ibv_cq* make_completion_queue(ibv_context* context, int entries, ibv_comp_channel* channel, int vector,
                               const CqOptions& options, std::optional<std::size_t> shard);
-// Likewise: its ring in that shard, made if there is none. OpenDevice::objects() held.
+// Likewise: its ring in that shard, made if there is none. SharedDevice::objects() held.
 Result<CompletionQueue*, Status> ring_in(CompletionQueueObject& cq, OpenDevice& device, std::size_t shard);
 // Into the members of a request that binds a memory window.
 void describe_binding(std::uint32_t rkey, const ibv_mw_bind_info& info, SendRequest& out);

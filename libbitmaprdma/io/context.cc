@@ -221,6 +221,7 @@ Context::~Context() {
 }
 
 const DeviceInfo& Context::device() const { return impl_->device; }
+bool Context::connected() const { return impl_->lease.alive(); }
 
 Context::Session::Session(Context& context) : context_(context) {
   io::Shard& shard = context_.impl_->shard;

@@ -142,6 +142,8 @@ class Context {
   void leave();
 
   [[nodiscard]] const DeviceInfo& device() const;
+  // False once its lease has ended: nothing will arrive any more. True while brdmad is dead and may be started again.
+  [[nodiscard]] bool connected() const;
 
   // In a forked child: another thread of the parent was in a call, so nothing here can be relied on.
   [[nodiscard]] bool is_busy();

@@ -1,0 +1,83 @@
+// shared_device.h - a device that this process has open: one lease of brdmad's (one a shard), whatever the number of
+// ibv_contexts on it (OpenDevice). Settings are those of the first open; the last close returns the lease.
+//
+// Notifications go to the context whose object they are about; those about the port, and IBV_EVENT_DEVICE_FATAL, to
+// all. fork(): a child's new contexts are on a device of its own; who goes on with those that it inherits: after_fork.h.
+// Thread-safety: all functions, any thread. Locks, in the order in which they are taken:
+//   a device's place     while it is opened and closed for good, as long as that takes
+//   the process's list   of places and open devices; while the process forks
+//   objects()            whoever makes or destroys objects: what is in all shards changes in all, in the same order
+//   a shard's            everything that talks to its engine (Context::Session); notifications come with it held
+//   the list of contexts
+//   OpenDevice::events() event pipes, and how many events of an object have been written
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "after_fork.h"
+#include "base/result.h"
+#include "bitmaprdma/context.h"
+#include "shards.h"
+
+namespace brdma::provider {
+
+class OpenDevice;
+
+class SharedDevice final : public NotificationHandler {
+ public:
+  struct Place;  // of a device in the process's list
+
+  // The one that this process has open, or a new one where it has none, or one whose lease has ended. leave() follows.
+  static Result<SharedDevice*, ContextError> join(const DeviceInfo& device);
+  // The last one closes it: when this returns brdmad has the lease back. Not of a device that is abandoned().
+  void leave();
+  // From now on the context gets what is reported to all; IBV_EVENT_DEVICE_FATAL at once where that has been.
+  void add(OpenDevice& context);
+  void remove(OpenDevice& context);
+  // The process ends: what its open devices owe their peers is sent.
+  static void leave_all();
+
+  // Before a queue pair is made, with objects() held. EBUSY: another process makes them since a fork().
+  [[nodiscard]] Status claim();
+  [[nodiscard]] bool abandoned() const { return abandoned_; }  // by a forked child: the parent's
+  // pthread_atfork(3)'s.
+  static void before_fork();
+  static void after_fork_in_parent();
+  static void after_fork_in_child();
+
+  [[nodiscard]] Shards& shards() { return shards_; }
+  [[nodiscard]] std::mutex& objects() { return objects_; }
+  // As the device files show it now: GID indices refer to that.
+  [[nodiscard]] DeviceInfo info() const;
+  [[nodiscard]] std::uint32_t next_handle() { return next_handle_.fetch_add(1, std::memory_order_relaxed); }
+
+  void completion_event(void* cq_user) override;
+  void async_event(int ibv_event_type, void* user) override;
+  std::vector<int> interface_changed(bool removed) override;
+
+ private:
+  SharedDevice(Place& place, DeviceInfo device);
+  ~SharedDevice() override = default;
+  [[nodiscard]] bool usable();
+  [[nodiscard]] bool is_consistent();
+  void abandon();
+
+  Place& place_;
+  std::uint32_t users_ = 1;  // place's lock held
+  const DeviceInfo device_;
+  std::mutex reporting_;
+  DeviceInfo reported_;  // to the program; reporting_ held
+  Ownership ownership_;
+  bool divided_ = false;    // a child may go on with it: no further contexts here; place's lock or the list's held
+  bool abandoned_ = false;  // set in a child that has one thread
+  std::atomic<std::uint32_t> next_handle_{1};
+  std::mutex objects_, contexts_lock_;
+  std::vector<OpenDevice*> contexts_;  // contexts_lock_ held
+  bool fatal_ = false;                 // likewise
+  Shards shards_;                      // goes first: from then on nothing notifies
+};
+
+}  // namespace brdma::provider

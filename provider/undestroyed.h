@@ -1,0 +1,33 @@
+// undestroyed.h - what a program has made of one ibv_context and not destroyed yet. A context that is closed with such
+// objects takes them along, as the kernel's do: its queue pairs answer no more, its regions can't be reached, though
+// other contexts of the process go on with the same engine.
+// Thread-safety: SharedDevice::objects() held.
+#pragma once
+
+#include <unordered_set>
+
+namespace brdma::provider {
+
+class Shards;
+struct CompletionQueueObject;
+struct MemoryRegionObject;
+struct MemoryWindowObject;
+struct ProtectionDomainObject;
+struct QueuePairObject;
+struct SharedReceiveQueueObject;
+struct ThreadDomainObject;
+
+struct Undestroyed {
+  std::unordered_set<ThreadDomainObject*> thread_domains;
+  std::unordered_set<ProtectionDomainObject*> domains;
+  std::unordered_set<MemoryRegionObject*> regions;
+  std::unordered_set<MemoryWindowObject*> windows;
+  std::unordered_set<CompletionQueueObject*> completion_queues;
+  std::unordered_set<SharedReceiveQueueObject*> shared_receive_queues;
+  std::unordered_set<QueuePairObject*> queue_pairs;
+
+  // Takes them out of the engines. The program's structures stay allocated: it may still have their addresses.
+  void destroy_all(Shards& shards);
+};
+
+}  // namespace brdma::provider

@@ -17,7 +17,7 @@
 namespace brdma::provider::verbs {
 namespace {
 
-constexpr int kObjectsMax = 1 << 16;  // of each kind; QPNs have 16 bits of index
+constexpr int kObjectsMax = 1 << 16;  // of each kind
 constexpr std::uint8_t kPhysicalLinkUp = 5, kPhysicalDisabled = 3;
 constexpr std::uint64_t kClockKhz = 1'000'000;        // of completion timestamps: nanoseconds of CLOCK_MONOTONIC
 constexpr std::uint64_t kQkeyViolationsMax = 0xFFFF;  // IBTA 14.2.5.6: a counter of 16 bits, that stays at its end

@@ -65,6 +65,10 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* wanted) {
   const std::size_t shard = shard_for(object_of(pd), *wanted, device);
   qp->shard = static_cast<std::uint8_t>(shard);
   qp->context = &device.shards()[shard];
+  if (const ContextError refused = qp->context->prepare_queue_pair(); refused.error != 0) {
+    complain("no number for a queue pair: " + refused.message);
+    return fail<ibv_qp>(ENOMEM);
+  }
   const auto send_cq = ring_in(object_of(wanted->send_cq), device, shard);
   if (!send_cq) return fail<ibv_qp>(send_cq.reason().error());
   const auto receive_cq = ring_in(object_of(wanted->recv_cq), device, shard);

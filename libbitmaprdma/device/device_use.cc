@@ -23,7 +23,7 @@ void DeviceUse::set_queue_pairs(std::uint64_t queue_pairs) {
 DeviceUse::Sum DeviceUse::of_others() const {
   Sum sum;
   if (table_ == nullptr) return sum;
-  for (std::size_t i = 0; i < table_->rows.size(); ++i) {
+  for (std::size_t i = 0; i < table_->rows_used(); ++i) {
     const UseRow& row = table_->rows[i];
     if (i == row_ || get(row.device) != device_) continue;
     sum.queue_pairs = add(sum.queue_pairs, get(row.queue_pairs));

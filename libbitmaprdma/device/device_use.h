@@ -7,6 +7,7 @@
 // may be refused. Rows are other processes' and may say anything; a sum stays at the largest number.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -20,13 +21,20 @@ struct UseRow {
   std::uint64_t reserved = 0;
 };
 struct UseTable {
-  std::array<UseRow, 256> rows{};
+  std::uint64_t rows_end = 0;  // behind the last row that was ever somebody's; written by brdmad
+  std::array<UseRow, 8192> rows{};
+
+  // That number, at most how many there are.
+  [[nodiscard]] std::size_t rows_used() const {
+    return static_cast<std::size_t>(
+        std::min<std::uint64_t>(__atomic_load_n(&rows_end, __ATOMIC_RELAXED), rows.size()));
+  }
 };
 
 class DeviceUse {
  public:
   DeviceUse() = default;  // the only program of its device
-  // The table outlives it; row < 256.
+  // The table outlives it; row < UseTable::rows.size().
   DeviceUse(UseTable& table, std::size_t row);
 
   void set_queue_pairs(std::uint64_t queue_pairs);

@@ -11,10 +11,17 @@ constexpr std::size_t kPlacesAtFirst = 16;
 }  // namespace
 
 QpTable::QpTable(std::uint32_t slot, std::uint32_t slot_bits, Random random)
-    : slot_(slot), slot_bits_(slot_bits), index_bits_(kQpnBits - slot_bits), mask_(kPlacesAtFirst - 1) {
+    : slot_bits_(slot_bits), index_bits_(kQpnBits - slot_bits), slots_{slot}, mask_(kPlacesAtFirst - 1) {
   BRDMA_CHECK(slot_bits <= 16 && slot < (1u << slot_bits));
-  next_index_ = static_cast<std::uint32_t>(random.below(std::uint64_t{1} << index_bits_));
+  next_number_ = static_cast<std::uint32_t>(random.below(std::uint64_t{1} << index_bits_));
   places_.resize(kPlacesAtFirst);
+}
+
+void QpTable::add_slot(std::uint32_t slot) {
+  BRDMA_CHECK(slot < (1u << slot_bits_));
+  order_.resize(std::size_t{1} << slot_bits_);
+  order_[slot] = static_cast<std::uint16_t>(slots_.size());
+  slots_.push_back(slot);
 }
 
 std::optional<std::uint32_t> QpTable::allocate() {
@@ -22,15 +29,16 @@ std::optional<std::uint32_t> QpTable::allocate() {
   if (count_ >= places_.size() / 2) grow();
   const std::uint32_t index_mask = (1u << index_bits_) - 1;
   while (true) {  // at most every second place is taken
-    const std::uint32_t index = next_index_ & index_mask;
-    next_index_ = (index + 1) & index_mask;
-    const std::uint32_t qpn = index << slot_bits_ | slot_;
-    if (index != 0 && qpn != kMulticastQpn && place(index) == nullptr) return qpn;
+    const std::uint32_t number = next_number_++;
+    if (next_number_ >> index_bits_ == slots_.size()) next_number_ = 0;
+    const std::uint32_t index = number & index_mask;
+    const std::uint32_t qpn = index << slot_bits_ | slots_[number >> index_bits_];
+    if (index != 0 && qpn != kMulticastQpn && place(qpn) == nullptr) return qpn;
   }
 }
 
 QueuePair* QpTable::add(std::unique_ptr<QueuePair> qp) {
-  auto& at = place(qp->identity().qpn >> slot_bits_);
+  auto& at = place(qp->identity().qpn);
   BRDMA_CHECK(at == nullptr);
   at = std::move(qp);
   ++count_;
@@ -38,7 +46,7 @@ QueuePair* QpTable::add(std::unique_ptr<QueuePair> qp) {
 }
 
 void QpTable::remove(QueuePair* qp) {
-  auto& at = place(qp->identity().qpn >> slot_bits_);
+  auto& at = place(qp->identity().qpn);
   BRDMA_CHECK(at.get() == qp);
   at.reset();
   --count_;
@@ -51,7 +59,7 @@ void QpTable::grow() {
   places_.resize(old.size() * 2);
   mask_ = static_cast<std::uint32_t>(places_.size() - 1);
   for (auto& qp : old) {
-    if (qp != nullptr) place(qp->identity().qpn >> slot_bits_) = std::move(qp);
+    if (qp != nullptr) place(qp->identity().qpn) = std::move(qp);
   }
 }
 

@@ -1,9 +1,9 @@
 // device/qp_table.h - from QPN to queue pair in one array access.
 //   QPN, 24 bits:  index << slot_bits | slot      slot: which socket the peer's packets reach (EngineConfig)
-// Indices start at a random number and are used in order, so that a packet for a queue pair that is gone finds none for
-// a long time. The array's size is a power of two above the number of queue pairs; an index whose place is taken is
-// passed over. Index 0 is never given.
-// Limits: queue_pairs_max().
+// A table begins with one slot and may get more. Numbers start at a random one and are used in order, slot by slot, so
+// that a packet for a queue pair that is gone finds none for a long time. The array's size is a power of two above the
+// number of queue pairs; a number whose place is taken is passed over. Index 0 is never given.
+// Limits: queue_pairs_max(), half of all numbers.
 #pragma once
 
 #include <cstddef>
@@ -23,16 +23,19 @@ class QpTable {
  public:
   QpTable(std::uint32_t slot, std::uint32_t slot_bits, Random random);
 
+  // Numbers of this slot are given too. Not one that it has.
+  void add_slot(std::uint32_t slot);
+  [[nodiscard]] const std::vector<std::uint32_t>& slots() const { return slots_; }
   // A number that is free now; none where the table is full. The caller puts a queue pair of that number in with add().
   [[nodiscard]] std::optional<std::uint32_t> allocate();
   QueuePair* add(std::unique_ptr<QueuePair> qp);
   void remove(QueuePair* qp);  // and destroys it
   [[nodiscard]] QueuePair* find(std::uint32_t qpn) const {
-    QueuePair* qp = places_[(qpn >> slot_bits_) & mask_].get();
+    QueuePair* qp = places_[number_of(qpn) & mask_].get();
     return qp != nullptr && qp->identity().qpn == qpn ? qp : nullptr;
   }
   // Whatever is in that number's place: without a look at it, which would cost a cache miss. Null: nothing.
-  [[nodiscard]] QueuePair* guess(std::uint32_t qpn) const { return places_[(qpn >> slot_bits_) & mask_].get(); }
+  [[nodiscard]] QueuePair* guess(std::uint32_t qpn) const { return places_[number_of(qpn) & mask_].get(); }
   template <class Function>
   void for_each(Function&& function) const {
     for (const auto& qp : places_) {
@@ -40,14 +43,23 @@ class QpTable {
     }
   }
   [[nodiscard]] std::size_t size() const { return count_; }
-  [[nodiscard]] std::size_t queue_pairs_max() const { return (std::size_t{1} << index_bits_) / 2; }
+  [[nodiscard]] std::size_t queue_pairs_max() const { return (slots_.size() << index_bits_) / 2; }
 
  private:
   void grow();
-  [[nodiscard]] std::unique_ptr<QueuePair>& place(std::uint32_t index) { return places_[index & mask_]; }
+  // Slots are numbered in the order in which they came: that number, before the index. One of another slot: any.
+  [[nodiscard]] std::uint32_t number_of(std::uint32_t qpn) const {
+    const std::uint32_t index = qpn >> slot_bits_;
+    if (order_.empty()) [[likely]]
+      return index;
+    return std::uint32_t{order_[qpn & ((1u << slot_bits_) - 1)]} << index_bits_ | index;
+  }
+  [[nodiscard]] std::unique_ptr<QueuePair>& place(std::uint32_t qpn) { return places_[number_of(qpn) & mask_]; }
 
-  std::uint32_t slot_, slot_bits_, index_bits_;
-  std::uint32_t next_index_;
+  std::uint32_t slot_bits_, index_bits_;
+  std::vector<std::uint32_t> slots_;
+  std::vector<std::uint16_t> order_;  // of each slot its place in slots_; empty while there is one
+  std::uint32_t next_number_;
   std::uint32_t mask_;
   std::size_t count_ = 0;
   std::vector<std::unique_ptr<QueuePair>> places_;

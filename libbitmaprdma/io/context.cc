@@ -130,6 +130,7 @@ Context::Impl::Impl(const DeviceInfo& device_info, io::Lease leased, const Optio
       lease(std::move(leased)),
       handler(notification_handler),
       share(options.share),
+      ask_slot(options.ask_slot),
       shard(config, std::move(intake), std::move(outlet), *lease.statistics, notification_handler),
       thread_wanted(options.progress_thread),
       thread(shard,
@@ -319,6 +320,21 @@ void Context::request_notify(std::span<const NotifiedQueue> queues, const std::f
     shard.engine().cancel_notify(each.queue);
     if (what != NotifyOf::kNothing) shard.request_notify(each.queue, what == NotifyOf::kSolicited);
   }
+}
+
+ContextError Context::prepare_queue_pair() {
+  const std::lock_guard asking(impl_->asking);
+  std::size_t slots = 0;
+  {
+    const Call call{impl_->shard};
+    if (impl_->shard.engine().has_queue_pair_numbers()) return {};
+    slots = impl_->shard.engine().slots().size();
+  }
+  const auto slot = impl_->ask_slot(impl_->lease, static_cast<std::uint32_t>(slots));
+  if (!slot) return slot.reason();
+  const Call call{impl_->shard};
+  impl_->shard.engine().add_slot(slot.value());
+  return {};
 }
 
 Status Context::watch_writes(MemoryRegion* region, void* user) {

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "control/config.h"
 #include "control/statistics.h"
@@ -37,7 +38,7 @@ struct LeaseList {
     int socket_fd = -1;
     int control_fd = -1;
   };
-  std::array<Entry, kSlotCount> entries;
+  std::vector<Entry> entries;
 };
 
 LeaseList& leases() {
@@ -63,26 +64,20 @@ void abandon_orphans() {
   LeaseList& list = leases();
   const std::lock_guard lock(list.mutex);
   for (const auto& entry : list.entries) {
-    if (entry.socket_fd >= 0 && !peer_open(entry.control_fd)) replace_by_silent_socket(entry.socket_fd);
+    if (!peer_open(entry.control_fd)) replace_by_silent_socket(entry.socket_fd);
   }
 }
 
 void remember(int socket_fd, int control_fd) {
   LeaseList& list = leases();
   const std::lock_guard lock(list.mutex);
-  for (auto& entry : list.entries) {
-    if (entry.socket_fd >= 0) continue;
-    entry = {socket_fd, control_fd};
-    return;
-  }
+  list.entries.push_back({socket_fd, control_fd});
 }
 
 void forget_and_close(int socket_fd, int control_fd) {
   LeaseList& list = leases();
   const std::lock_guard lock(list.mutex);
-  for (auto& entry : list.entries) {
-    if (entry.socket_fd == socket_fd) entry = {};
-  }
+  std::erase_if(list.entries, [socket_fd](const auto& entry) { return entry.socket_fd == socket_fd; });
   ::close(socket_fd);
   ::close(control_fd);  // last: from here on brdmad may drain the socket and lease it again
 }
@@ -149,7 +144,9 @@ Result<Answer, ContextError> ask_once(const DeviceInfo& device, FileDescriptor& 
   if (reply.error != 0) return ContextError{reply.error, std::string(get_text(reply.message))};
   if (reply.version != kLeaseVersion || !answer.value().socket.valid() || !answer.value().statistics.valid() ||
       !answer.value().device_use.valid()) {
-    return ContextError{EPROTO, "brdmad's answer is not of this library's version"};
+    return ContextError{EPROTO, "brdmad speaks lease protocol " + std::to_string(reply.version) +
+                                    ", this program's library " + std::to_string(kLeaseVersion) +
+                                    ": end it with 'brdmad --stop' once the programs that use it are done"};
   }
   return answer;
 }
@@ -212,6 +209,31 @@ Result<Lease, ContextError> acquire_lease(const DeviceInfo& device) {
   lease.vault_fd = answer.vault.release();
   remember(lease.socket_fd, lease.control_fd);
   return lease;
+}
+
+Result<std::uint32_t, ContextError> request_slot(const Lease& lease, std::uint32_t slots) {
+  const Deadline deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(kLeaseTimeoutMs);
+  SlotRequest request;
+  request.lease_id = lease.id;
+  request.slot = lease.slot;
+  request.slots = slots;
+  for (;;) {
+    auto connected = connect_or_start_daemon(deadline);
+    if (!connected) return connected.reason();
+    const int fd = connected.value().get();
+    SlotReply reply;
+    ssize_t got = 0;
+    if (send_all(fd, &request, sizeof request, deadline).ok()) {
+      if (!wait_readable(fd, deadline)) return ContextError{ETIMEDOUT, "brdmad does not answer"};
+      got = ::recv(fd, &reply, sizeof reply, MSG_WAITALL);
+    }
+    if (got == static_cast<ssize_t>(sizeof reply) && reply.magic == kSlotMagic) {
+      if (reply.error != 0) return ContextError{reply.error, std::string(get_text(reply.message))};
+      return reply.slot;
+    }
+    if (milliseconds_left(deadline) == 0) return ContextError{ETIMEDOUT, "brdmad does not answer"};
+    ::poll(nullptr, 0, 1);  // its worker has died, or it has: the next one answers
+  }
 }
 
 Lease::~Lease() {

@@ -2,7 +2,7 @@
 // nobody answers. docs/daemon.md tells the whole story.
 //
 //   auto lease = acquire_lease(device);          // blocks for milliseconds; at most kLeaseTimeoutMs
-//   lease.value().socket_fd                      // packets whose destination QPN has `slot` in its low byte
+//   lease.value().socket_fd                      // packets whose destination QPN has `slot` in its low 13 bits
 //   poll(control_fd, POLLRDHUP)                  // fires when it has ended: then abandon(), tell the application
 //   poll(lifeline_fd, POLLIN)                    // fires when brdmad is dead: then another one goes on (io/revival.h)
 //   ~Lease                                       // gives it back: brdmad drains the socket and frees the slot
@@ -32,7 +32,7 @@ struct Lease {
   int socket_fd = -1;       // member of the SO_REUSEPORT group of port 4791; non-blocking; close-on-exec
   bool dual_stack = false;  // AF_INET6 that takes IPv4 too (as ::ffff:a.b.c.d); else AF_INET
   std::uint32_t slot = 0;   // low `slot_bits` bits of each QPN of this socket; never 0 or 1, which are the daemon's
-  std::uint32_t slot_bits = 8;
+  std::uint32_t slot_bits = 8;  // as brdmad says
   std::uint64_t id = 0;                // brdmad's number of this lease
   Statistics* statistics = nullptr;    // zeroed; shared with brdmad, which adds it to the device's totals at the end
   int control_fd = -1;                 // connection to brdmad: the lease lives as long as this end is open
@@ -66,6 +66,10 @@ struct Lease {
 // Errors: EADDRINUSE port 4791 is taken; EACCES brdmad belongs to another user; ENOSPC all slots leased; ENOENT no
 // brdmad program found; ETIMEDOUT; EPROTO a brdmad of another version. The message says what to do.
 [[nodiscard]] Result<Lease, ContextError> acquire_lease(const DeviceInfo& device);
+
+// One slot more for a lease that has `slots` of them: what is sent to it comes to the lease's socket too. Blocks for
+// milliseconds, at most kLeaseTimeoutMs. Errors: ENOSPC there is none; as above.
+[[nodiscard]] Result<std::uint32_t, ContextError> request_slot(const Lease& lease, std::uint32_t slots);
 
 // A connection to brdmad, which is started if nobody answers; its owner is one that we trust. Errors as above.
 [[nodiscard]] Result<FileDescriptor, ContextError> connect_or_start_daemon(Deadline deadline);

@@ -8,9 +8,11 @@
 //        lease's life, and brdmad asks the process over it: one JSON object a line, an empty line before it, answered
 //        by one on one line (io/management.h). Other lines are to be ignored by both (a restarted worker repeats a
 //        reply that may have been lost, or sees half an answer).
+//   'B'  likewise a SlotRequest, by a process that has a lease and needs more queue pair numbers than its slot has:
+//        answered by a SlotReply; what is sent to the slot in it comes to the lease's socket from then on.
 //   '{'  a JSON object on one line, answered by one on one line; any number of them.
 // Numbers in host order: both ends are on one machine. Text is NUL-terminated and cut to fit.
-// Versioned by kLeaseVersion (a change of either struct) and, for the statistics page, by its layout hash.
+// Versioned by kLeaseVersion (a change of a struct, or of what QP numbers mean) and, for the statistics page, by its layout hash.
 #pragma once
 
 #include <algorithm>
@@ -29,9 +31,10 @@ namespace brdma::io {
 inline constexpr std::string_view kDaemonName = "brdmad";           // abstract: a NUL byte stands before it in sun_path
 inline constexpr std::string_view kDaemonLifeName = "brdmad.life";  // a datagram socket as long as one lives
 inline constexpr std::uint32_t kLeaseMagic = 0x4C445242;            // "BRDL" in memory
-inline constexpr std::uint16_t kLeaseVersion = 5;
+inline constexpr std::uint32_t kSlotMagic = 0x53445242;             // "BRDS" in memory
+inline constexpr std::uint16_t kLeaseVersion = 6;
 inline constexpr std::size_t kLeaseDescriptors = 5;  // at most
-inline constexpr std::uint32_t kSlotBits = 8;
+inline constexpr std::uint32_t kSlotBits = 13;  // of a QP number's 24; the others number the queue pairs of a slot
 inline constexpr std::uint32_t kSlotCount = 1u << kSlotBits;
 inline constexpr std::uint32_t kFirstLeasableSlot = 2;  // 0 and 1 hold QP 0 and QP 1, which are the daemon's
 inline constexpr std::size_t kQueryLineMax = 64 * 1024;
@@ -64,6 +67,26 @@ struct LeaseReply {
   std::array<char, kSettingsMax> settings{};  // set at run time for the device: lines `key=value`
 };
 
+struct SlotRequest {
+  std::uint32_t magic = kSlotMagic;
+  std::uint16_t version = kLeaseVersion;
+  std::uint16_t reserved = 0;
+  std::uint64_t lease_id = 0;
+  std::uint32_t slot = 0;   // the lease's
+  std::uint32_t slots = 1;  // how many it has. Asked for once more it is the same one: an answer may be lost
+};
+
+struct SlotReply {
+  std::uint32_t magic = kSlotMagic;
+  std::uint16_t version = kLeaseVersion;
+  std::uint16_t reserved = 0;
+  std::int32_t error = 0;  // errno value
+  std::uint32_t slot = 0;
+  std::array<char, 512> message{};  // what is wrong and what to do, when error is not 0
+};
+
+static_assert(std::is_trivially_copyable_v<SlotRequest> && sizeof(SlotRequest) == 24);
+static_assert(std::is_trivially_copyable_v<SlotReply> && sizeof(SlotReply) == 528);
 static_assert(std::is_trivially_copyable_v<LeaseRequest> && sizeof(LeaseRequest) == 112);
 static_assert(std::is_trivially_copyable_v<LeaseReply> && sizeof(LeaseReply) == 2592);
 

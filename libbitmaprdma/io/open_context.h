@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 
 #include "base/config.h"
@@ -50,6 +51,7 @@ struct Context::Impl {
     control::DatapathConfig datapath{.receive = control::Datapath::kUdp,
                                      .transmit = control::Datapath::kUdp};  // else ask_xdp is asked for AF_XDP
     Result<io::XdpSockets, ContextError> (*ask_xdp)(const io::Lease&, const io::XdpWant&) = io::request_xdp;  // brdmad
+    Result<std::uint32_t, ContextError> (*ask_slot)(const io::Lease&, std::uint32_t) = io::request_slot;  // likewise
   };
   // Error: no socket to send from.
   static Result<std::unique_ptr<Context>, ContextError> make(const DeviceInfo& device, io::Lease lease,
@@ -67,6 +69,8 @@ struct Context::Impl {
   NotificationHandler* handler;
   std::shared_ptr<io::DeviceShare> share;
   bool gone = false;  // brdmad is
+  Result<std::uint32_t, ContextError> (*ask_slot)(const io::Lease&, std::uint32_t);
+  std::mutex asking;  // for slots; before the shard's lock
   std::optional<trace::Journal> journal;
   io::Shard shard;
   bool thread_wanted;

@@ -290,17 +290,22 @@ bool Shard::take_message(ReceivedMessage& message, Instant& now) {
   return true;
 }
 
-void Shard::handle_message(const ReceivedMessage& message, Instant now) {
-  constexpr std::size_t kQpn = 5, kQpnLowByte = 7;    // of BTH
+bool Shard::is_ours(std::uint32_t qpn) const {
   constexpr std::uint32_t kMulticastQpn = 0xFF'FFFF;  // which every socket gets
+  return qpn == kMulticastQpn || std::ranges::find(engine_.slots(), qpn & slot_mask_) != engine_.slots().end();
+}
+
+void Shard::handle_message(const ReceivedMessage& message, Instant now) {
+  constexpr std::size_t kQpn = 5;  // of BTH
   Datagram datagram = message.datagram;
   for (std::size_t offset = 0; offset < message.bytes.size(); offset += message.segment_bytes) {
     datagram.bytes = message.bytes.subspan(offset, std::min(message.segment_bytes, message.bytes.size() - offset));
     // A merged message is steered whole by its first packet; another slot's packet must not reach our queue pairs.
-    if (datagram.bytes.size() > kQpnLowByte && (load_u8(&datagram.bytes[kQpnLowByte]) & slot_mask_) != slot_ &&
-        load_be24(&datagram.bytes[kQpn]) != kMulticastQpn) [[unlikely]] {
-      statistics_.add(Counter::kStrayPackets);
-      continue;
+    if (datagram.bytes.size() >= kQpn + 3 && (load_be16(&datagram.bytes[kQpn + 1]) & slot_mask_) != slot_) [[unlikely]] {
+      if (!is_ours(load_be24(&datagram.bytes[kQpn]))) {
+        statistics_.add(Counter::kStrayPackets);
+        continue;
+      }
     }
     engine_.handle_datagram(datagram, now);
   }

@@ -79,6 +79,7 @@ class Shard {
  private:
   template <class Queue>
   Status post_receives(Queue* queue, std::span<const ReceiveRequest> requests, std::size_t& posted);
+  [[nodiscard]] bool is_ours(std::uint32_t qpn) const;
   [[nodiscard]] bool take_message(ReceivedMessage& message, Instant& now);  // `now`: set if there was one
   void handle_message(const ReceivedMessage& message, Instant now);
   bool handle_due_timeouts(Instant now);

@@ -33,7 +33,7 @@ class Program {
     return wait_for_event(told_.wait_end.get(), POLLIN, at_most);
   }
   [[nodiscard]] bool receives() {
-    send_to_qpn(0x4200 | lease_.slot, false);
+    send_to_qpn(0x4000 | lease_.slot, false);
     return receive_all(lease_.socket_fd, 1).size() == 1;
   }
 

@@ -71,7 +71,7 @@ std::string hexadecimal(const std::vector<std::byte>& bytes) {
 TEST_F(DaemonTest, IcmpAboutADropReachesItsSender) {
   const io::Lease first = lease_or_die(), second = lease_or_die();
   ASSERT_TRUE(ask("statistics")["icmp"]["heard"]);
-  const auto message = source_quench(0x1100 | second.slot);
+  const auto message = source_quench(0x2000 | second.slot);
   send_icmp(message);
   const json news = next_news(second);
   EXPECT_EQ(news["do"], "icmp");
@@ -92,10 +92,10 @@ TEST_F(DaemonTest, IcmpAboutAStandardPacketReachesAllBecauseItsSenderIsNotNamed)
 
 TEST_F(DaemonTest, IcmpThatIsDamagedOrForNobodyIsCounted) {
   const io::Lease lease = lease_or_die();
-  auto message = source_quench(0x1100 | lease.slot);
+  auto message = source_quench(0x2000 | lease.slot);
   message[50] ^= std::byte{1};
   send_icmp(message);
-  send_icmp(source_quench(0x1100 | (lease.slot + 1)));
+  send_icmp(source_quench(0x2000 | (lease.slot + 1)));
   ASSERT_TRUE(ask_until("statistics", [](const json& answer) { return answer["icmp"]["received"] == 2; }));
   const json counted = ask("statistics")["icmp"];
   EXPECT_EQ(counted["bad"], 1);

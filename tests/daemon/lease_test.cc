@@ -12,6 +12,7 @@
 
 #include "daemon_fixture.h"
 #include "io/daemon_client.h"
+#include "io/lease_protocol.h"
 
 namespace brdma::test {
 namespace {
@@ -23,7 +24,7 @@ TEST_F(DaemonTest, FirstLeaseStartsTheDaemonAndSaysWhoHasIt) {
   ASSERT_GE(lease.socket_fd, 0);
   EXPECT_TRUE(lease.alive());
   EXPECT_TRUE(lease.dual_stack);
-  EXPECT_EQ(lease.slot_bits, 8u);
+  EXPECT_EQ(lease.slot_bits, io::kSlotBits);
   EXPECT_GE(lease.slot, 2u);
   EXPECT_LT(lease.slot, 256u);
   ASSERT_NE(lease.statistics, nullptr);
@@ -73,7 +74,7 @@ TEST_F(DaemonTest, StartingTheDaemonLeavesTheApplicationAlone) {
   ::signal(SIGCHLD, SIG_DFL);
 }
 
-TEST_F(DaemonTest, AFreedSlotIsTheLastToBeUsedAgain) {
+TEST_F(DaemonTest, AFreedSlotRestsBeforeItIsUsedAgain) {
   std::uint32_t first = 0;
   {
     const io::Lease lease = lease_or_die();
@@ -81,25 +82,18 @@ TEST_F(DaemonTest, AFreedSlotIsTheLastToBeUsedAgain) {
   }
   ASSERT_TRUE(leases_become(0));
   std::set<std::uint32_t> others;
-  std::vector<io::Lease> leases;
-  for (int i = 0; i < 253; ++i) leases.push_back(lease_or_die());
-  for (const io::Lease& lease : leases) others.insert(lease.slot);
-  EXPECT_EQ(others.size(), 253u);
+  for (int i = 0; i < 63; ++i) {
+    const io::Lease lease = lease_or_die();
+    others.insert(lease.slot);
+  }
+  EXPECT_GE(others.size(), 60u) << "an end that the daemon has not noticed yet frees nothing";
   EXPECT_EQ(others.count(first), 0u);
-  const io::Lease last = lease_or_die();
-  EXPECT_EQ(last.slot, first);
-}
-
-TEST_F(DaemonTest, WhenAllSlotsAreLeasedTheNextIsToldSo) {
-  std::vector<io::Lease> leases;
-  for (int i = 0; i < 254; ++i) leases.push_back(lease_or_die());
-  EXPECT_TRUE(contains(lease_refusal(ENOSPC), "254 of 254 leases are in use"));
-  const std::uint32_t freed = leases[100].slot;
-  leases[100] = io::Lease{};
-  ASSERT_TRUE(leases_become(253));
-  leases[100] = lease_or_die();
-  EXPECT_EQ(leases[100].slot, freed);
-  EXPECT_TRUE(leases[0].alive());
+  for (int i = 0; i < 100 && others.count(first) == 0; ++i) {
+    const io::Lease lease = lease_or_die();
+    others.insert(lease.slot);
+  }
+  EXPECT_EQ(others.count(first), 1u);
+  EXPECT_LE(others.size(), 100u) << "programs one after another go round";
 }
 
 // What a child of the next test does: waits at the gate, leases, reports its slot, waits for the end.
@@ -108,7 +102,7 @@ int lease_and_report(Gate& start, Gate& finish, int report) {
   finish.signal_end.reset();
   if (!start.wait()) return 1;
   const io::Lease lease = lease_or_die();
-  const auto slot = static_cast<std::uint8_t>(lease.slot);
+  const auto slot = static_cast<std::uint8_t>(lease.slot);  // there are few
   if (lease.socket_fd < 0 || ::write(report, &slot, 1) != 1) return 2;
   return finish.wait() ? 0 : 3;
 }

@@ -118,26 +118,27 @@ TEST_F(DaemonTest, TheSystemDaemonServesEveryUserAndKeepsThemApart) {
     return 127;
   });
   ASSERT_TRUE(ready.wait());
-  // One lease after another: two users, and more rounds than there are slots for both to have fresh ones.
+  // One lease after another, of two users: each goes round some slots, which stay that user's.
   static constexpr int kRounds = 200;
   const auto slots_of = [](uid_t uid) {
     Gate report;
     const int result = as_user(uid, [&] {
       for (int i = 0; i < kRounds; ++i) {
         const io::Lease lease = lease_or_die();
-        const auto slot = static_cast<std::uint8_t>(lease.slot);
-        if (lease.socket_fd < 0 || ::write(report.signal_end.get(), &slot, 1) != 1) return 1;
+        const auto slot = static_cast<std::uint16_t>(lease.slot);
+        if (lease.socket_fd < 0 || ::write(report.signal_end.get(), &slot, sizeof slot) != sizeof slot) return 1;
       }
       return code(true);
     });
     EXPECT_EQ(result, 0);
-    std::array<std::uint8_t, kRounds> slots{};
+    std::array<std::uint16_t, kRounds> slots{};
     report.open();
-    EXPECT_EQ(::read(report.wait_end.get(), slots.data(), slots.size()), kRounds);
-    return std::set<std::uint8_t>(slots.begin(), slots.end());
+    EXPECT_EQ(::read(report.wait_end.get(), slots.data(), sizeof slots), static_cast<ssize_t>(sizeof slots));
+    return std::set<std::uint16_t>(slots.begin(), slots.end());
   };
   const auto alices = slots_of(kAlice), bobs = slots_of(kBob);
-  for (const std::uint8_t slot : alices) EXPECT_EQ(bobs.count(slot), 0u) << "slot " << +slot << " was Alice's";
+  for (const std::uint16_t slot : alices) EXPECT_EQ(bobs.count(slot), 0u) << "slot " << slot << " was Alice's";
+  for (const auto& each : {alices, bobs}) EXPECT_LE(each.size(), 100u) << "a slot of each program's, for good";
   EXPECT_EQ(as_user(kBob,
                     [] {
                       const auto refused = io::query_daemon({{"query", "shutdown"}, {"force", true}});
@@ -228,6 +229,8 @@ TEST_F(DaemonTest, NonsenseOnTheSocketHarmsNobody) {
   ASSERT_TRUE(wait_for_event(future.get(), POLLIN));
   ASSERT_EQ(::recv(future.get(), &reply, sizeof reply, MSG_WAITALL), static_cast<ssize_t>(sizeof reply));
   EXPECT_EQ(reply.error, EPROTO);
+  EXPECT_TRUE(contains(std::string(io::get_text(reply.message)), "speaks lease protocol 6, this program's library 7"));
+  EXPECT_TRUE(contains(std::string(io::get_text(reply.message)), "brdmad --stop"));
 
   EXPECT_EQ(worker_pid(), worker) << "the worker died of it";
   EXPECT_TRUE(lease.alive());

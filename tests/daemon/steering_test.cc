@@ -2,11 +2,13 @@
 #include <linux/filter.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
+#include <signal.h>
 #include <sys/socket.h>
 
 #include <cerrno>
 
 #include "daemon_fixture.h"
+#include "io/lease_protocol.h"
 
 namespace brdma::test {
 namespace {
@@ -20,12 +22,12 @@ void expect_empty(const io::Lease& lease) {
   EXPECT_EQ(errno, EAGAIN);
 }
 
-TEST_F(DaemonTest, PacketsFollowTheLowByteOfTheirQpn) {
+TEST_F(DaemonTest, PacketsFollowTheSlotOfTheirQpn) {
   std::vector<io::Lease> leases;
   for (int i = 0; i < 4; ++i) leases.push_back(lease_or_die());
   for (const bool ipv6 : {false, true}) {
     for (std::uint32_t index = 1; index <= 8; ++index) {
-      for (const io::Lease& lease : leases) send_to_qpn(qpn_of(lease, index * 0x1111), ipv6);
+      for (const io::Lease& lease : leases) send_to_qpn(qpn_of(lease, index * 0xFF), ipv6);
     }
     for (const io::Lease& lease : leases) {
       const auto packets = receive_all(lease.socket_fd, 8);
@@ -63,25 +65,74 @@ TEST_F(DaemonTest, PacketsWithoutAQpnAndForManagementGoToTheDaemon) {
   const io::Lease lease = lease_or_die();
   send_to_qpn(0, false, 1, /*bytes=*/4);  // no byte 7
   send_to_qpn(1, false);
-  send_to_qpn(0x123401, true);
+  send_to_qpn(0x122001, true);
   EXPECT_TRUE(ask_until("statistics", [](const json& answer) { return answer["management_datagrams"] == 3; }));
   expect_empty(lease);
 }
 
 TEST_F(DaemonTest, ALeaseStartsWithAnEmptySocket) {
   std::vector<io::Lease> leases;
-  for (int i = 0; i < 254; ++i) leases.push_back(lease_or_die());
+  for (int i = 0; i < 20; ++i) leases.push_back(lease_or_die());
   io::Lease& victim = leases[10];
   const std::uint32_t qpn = qpn_of(victim, 5);
   send_to_qpn(qpn, false);  // stays unread in the dying lease
   victim = io::Lease{};
-  ASSERT_TRUE(leases_become(253));
+  ASSERT_TRUE(leases_become(19));
   for (int i = 0; i < 50; ++i) send_to_qpn(qpn, false);  // for a queue pair that is gone
-  victim = lease_or_die();
-  ASSERT_EQ(victim.slot, qpn & 0xFF);
+  for (int others = 0; others < 200; ++others) {  // which have ended by the time it is leased again
+    victim = lease_or_die();
+    if (victim.slot == (qpn & (io::kSlotCount - 1))) break;
+  }
+  ASSERT_EQ(victim.slot, qpn & (io::kSlotCount - 1));
   expect_empty(victim);
   send_to_qpn(qpn, false);
   EXPECT_EQ(receive_all(victim.socket_fd, 1).size(), 1u);
+}
+
+// What is for slots that nobody has goes to the daemon's, not to somebody's.
+TEST_F(DaemonTest, SlotsWithoutASocketAreNobodys) {
+  const io::Lease lease = lease_or_die();
+  for (const std::uint32_t slot : {256u, 4097u, 8191u}) send_to_qpn(1u << lease.slot_bits | slot, false);
+  EXPECT_TRUE(ask_until("statistics", [](const json& answer) { return answer["management_datagrams"] == 3; }));
+  expect_empty(lease);
+}
+
+// A lease whose numbers are used up gets those of further slots, which come to the same socket; until it ends.
+TEST_F(DaemonTest, ALeaseMayHaveSeveralSlots) {
+  io::Lease lease = lease_or_die(), other = lease_or_die();
+  std::vector<std::uint32_t> slots{lease.slot};
+  const auto one_more = [&slots](const io::Lease& of) {
+    const auto slot = io::request_slot(of, static_cast<std::uint32_t>(slots.size()));
+    ASSERT_TRUE(slot.ok()) << slot.reason().message;
+    slots.push_back(slot.value());
+  };
+  for (int i = 0; i < 3; ++i) one_more(lease);
+  const auto repeated = io::request_slot(lease, 1);
+  ASSERT_TRUE(repeated.ok());
+  EXPECT_EQ(repeated.value(), slots[1]) << "asked for once more";
+  EXPECT_FALSE(io::request_slot(lease, 9).ok());
+  const auto others = io::request_slot(other, 1);
+  ASSERT_TRUE(others.ok());
+  const auto expect_steered = [&] {
+    for (const std::uint32_t slot : slots) send_to_qpn(0x7u << lease.slot_bits | slot, false);
+    for (const std::uint32_t slot : {other.slot, others.value()}) send_to_qpn(0x7u << other.slot_bits | slot, true);
+    EXPECT_EQ(receive_all(lease.socket_fd, slots.size()).size(), slots.size());
+    EXPECT_EQ(receive_all(other.socket_fd, 2).size(), 2u);
+    expect_empty(lease);
+    expect_empty(other);
+  };
+  expect_steered();
+  const pid_t worker = worker_pid();
+  ASSERT_EQ(::kill(worker, SIGKILL), 0);
+  ASSERT_TRUE(ask_until("version", [worker](const json& answer) { return answer["worker_pid"] != worker; }));
+  expect_steered();
+  one_more(lease);
+  expect_steered();
+  lease = io::Lease{};
+  ASSERT_TRUE(leases_become(1));
+  for (std::size_t i = 1; i < slots.size(); ++i) send_to_qpn(0x7u << other.slot_bits | slots[i], false);
+  EXPECT_TRUE(ask_until("statistics", [](const json& answer) { return answer["management_datagrams"] == 4; }));
+  expect_empty(other);
 }
 
 TEST_F(DaemonTest, ALesseeCannotChangeTheSteering) {

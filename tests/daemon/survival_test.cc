@@ -44,7 +44,7 @@ TEST_F(DaemonTest, LeasesOutliveTheWorker) {
     EXPECT_TRUE(first.alive());
     EXPECT_TRUE(second.alive());
     EXPECT_EQ(ask("leases")["leases"].size(), 2u);
-    send_to_qpn(0x4200 | second.slot, false);
+    send_to_qpn(0x4000 | second.slot, false);
     EXPECT_EQ(receive_all(second.socket_fd, 1).size(), 1u);
   }
   EXPECT_EQ(device_counters(ask("statistics"), "brdma_lo")["sent_pkts"], 11);
@@ -144,9 +144,9 @@ TEST_F(DaemonTest, WhenTheDaemonEndsClientsKnowAndTheNextOpenStartsAnew) {
   const io::Lease lease = lease_or_die();
   ASSERT_GE(lease.socket_fd, 0);
   EXPECT_NE(holder_pid(), holder);
-  send_to_qpn(0x4200 | lease.slot, false);
+  send_to_qpn(0x4000 | lease.slot, false);
   EXPECT_EQ(receive_all(lease.socket_fd, 1).size(), 1u);
-  send_to_qpn(0x4200 | orphan.slot, false);  // the same slot number of the old daemon, maybe
+  send_to_qpn(0x4000 | orphan.slot, false);  // the same slot number of the old daemon, maybe
   char byte = 0;
   EXPECT_EQ(::recv(orphan.socket_fd, &byte, 1, MSG_DONTWAIT), -1);
   EXPECT_EQ(errno, EAGAIN);

@@ -80,7 +80,7 @@ bool drain_stream(int fd) {
 SocketGroup& group() {
   static SocketGroup* const instance = [] {
     auto* made = new SocketGroup;
-    for (std::size_t i = 0; i < io::kSlotCount; ++i)
+    for (std::size_t i = 0; i < kSlotsAtFirst; ++i)
       made->sockets.emplace_back(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     return made;
   }();
@@ -169,6 +169,13 @@ class World final : public SessionHost {
         const io::CmHello hello{.prefix = static_cast<std::uint16_t>(in.u8() % 4), .pid = in.u8()};
         return text_of(hello);
       }
+      case 4: {
+        io::SlotRequest request;
+        request.slot = in.u8();
+        request.lease_id = in.u8();
+        request.slots = in.u8() % 4;
+        return text_of(request);
+      }
       case 3: {
         io::CmFrame frame{.kind = static_cast<io::CmFrameKind>(in.u8() % 7),
                           .port = static_cast<std::uint16_t>(in.coin() ? 7000 + in.u8() % 4 : 0),
@@ -221,6 +228,7 @@ class World final : public SessionHost {
   const IcmpIntake& icmp_intake() override { return no_messages(); }
   GidBook& gid_book() override { return gids_; }
   const ControllerLink* controller_link() override { return nullptr; }
+  void linked(const std::shared_ptr<LeaseLink>&) override {}
   std::shared_ptr<LeaseLink> link(std::uint32_t slot) override {
     for (const auto& [key, session] : sessions_) {
       if (session->link() != nullptr && session->link()->slot() == slot) return session->link();

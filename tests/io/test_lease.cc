@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/datagram.h"
+#include "io/lease_protocol.h"
 #include "mirrored_network.h"
 #include "test_network.h"
 #include "xdp_grant.h"
@@ -85,9 +86,10 @@ std::vector<io::Lease> make_leases(unsigned count, bool dual_stack) {
     leases[i].socket_fd = open_member(dual_stack);
     leases[i].dual_stack = dual_stack;
     leases[i].slot = kFirstSlot + i;
+    if (over_xdp()) leases[i].slot_bits = io::kSlotBits;  // as the XDP program has it
     leases[i].statistics = all_statistics.emplace_back(std::make_unique<Statistics>()).get();
   }
-  // Index in the group = low byte of the destination QPN (byte 7 of BTH) less the first slot.
+  // There are few: index in the group = low byte of the destination QPN (byte 7 of BTH) less the first slot.
   std::array<sock_filter, 3> steer{{BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 7),
                                     BPF_STMT(BPF_ALU | BPF_SUB | BPF_K, kFirstSlot), BPF_STMT(BPF_RET | BPF_A, 0)}};
   const sock_fprog program{static_cast<unsigned short>(steer.size()), steer.data()};

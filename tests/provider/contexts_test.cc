@@ -18,7 +18,10 @@
 #include <vector>
 
 #include "io/daemon_client.h"
+#include "io/lease.h"
+#include "io/lease_protocol.h"
 #include "io/private_network.h"
+#include "io/test_network.h"
 #include "verbs_fixture.h"
 
 namespace brdma::test {
@@ -213,6 +216,28 @@ TEST(Contexts, ObjectsGoWithTheirContext) {
   EXPECT_EQ(wait_completion(a.cq.get()).status, IBV_WC_RETRY_EXC_ERR);
   EXPECT_EQ(b.memory[0], 1);
   expect_they_work(c, d);
+}
+
+// Where hundreds of other processes have a lease: here one that has hundreds.
+TEST(Contexts, WorkInAnySlot) {
+  constexpr int kLeases = 300;
+  rlimit files{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &files), 0);
+  files.rlim_cur = files.rlim_max;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &files), 0);
+  DeviceInfo device;
+  device.name = std::string("brdma_") + test_interface();
+  device.netdev = test_interface();
+  std::vector<io::Lease> leases;
+  for (int i = 0; i < kLeases; ++i) {
+    auto lease = io::acquire_lease(device);
+    ASSERT_TRUE(lease.ok()) << i << ": " << lease.reason().message;
+    leases.push_back(std::move(lease).value());
+  }
+  Side a = Side::make(), b = Side::make();
+  EXPECT_GT(a.qp->qp_num & (io::kSlotCount - 1), 254u);
+  connect(a, b);
+  expect_they_work(a, b);
 }
 
 // Two contexts here, two in another process, each connected with one there.

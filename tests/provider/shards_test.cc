@@ -1,5 +1,5 @@
 // A device of several shards: what is in one of them (queue pairs, shared receive queues), what is in all (domains,
-// regions), and completion queues, which are where they are needed. The low byte of a queue pair's number is its
+// regions), and completion queues, which are where they are needed. The low 13 bits of a queue pair's number are its
 // socket's, and so its shard's.
 #include <gmock/gmock.h>
 #include <infiniband/verbs.h>
@@ -19,6 +19,7 @@
 #include <thread>
 
 #include "io/daemon_client.h"
+#include "io/lease_protocol.h"
 #include "verbs_fixture.h"
 
 namespace brdma::test {
@@ -29,7 +30,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t kShards = 3;
 constexpr std::uint32_t kBytes = 64;
 
-std::uint32_t shard_of(const ibv_qp* qp) { return qp->qp_num & 0xFF; }
+std::uint32_t shard_of(const ibv_qp* qp) { return qp->qp_num & (io::kSlotCount - 1); }
 
 void join(ibv_qp* a, ibv_qp* b) {
   for (ibv_qp* qp : {a, b}) ASSERT_EQ(to_init(qp), 0);

@@ -1,9 +1,11 @@
 // Which slot a new lease gets, and what becomes of the statistics of an ended one.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "shared_state.h"
 
@@ -18,6 +20,7 @@ class Slots : public testing::Test {
     const auto slot = choose_slot(*state_, uid);
     EXPECT_TRUE(slot.has_value());
     SlotRecord& record = state_->slots[slot.value_or(2)];
+    state_->slots_end = std::max(state_->slots_end, slot.value_or(2) + 1);
     record.state = SlotState::kLeased;
     record.has_owner = true;
     record.uid = uid;
@@ -31,41 +34,88 @@ class Slots : public testing::Test {
   std::unique_ptr<SharedState> state_ = std::make_unique<SharedState>();
 };
 
+constexpr std::uint32_t kAll = io::kSlotCount - 2;
+
 TEST_F(Slots, TheDaemonsOwnAreNeverLeased) {
   std::set<std::uint32_t> slots;
-  for (int i = 0; i < 254; ++i) slots.insert(lease(kAlice));
-  EXPECT_EQ(slots.size(), 254u);
+  for (std::uint32_t i = 0; i < kAll; ++i) slots.insert(lease(kAlice));
+  EXPECT_EQ(slots.size(), kAll);
   EXPECT_EQ(*slots.begin(), 2u);
-  EXPECT_EQ(*slots.rbegin(), 255u);
+  EXPECT_EQ(*slots.rbegin(), io::kSlotCount - 1);
   EXPECT_EQ(choose_slot(*state_, kAlice), std::nullopt);
-  EXPECT_EQ(leases_in_use(*state_), 254u);
+  EXPECT_EQ(leases_in_use(*state_), kAll);
+  end(77);
+  EXPECT_EQ(lease(kAlice), 77u) << "it has not rested, but there is no other";
 }
 
 TEST_F(Slots, NeverUsedOnesComeFirstThenTheLongestFree) {
   const std::uint32_t first = lease(kAlice), second = lease(kAlice);
   end(second);
   end(first);
-  for (int i = 0; i < 252; ++i) {
+  std::set<std::uint32_t> others;
+  for (std::uint32_t i = 2; i < kRestingSlots; ++i) {
     const std::uint32_t slot = lease(kAlice);
-    EXPECT_NE(slot, first);
-    EXPECT_NE(slot, second);
+    others.insert(slot);
+    end(slot);
   }
+  EXPECT_EQ(others.size(), kRestingSlots - 2);
+  EXPECT_EQ(others.count(first) + others.count(second), 0u);
   EXPECT_EQ(lease(kAlice), second);
-  EXPECT_EQ(lease(kAlice), first);
+  EXPECT_FALSE(others.count(lease(kAlice))) << "fewer are free than should rest";
+}
+
+// A thousand programs of one user, one after another, leave the others' slots alone.
+TEST_F(Slots, AUserWhoComesOftenLocksNobodyOut) {
+  for (int i = 0; i < 10'000; ++i) end(lease(kAlice));
+  EXPECT_LE(state_->slots_end, 2 + kRestingSlots);
+  std::set<std::uint32_t> bobs;
+  for (std::uint32_t i = 0; i < kAll - kRestingSlots; ++i) bobs.insert(lease(kBob));
+  EXPECT_EQ(bobs.size(), kAll - kRestingSlots);
 }
 
 TEST_F(Slots, ASlotStaysWithItsUser) {
-  for (int i = 0; i < 253; ++i) end(lease(kAlice));
+  std::vector<std::uint32_t> all;
+  for (std::uint32_t i = 0; i < kAll - 1; ++i) all.push_back(lease(kAlice));
+  for (const std::uint32_t slot : all) end(slot);
   const std::uint32_t last = lease(kBob);
-  EXPECT_EQ(choose_slot(*state_, kBob), std::nullopt);  // 253 are free, but Alice's
+  EXPECT_EQ(choose_slot(*state_, kBob), std::nullopt);  // all but one are free, but Alice's
   EXPECT_TRUE(choose_slot(*state_, kAlice).has_value());
   end(last);
   EXPECT_EQ(choose_slot(*state_, kBob), last);
 }
 
+// Slots without a socket, for more numbers: the last ones, which leases leave alone; given back they rest.
+TEST_F(Slots, ExtraOnesAreTheLast) {
+  std::set<std::uint32_t> slots;
+  for (std::uint32_t i = 0; i < kExtraSlotsMax; ++i) {
+    const auto slot = choose_extra_slot(*state_, 256);
+    ASSERT_TRUE(slot.has_value());
+    state_->slots[*slot].state = SlotState::kExtra;
+    state_->slots[*slot].lessee = i % 2 == 0 ? 5 : 4;
+    state_->slots[*slot].number = i;
+    slots.insert(*slot);
+  }
+  EXPECT_EQ(*slots.begin(), io::kSlotCount - kExtraSlotsMax);
+  EXPECT_EQ(*slots.rbegin(), io::kSlotCount - 1);
+  EXPECT_EQ(choose_extra_slot(*state_, 256), std::nullopt);
+  const auto extra = extra_slots(*state_);
+  ASSERT_EQ(extra.size(), kExtraSlotsMax);
+  EXPECT_EQ(extra.front().lessee, 4u);
+  EXPECT_EQ(extra.back().lessee, 5u);
+  EXPECT_EQ(lessee_of(*state_, extra.front().slot), 4u);
+  EXPECT_EQ(lessee_of(*state_, 9), 9u);
+  EXPECT_EQ(leases_in_use(*state_), 0u);
+  state_->slots[8000].state = state_->slots[7900].state = SlotState::kFree;
+  state_->slots[8000].freed_at = 2;
+  state_->slots[7900].freed_at = 1;
+  EXPECT_EQ(choose_extra_slot(*state_, 256), 7900u);
+  EXPECT_EQ(choose_extra_slot(*state_, 7950), 8000u) << "the others have a socket";
+}
+
 TEST_F(Slots, AnOfferedSlotIsInUse) {
   const auto slot = choose_slot(*state_, kAlice);
   state_->slots[*slot].state = SlotState::kOffered;
+  state_->slots_end = *slot + 1;
   EXPECT_NE(choose_slot(*state_, kAlice), slot);
   EXPECT_EQ(leases_in_use(*state_), 1u);
 }

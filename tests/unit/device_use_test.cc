@@ -19,6 +19,7 @@ constexpr std::uint64_t kDevice = 77, kOtherDevice = 78;
 class LimitsOfADevice : public testing::Test {
  protected:
   LimitsOfADevice() {
+    table->rows_end = 12;
     table->rows[2].device = table->rows[3].device = kDevice;
     for (std::size_t i = 0; i < 2; ++i) {
       journals[i] = std::make_unique<trace::Journal>(rings[i], pair.side[i].statistics);
@@ -96,6 +97,8 @@ TEST_F(LimitsOfADevice, StateOfAllProgramsCounts) {
 TEST_F(LimitsOfADevice, RowsThatLieRefuseAndDoNoOtherHarm) {
   constexpr std::uint64_t kHuge = std::numeric_limits<std::uint64_t>::max();
   table->rows[9] = table->rows[10] = {kDevice, kHuge, kHuge, 0};
+  EXPECT_FALSE(create(0));
+  table->rows_end = kHuge;
   EXPECT_FALSE(create(0));
   table->rows[9] = table->rows[10] = {};
   EXPECT_TRUE(create(0));

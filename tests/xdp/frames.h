@@ -12,7 +12,7 @@ namespace brdma::test {
 
 struct FrameOptions {
   bool ipv6 = false;
-  std::uint32_t qpn = 0x000102;
+  std::uint32_t qpn = 0x002002;
   std::uint16_t port = 4791;
   std::size_t payload = 64;  // of UDP
 };

@@ -57,16 +57,17 @@ class SteeringProgram : public testing::Test {
 
 TEST_F(SteeringProgram, TakesPacketsOfItsSlot) {
   for (const bool ipv6 : {false, true}) {
-    EXPECT_EQ(run(make_frame({.ipv6 = ipv6, .qpn = 0x000102})), XDP_REDIRECT) << ipv6;
-    EXPECT_EQ(run(make_frame({.ipv6 = ipv6, .qpn = 0xFFFF02})), XDP_REDIRECT) << ipv6;
-    EXPECT_EQ(run(make_frame({.ipv6 = ipv6, .qpn = 0x000103})), XDP_PASS) << ipv6;
+    EXPECT_EQ(run(make_frame({.ipv6 = ipv6, .qpn = 0x002002})), XDP_REDIRECT) << ipv6;
+    EXPECT_EQ(run(make_frame({.ipv6 = ipv6, .qpn = 0xFFE002})), XDP_REDIRECT) << ipv6;
+    EXPECT_EQ(run(make_frame({.ipv6 = ipv6, .qpn = 0x002003})), XDP_PASS) << ipv6;
+    EXPECT_EQ(run(make_frame({.ipv6 = ipv6, .qpn = 0x003002})), XDP_PASS) << "a slot with the same low byte";
     EXPECT_EQ(run(make_frame({.ipv6 = ipv6, .qpn = 0x000001})), XDP_PASS) << ipv6;
   }
 }
 
 TEST_F(SteeringProgram, LeavesMulticastToTheKernelWhateverTheSlot) {
-  steer(0, 0xFF);
-  EXPECT_EQ(run(make_frame({.qpn = 0x0001FF})), XDP_REDIRECT);
+  steer(0, 0x1FFF);
+  EXPECT_EQ(run(make_frame({.qpn = 0x003FFF})), XDP_REDIRECT);
   EXPECT_EQ(run(make_frame({.qpn = 0xFFFFFF})), XDP_PASS);
 }
 

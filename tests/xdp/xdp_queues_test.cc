@@ -62,7 +62,7 @@ class XdpQueues : public testing::Test {
   void send(std::size_t queue, std::uint32_t slot) {
     std::array<std::byte, 64> packet{};
     store_be32(packet.data(), 0x0400'FFFF);
-    store_be32(&packet[4], 0x100 | slot);
+    store_be32(&packet[4], 0x2000 | slot);
     const Slice slice{packet.data(), packet.size()};
     Transmit batch;
     batch.source = IpAddress::v4(10, 0, 0, 1);

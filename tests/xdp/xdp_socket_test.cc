@@ -138,7 +138,7 @@ TEST_P(XdpSocketTest, ReceivesItsSlotsPacketsWithAllThatTheirHeadersSay) {
   io::XdpSocket socket = open();
   EXPECT_EQ(socket.mode(), GetParam());
   for (const bool ipv6 : {false, true}) {
-    const auto sent = packet(0x000100 | kSlot, 80);
+    const auto sent = packet(0x002000 | kSlot, 80);
     send(sent, ipv6, 0, 0x2A);
     io::ReceivedMessage message;
     ASSERT_TRUE(receive(socket, message));
@@ -165,7 +165,7 @@ TEST_P(XdpSocketTest, ReceivesPacketsOfAllSizesManyTimesAround) {
   std::uint32_t count = 0;
   for (unsigned round = 0; round < 40; ++round) {
     for (const std::size_t size : {12u, 64u, 1044u, 3796u, 3797u, 3798u, 3799u, 3840u, 4096u, 4116u, 8900u}) {
-      const auto sent = packet(0x000200 | kSlot, size, ++count);
+      const auto sent = packet(0x004000 | kSlot, size, ++count);
       send(sent, round % 2 == 1);
       io::ReceivedMessage message;
       ASSERT_TRUE(receive(socket, message)) << size << " round " << round;
@@ -179,7 +179,7 @@ TEST_P(XdpSocketTest, ReceivesPacketsOfAllSizesManyTimesAround) {
 TEST_P(XdpSocketTest, LeavesOtherSlotsToUdp) {
   io::XdpSocket socket = open();
   const FileDescriptor udp = receiver();
-  const auto other = packet(0x000108, 80), mine = packet(0x000107, 96);
+  const auto other = packet(0x002008, 80), mine = packet(0x002007, 96);
   send(other);
   send(mine);
   io::ReceivedMessage message;
@@ -199,7 +199,7 @@ TEST_P(XdpSocketTest, BatchesArriveWholeEitherWay) {
   constexpr std::size_t kSegment = 4116, kSegments = 8;
   std::vector<std::byte> batch;
   for (std::size_t i = 0; i < kSegments; ++i) {
-    const auto one = packet(0x000107, kSegment, static_cast<unsigned>(i));
+    const auto one = packet(0x002007, kSegment, static_cast<unsigned>(i));
     batch.insert(batch.end(), one.begin(), one.end());
   }
   send(batch, false, kSegment);
@@ -209,7 +209,7 @@ TEST_P(XdpSocketTest, BatchesArriveWholeEitherWay) {
     ASSERT_GT(poll(both.data(), both.size(), kPatienceMs), 0);
     io::ReceivedMessage message;
     for (; socket.receive(message); ++by_xdp) {
-      EXPECT_TRUE(equal(message.bytes, packet(0x000107, kSegment, static_cast<unsigned>(by_xdp))));
+      EXPECT_TRUE(equal(message.bytes, packet(0x002007, kSegment, static_cast<unsigned>(by_xdp))));
     }
     std::vector<std::byte> got(kSegment + 1);
     while (recv(udp.get(), got.data(), got.size(), MSG_DONTWAIT) == static_cast<ssize_t>(kSegment)) ++by_udp;
@@ -221,7 +221,7 @@ TEST_P(XdpSocketTest, CountsWhatItHadNoRoomFor) {
   constexpr std::uint32_t kChunks = 16, kSent = 40;
   io::XdpSocket socket = open(kChunks);
   const FileDescriptor udp = receiver();
-  for (unsigned i = 0; i < kSent; ++i) send(packet(0x000107, 80));
+  for (unsigned i = 0; i < kSent; ++i) send(packet(0x002007, 80));
   std::uint64_t drops = 0;
   for (int left = kPatienceMs; (drops += socket.take_drops()) < kSent - kChunks && left > 0; --left)
     poll(nullptr, 0, 1);
@@ -269,7 +269,7 @@ TEST_P(XdpSocketTest, LastSocketTakesTheProgramWithIt) {
     EXPECT_TRUE(attached());
   }
   EXPECT_FALSE(attached());
-  const auto sent = packet(0x000107, 80);
+  const auto sent = packet(0x002007, 80);
   send(sent);
   std::vector<std::byte> got(4096);
   EXPECT_EQ(recv(udp.get(), got.data(), got.size(), 0), static_cast<ssize_t>(sent.size()));

@@ -36,6 +36,7 @@ class BpfProgram {
     add(BPF_STX | BPF_MEM | BPF_W, base, from, offset, 0);
   }
   void from_network16(Register value) { add(BPF_ALU | BPF_END | BPF_TO_BE, value, r0, 0, 16); }
+  void from_network32(Register value) { add(BPF_ALU | BPF_END | BPF_TO_BE, value, r0, 0, 32); }
   void load_map(Register to, int map_fd) {
     add(BPF_LD | BPF_DW | BPF_IMM, to, static_cast<Register>(BPF_PSEUDO_MAP_FD), 0, map_fd);
     add(0, r0, r0, 0, 0);

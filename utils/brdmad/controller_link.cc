@@ -107,7 +107,7 @@ void ControllerLink::look(std::uint64_t session) {
     addresses_read_ = now;
     if (device_addresses() != greeted_.addresses) return member_.renew("the host has other addresses");
   }
-  for (std::uint32_t slot = io::kFirstLeasableSlot; slot < io::kSlotCount; ++slot) {
+  for (std::uint32_t slot = io::kFirstLeasableSlot; slot < book_.state().slots_end; ++slot) {
     const SlotRecord& lease = book_.state().slots[slot];
     if (lease.state != SlotState::kLeased || !lease.statistics_known) continue;
     Taken& taken = taken_[slot];
@@ -154,7 +154,7 @@ void ControllerLink::received(const session::Message& message) {
   ++counters_.control_packets;
   const std::string destination = print_address(packet->destination);
   spdlog::info("the controller says to lower {}: {} links are congested", destination, packet->congested_links);
-  for (std::uint32_t slot = io::kFirstLeasableSlot; slot < io::kSlotCount; ++slot) {
+  for (std::uint32_t slot = io::kFirstLeasableSlot; slot < book_.state().slots_end; ++slot) {
     if (book_.state().slots[slot].state != SlotState::kLeased) continue;
     const auto link = find_link_(slot);
     if (link == nullptr) continue;

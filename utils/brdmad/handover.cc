@@ -11,9 +11,11 @@
 namespace brdma::daemon {
 namespace {
 
+enum class Kind : std::uint32_t { kRelease, kKeep, kSocket };
+
 struct Message {
   std::uint32_t slot = 0;
-  std::uint32_t keep = 0;  // 1: two descriptors are attached; 0: close those of the slot
+  Kind kind = Kind::kRelease;  // kRelease: close those of the slot; kKeep: two descriptors are attached; kSocket: one
 };
 
 bool send(int channel, const Message& content, std::span<const int> descriptors) {
@@ -24,20 +26,28 @@ bool send(int channel, const Message& content, std::span<const int> descriptors)
 }  // namespace
 
 bool send_keep(int channel, std::uint32_t slot, int connection, int statistics) {
-  return send(channel, {slot, 1}, std::array{connection, statistics});
+  return send(channel, {slot, Kind::kKeep}, std::array{connection, statistics});
 }
 
-bool send_release(int channel, std::uint32_t slot) { return send(channel, {slot, 0}, {}); }
+bool send_release(int channel, std::uint32_t slot) { return send(channel, {slot, Kind::kRelease}, {}); }
 
-void receive_handovers(int channel, KeptLeases& kept) {
+bool send_socket(int channel, std::uint32_t slot, int socket_fd) {
+  return send(channel, {slot, Kind::kSocket}, std::array{socket_fd});
+}
+
+void receive_handovers(int channel, KeptLeases& kept, SocketGroup& group) {
   for (;;) {
     Message content;
     std::array<io::FileDescriptor, 2> came;
     const ssize_t got = io::receive_with_descriptors(channel, {reinterpret_cast<std::byte*>(&content), sizeof content},
                                                      came, MSG_DONTWAIT);
     if (got != static_cast<ssize_t>(sizeof content) || content.slot >= kept.size()) return;
+    if (content.kind == Kind::kSocket) {
+      if (content.slot == group.sockets.size() && came[0].valid()) group.sockets.push_back(std::move(came[0]));
+      continue;
+    }
     KeptLease lease;
-    if (content.keep != 0 && came[1].valid()) {
+    if (content.kind == Kind::kKeep && came[1].valid()) {
       lease.connection = std::move(came[0]);
       lease.statistics = std::move(came[1]);
     }

@@ -2,7 +2,7 @@
 // docs/wire.md#edn), handed to the process whose queue pair sent them. Needs the right to a raw socket (CAP_NET_RAW in
 // the network namespace); without, nothing is heard, and switches may say it in control packets instead.
 //
-// Bitmap mode's packets name their sender: its slot is the low byte of that number. Of standard packets only their
+// Bitmap mode's packets name their sender: its slot is the low 13 bits of that number. Of standard packets only their
 // receiver is known: all processes get such a message, and each engine looks whether it has such a connection; a token
 // bucket bounds these. Nothing is believed here: the engine compares with what is outstanding (Engine::handle_icmp).
 #pragma once

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
-#include <new>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,7 +18,7 @@
 namespace brdma::daemon {
 namespace {
 
-constexpr int kBacklog = 512;
+constexpr int kBacklog = 4096;  // thousands of programs may start at once; the kernel cuts it to net.core.somaxconn
 
 // A socket at an abstract name. The message is what it could not do.
 Result<io::FileDescriptor, ContextError> bind_name(std::string_view name, int type) {
@@ -66,7 +65,7 @@ int refuse_state(int memory, const SharedState& state) {
   const StateHeader& header = state.header;
   if (header.magic != StateHeader::kMagic || header.bytes != sizeof(SharedState) ||
       io::get_text(header.version) != BRDMA_VERSION || state.device_count > kDevicesMax ||
-      state.settings_count > kDevicesMax)
+      state.settings_count > kDevicesMax || state.slots_end > io::kSlotCount)
     return EPROTO;
   return 0;
 }
@@ -78,11 +77,12 @@ ContextError cannot_adopt(int error) {
   return {error, std::string("cannot take over what the brdmad before left: ") + why};
 }
 
-void keep_leases(std::vector<Vault::Found::Lease>& leases, const SharedState& state, KeptLeases& kept) {
+void keep_leases(std::vector<Vault::Found::Lease>& leases, const SharedState& state, std::size_t sockets,
+                 KeptLeases& kept) {
   for (Vault::Found::Lease& lease : leases) {
     if (lease.slot >= kept.size()) continue;
     const SlotRecord& record = state.slots[lease.slot];
-    if (record.state == SlotState::kFree || record.lease_id != lease.id) continue;  // it has ended
+    if (!has_lease(record) || record.lease_id != lease.id || lease.slot >= sockets) continue;  // it has ended
     kept[lease.slot] = {std::move(lease.connection), std::move(lease.statistics)};
   }
 }
@@ -107,7 +107,7 @@ Result<Inheritance, ContextError> adopt(int vault_fd, Options& options) {
     return cannot_adopt(error);
   adopted.use = UseTableMapping::adopt(std::move(found.use));
   if (!adopted.use.valid()) return cannot_set_up();
-  if (found.sockets.size() != io::kSlotCount) return cannot_adopt(EPROTO);
+  if (found.sockets.size() < kSlotsAtFirst || found.sockets.size() > io::kSlotCount) return cannot_adopt(EPROTO);
   adopted.listener = std::move(found.listener);
   adopted.group.sockets = std::move(found.sockets);
   adopted.group.dual_stack = adopted.state->header.dual_stack != 0;
@@ -117,7 +117,7 @@ Result<Inheritance, ContextError> adopt(int vault_fd, Options& options) {
   } else {
     idle_seconds = options.idle_seconds;
   }
-  keep_leases(found.leases, *adopted.state, adopted.kept);
+  keep_leases(found.leases, *adopted.state, adopted.group.sockets.size(), adopted.kept);
   adopted.vault = Vault::adopt(io::FileDescriptor{vault_fd}, std::move(found.sending_end));
   return adopted;
 }
@@ -140,8 +140,7 @@ Result<Inheritance, ContextError> make_inheritance(const Options& options) {
   made.state = map<SharedState>(made.state_memory.get());
   made.connections = map<ConnectionTable>(made.connections_memory.get());  // zeroes: no entries
   if (made.state == nullptr || made.connections == nullptr) return cannot_set_up();
-  new (made.state) SharedState;
-  made.state->header = header_of(options, made.group.dual_stack);
+  made.state->header = header_of(options, made.group.dual_stack);  // the rest begins as zeroes: no page for unused slots
   made.use = UseTableMapping::create();
   made.vault = Vault::create();
   if (!made.use.valid() || !made.vault.valid()) return cannot_set_up();

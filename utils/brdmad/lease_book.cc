@@ -2,8 +2,8 @@
 
 #include <fcntl.h>
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,14 +28,35 @@ bool send_reply(int connection, const io::LeaseReply& reply, std::span<const int
   return io::send_with_descriptors(connection, bytes, descriptors, MSG_DONTWAIT) == static_cast<ssize_t>(sizeof reply);
 }
 
+constexpr int kDescriptorsSpare = 64;  // for connections that ask, and the daemon's own
+
 ContextError no_slot(const SharedState& state) {
   const std::uint32_t used = leases_in_use(state);
-  constexpr std::uint32_t kAll = io::kSlotCount - io::kFirstLeasableSlot;
-  const std::string how_many = std::to_string(used) + " of " + std::to_string(kAll) + " leases are in use";
-  if (used == kAll)
-    return {ENOSPC, how_many + ": end programs that use a device ('brdma resource show ctx' lists them)"};
-  return {ENOSPC,
-          how_many + " and the others belong to other users: end a program of your own, or have brdmad restarted"};
+  const std::string how_many = std::to_string(used) + " of " +
+                               std::to_string(io::kSlotCount - io::kFirstLeasableSlot) + " leases are in use";
+  const auto free = [](const SlotRecord& record) { return record.state == SlotState::kFree; };
+  if (state.slots_end > io::kFirstLeasableSlot &&
+      std::any_of(state.slots.begin() + io::kFirstLeasableSlot, state.slots.begin() + state.slots_end, free))
+    return {ENOSPC,
+            how_many + " and the others belong to other users: end a program of your own, or have brdmad restarted"};
+  return {ENOSPC, how_many + ": end programs that use a device ('brdma resource show ctx' lists them)"};
+}
+
+rlim_t file_limit() {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  return limit.rlim_cur;
+}
+
+ContextError no_descriptors() {
+  return {EMFILE, "brdmad has as many open files as it may (" + std::to_string(file_limit()) +
+                      ", three a lease): end programs, or raise the hard limit of who starts it (ulimit -Hn; "
+                      "LimitNOFILE= of a service)"};
+}
+
+// Room for so many more? Numbers of descriptors are given from below: who came last tells how many there are.
+bool descriptors_left(int newest, std::uint32_t more) {
+  return newest < 0 || static_cast<rlim_t>(newest) + more + kDescriptorsSpare <= file_limit();
 }
 
 }  // namespace
@@ -80,7 +101,7 @@ void LeaseBook::keep(std::uint32_t slot) {
 void LeaseBook::rewrite_vault() {
   if (means_.vault == nullptr || !means_.vault->valid()) return;
   std::vector<VaultLease> leases;
-  for (std::uint32_t slot = io::kFirstLeasableSlot; slot < io::kSlotCount; ++slot) {
+  for (std::uint32_t slot = io::kFirstLeasableSlot; slot < state_.slots_end; ++slot) {
     if (connections_[slot] < 0) continue;
     leases.push_back({slot, state_.slots[slot].lease_id, connections_[slot], pages_[slot].fd()});
   }
@@ -90,8 +111,8 @@ void LeaseBook::rewrite_vault() {
 }
 
 bool LeaseBook::has_lease(std::uint32_t pid) const {
-  return std::ranges::any_of(
-      state_.slots, [pid](const SlotRecord& record) { return record.state != SlotState::kFree && record.pid == pid; });
+  return std::any_of(state_.slots.begin(), state_.slots.begin() + state_.slots_end,
+                     [pid](const SlotRecord& record) { return brdma::daemon::has_lease(record) && record.pid == pid; });
 }
 
 void LeaseBook::end_all() {
@@ -101,20 +122,58 @@ void LeaseBook::end_all() {
   }
 }
 
+// Sockets for the slots below `slot` and a step beyond, as far as there is room in front of slots without any.
+ContextError LeaseBook::open_up_to(std::uint32_t slot) {
+  std::uint32_t end = std::min(slot + kSlotsAStep, io::kSlotCount);
+  for (const ExtraSlot& extra : extra_slots(state_)) end = std::min(end, extra.slot);
+  if (end <= slot) return no_slot(state_);
+  const std::size_t before = group_.sockets.size();
+  if (ContextError error = grow(group_, end); error.error != 0)
+    return error.error == EMFILE ? no_descriptors() : error;
+  for (std::size_t i = before; i < group_.sockets.size(); ++i) {
+    if (!send_socket(channel_, static_cast<std::uint32_t>(i), group_.sockets[i].get()))
+      return {EPIPE, "brdmad is ending"};
+  }
+  if (ContextError error = steer_all(); error.error != 0) return error;
+  rewrite_vault();
+  return {};
+}
+
+ContextError LeaseBook::steer_all() {
+  ContextError error = steer(group_, extra_slots(state_));
+  if (error.error == 0) steered_ = static_cast<std::uint32_t>(group_.sockets.size());
+  return error;
+}
+
+Result<std::uint32_t, ContextError> LeaseBook::slot_for(const LeaseClient& client) {
+  if (!descriptors_left(client.connection, 1)) return no_descriptors();
+  const auto slot = choose_slot(state_, client.uid);
+  if (!slot) return no_slot(state_);
+  if (*slot < steered_) return *slot;
+  const ContextError error =
+      descriptors_left(client.connection, 2 * kSlotsAStep) ? open_up_to(*slot) : no_descriptors();
+  if (error.error == 0) return *slot;
+  const auto resting = choose_slot(state_, client.uid, steered_);  // one that has not rested as long as it should
+  if (resting) return *resting;
+  return error;
+}
+
 Result<std::uint32_t, ContextError> LeaseBook::grant(const LeaseClient& client, const io::LeaseRequest& request) {
   const auto refused = [&client](const ContextError& reason) {
     refuse(client.connection, reason);
     return reason;
   };
-  const auto slot = choose_slot(state_, client.uid);
-  if (!slot) return refused(no_slot(state_));
+  const auto found = slot_for(client);
+  if (!found) return refused(found.reason());
+  const std::uint32_t slot = found.value();
   StatisticsMapping page = StatisticsMapping::create();
   if (!page.valid()) {
     return refused({errno, std::string("cannot make a statistics page: ") + std::strerror(errno)});
   }
-  pages_[*slot] = std::move(page);
+  pages_[slot] = std::move(page);
 
-  SlotRecord& record = state_.slots[*slot];
+  SlotRecord& record = state_.slots[slot];
+  state_.slots_end = std::max(state_.slots_end, slot + 1);
   record.has_owner = true;
   record.uid = client.uid;
   record.pid = client.pid != 0 ? client.pid : request.pid;
@@ -124,21 +183,21 @@ Result<std::uint32_t, ContextError> LeaseBook::grant(const LeaseClient& client, 
   record.statistics_known = request.statistics_layout == control::statistics_layout();
   io::put_text(record.program, io::get_text(request.program));
   io::put_text(record.device, io::get_text(request.device));
-  use_.begin(*slot, io::get_text(record.device));
+  use_.begin(slot, io::get_text(record.device));
   record.state = SlotState::kOffered;
 
-  connections_[*slot] = client.connection;
-  keep(*slot);
-  const int socket_fd = group_.sockets[*slot].get();
-  const bool kept = send_keep(channel_, *slot, client.connection, pages_[*slot].fd());
+  connections_[slot] = client.connection;
+  keep(slot);
+  const int socket_fd = group_.sockets[slot].get();
+  const bool kept = send_keep(channel_, slot, client.connection, pages_[slot].fd());
   set_leased_buffer(socket_fd);
   drain(socket_fd);
-  if (!kept || !answer(*slot, client.connection)) {
-    end(*slot);
+  if (!kept || !answer(slot, client.connection)) {
+    end(slot);
     return ContextError{EPIPE, "the client went away"};
   }
   record.state = SlotState::kLeased;
-  return *slot;
+  return slot;
 }
 
 void LeaseBook::end(std::uint32_t slot) {
@@ -148,6 +207,7 @@ void LeaseBook::end(std::uint32_t slot) {
   if (connections_[slot] >= 0) ::shutdown(std::exchange(connections_[slot], -1), SHUT_RDWR);
   pages_[slot] = {};
   use_.end(slot);
+  take_back_extra(slot);
   set_idle(group_.sockets[slot].get());
   const std::uint32_t stale = drain(group_.sockets[slot].get());
   spdlog::info("lease {} of {} (pid {}) ends: slot {}, {} datagrams thrown away", record.lease_id,
@@ -157,12 +217,53 @@ void LeaseBook::end(std::uint32_t slot) {
   static_cast<void>(send_release(channel_, slot));
 }
 
+void LeaseBook::take_back_extra(std::uint32_t lessee) {
+  bool any = false;
+  for (const ExtraSlot& extra : extra_slots(state_)) {
+    if (extra.lessee != lessee) continue;
+    state_.slots[extra.slot].freed_at = ++state_.ending_count;
+    state_.slots[extra.slot].state = SlotState::kFree;
+    any = true;
+  }
+  if (!any) return;
+  if (const ContextError error = steer_all(); error.error != 0) spdlog::warn("{}", error.message);
+}
+
+Result<std::uint32_t, ContextError> LeaseBook::extend(std::uint32_t uid, const io::SlotRequest& request) {
+  const bool leased = request.slot < state_.slots_end && state_.slots[request.slot].state == SlotState::kLeased;
+  if (!leased || state_.slots[request.slot].lease_id != request.lease_id ||
+      (uid != 0 && state_.slots[request.slot].uid != uid))
+    return ContextError{EACCES, "queue pair numbers are for who has the lease"};
+  std::uint32_t has = 1;
+  for (const ExtraSlot& extra : extra_slots(state_)) {
+    if (extra.lessee != request.slot) continue;
+    ++has;
+    if (state_.slots[extra.slot].number == request.slots) return extra.slot;  // the answer before was lost
+  }
+  if (request.slots != has) return ContextError{EINVAL, "the lease has " + std::to_string(has) + " slots"};
+  const auto slot = choose_extra_slot(state_, static_cast<std::uint32_t>(group_.sockets.size()));
+  if (!slot)
+    return ContextError{ENOSPC, "all queue pair numbers of this network namespace are given out: end programs that use "
+                                "many queue pairs ('brdma resource' counts them)"};
+  SlotRecord& record = state_.slots[*slot];
+  record.lease_id = request.lease_id;
+  record.lessee = request.slot;
+  record.number = request.slots;
+  record.state = SlotState::kExtra;
+  if (ContextError error = steer_all(); error.error != 0) {
+    record.state = SlotState::kFree;
+    return error;
+  }
+  spdlog::info("lease {} gets slot {} too, its {}th", request.lease_id, *slot, has + 1);
+  return *slot;
+}
+
 std::vector<LeaseBook::Adopted> LeaseBook::adopt(KeptLeases& kept) {
   std::vector<Adopted> result;
-  for (std::uint32_t slot = io::kFirstLeasableSlot; slot < io::kSlotCount; ++slot) {
+  for (std::uint32_t slot = io::kFirstLeasableSlot; slot < state_.slots_end; ++slot) {
     const SlotRecord& record = state_.slots[slot];
     KeptLease lease = std::move(kept[slot]);
-    if (record.state == SlotState::kFree) {
+    if (!brdma::daemon::has_lease(record)) {
       if (lease.connection.valid()) static_cast<void>(send_release(channel_, slot));
       continue;
     }
@@ -178,6 +279,10 @@ std::vector<LeaseBook::Adopted> LeaseBook::adopt(KeptLeases& kept) {
     state_.slots[slot].state = SlotState::kLeased;
     result.push_back({slot, std::move(lease.connection)});
   }
+  for (const ExtraSlot& extra : extra_slots(state_)) {
+    if (!brdma::daemon::has_lease(state_.slots[extra.lessee])) state_.slots[extra.slot].state = SlotState::kFree;
+  }
+  if (const ContextError error = steer_all(); error.error != 0) spdlog::error("{}", error.message);
   rewrite_vault();
   return result;
 }

@@ -2,6 +2,8 @@
 //
 // Order of a grant:  record, put into the vault, hand over to the holder, drain, answer, mark as leased.
 // Order of an end:   add the statistics, drain, free the record, tell the holder.
+// Sockets are added to the group when all that there are have been leased, slots for numbers (kExtra) when a lease's own
+// are used up: record first, then the steering filter, then the answer.
 // A worker may die between any two steps, its holder with it: adopt() of the next one puts things right.
 #pragma once
 
@@ -36,13 +38,20 @@ struct SurvivalMeans {
 class LeaseBook {
  public:
   LeaseBook(SharedState& state, SocketGroup& group, UseTableMapping& use, int channel, SurvivalMeans means = {})
-      : state_(state), group_(group), use_(use), channel_(channel), means_(means) {
+      : state_(state),
+        group_(group),
+        use_(use),
+        channel_(channel),
+        means_(means),
+        steered_(static_cast<std::uint32_t>(group.sockets.size())) {
     connections_.fill(-1);
   }
 
   // Answers the request on client.connection. The slot, or why not (the refusal was sent too).
   [[nodiscard]] Result<std::uint32_t, ContextError> grant(const LeaseClient& client, const io::LeaseRequest& request);
   void end(std::uint32_t slot);
+  // A slot more for a lease, whose numbers are used up. Error: what to say to the process.
+  [[nodiscard]] Result<std::uint32_t, ContextError> extend(std::uint32_t uid, const io::SlotRequest& request);
   // The daemon is stopped: every program sees its connection close, and none goes on with what is left.
   void end_all();
 
@@ -66,7 +75,7 @@ class LeaseBook {
   }
   [[nodiscard]] Statistics statistics(std::uint32_t slot) const { return pages_[slot].read(); }
   [[nodiscard]] io::Gauges gauges(std::uint32_t slot) const { return pages_[slot].gauges(); }
-  // What all programs of that lease's device have together.
+  // What all programs of that lease's device have together. Costs what there are leases.
   [[nodiscard]] DeviceUse::Sum device_use(std::uint32_t slot) const { return use_.of_device(slot); }
   std::uint64_t take_events(std::uint32_t slot, std::vector<trace::EventRecord>& records) {
     return pages_[slot].take_events(records);
@@ -77,12 +86,17 @@ class LeaseBook {
   bool answer_again(std::uint32_t slot, int connection);
   void keep(std::uint32_t slot);
   void rewrite_vault();
+  [[nodiscard]] Result<std::uint32_t, ContextError> slot_for(const LeaseClient& client);
+  [[nodiscard]] ContextError open_up_to(std::uint32_t slot);
+  ContextError steer_all();
+  void take_back_extra(std::uint32_t lessee);
 
   SharedState& state_;
   SocketGroup& group_;
   UseTableMapping& use_;
   int channel_;
   SurvivalMeans means_;
+  std::uint32_t steered_;  // sockets that the filter knows
   std::array<int, io::kSlotCount> connections_;  // of each lease its session's; -1: none
   std::array<StatisticsMapping, io::kSlotCount> pages_;
 };

@@ -126,10 +126,11 @@ Json question_of(const Question& question) {
 
 bool may_change(std::uint32_t asker, std::uint32_t owner) { return asker == owner || asker == 0; }
 
-bool concerns(const Question& question, std::uint32_t slot, const SlotRecord& record) {
+bool concerns(const Question& question, const SharedState& state, std::uint32_t slot) {
+  const SlotRecord& record = state.slots[slot];
   if (record.state != SlotState::kLeased) return false;
   if (!question.device.empty() && io::get_text(record.device) != question.device) return false;
-  return !question.qp || (*question.qp & (io::kSlotCount - 1)) == slot;
+  return !question.qp || lessee_of(state, *question.qp & (io::kSlotCount - 1)) == slot;
 }
 
 // `text`: lines `key=value`; those of `changes` take the place of what was there.
@@ -196,9 +197,9 @@ void ask_processes(SessionHost& host, std::uint32_t asker, const Question& quest
   Json frame = Json::object();
   if (question.query.starts_with("recovery")) frame["devices"] = devices_json(state, question.device);
   auto inquiry = std::make_shared<Inquiry>(host.context(), std::move(frame), std::move(done));
-  for (std::uint32_t slot = 0; slot < io::kSlotCount; ++slot) {
+  for (std::uint32_t slot = 0; slot < state.slots_end; ++slot) {
     const SlotRecord& record = state.slots[slot];
-    if (!concerns(question, slot, record)) continue;
+    if (!concerns(question, state, slot)) continue;
     Json lease = lease_json(slot, record);
     if (question.changes() && !may_change(asker, record.uid)) {
       lease["error"] = {

@@ -36,8 +36,8 @@ Json config(const QueryContext& context) {
 // Calls f(slot, record) for each lease.
 template <class F>
 void for_each_lease(const SharedState& state, F f) {
-  for (std::uint32_t slot = 0; slot < io::kSlotCount; ++slot) {
-    if (state.slots[slot].state != SlotState::kFree) f(slot, state.slots[slot]);
+  for (std::uint32_t slot = 0; slot < state.slots_end; ++slot) {
+    if (has_lease(state.slots[slot])) f(slot, state.slots[slot]);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <string>
 
 #include "io/cm_protocol.h"
 #include "io/pass_descriptors.h"
@@ -62,6 +63,7 @@ void Session::begin_lease(std::uint32_t slot) {
     const auto self = weak.lock();
     return self != nullptr && !self->ended_ && send_line(self->socket_.native_handle(), text);
   });
+  host_.linked(link_);
   host_.watch().lease_begun();
   watch_lease();
 }
@@ -81,6 +83,7 @@ void Session::handle_input(std::size_t bytes) {
   std::memcpy(&magic, input_.data(), sizeof magic);
   if (magic == io::kCmMagic) return handle_cm();
   if (magic == io::kXdpMagic) return handle_xdp();
+  if (magic == io::kSlotMagic) return handle_slot_request();
   if (magic != io::kLeaseMagic) return end();
   handle_lease_request();
 }
@@ -137,8 +140,10 @@ void Session::handle_lease_request() {
   std::memcpy(&request, input_.data(), std::min(input_.size(), sizeof request));
   if (request.version != io::kLeaseVersion) {
     refuse(socket_.native_handle(),
-           {EPROTO, "brdmad is of another version (" BRDMA_VERSION ") than this program's library: end it with "
-                    "'brdmad --stop' once the programs that use it are done"});
+           {EPROTO, "brdmad (" BRDMA_VERSION ") speaks lease protocol " + std::to_string(io::kLeaseVersion) +
+                        ", this program's library " + std::to_string(request.version) +
+                        ": they are of different versions. End brdmad with 'brdmad --stop' once the programs that use "
+                        "it are done"});
     return end();
   }
   if (input_.size() < sizeof request) return read_more();
@@ -156,6 +161,30 @@ void Session::handle_lease_request() {
   spdlog::info("{} (pid {}, uid {}) leases slot {} for {}", io::get_text(request.program), pid_, uid_, granted.value(),
                io::get_text(request.device));
   begin_lease(granted.value());
+}
+
+// One question, one answer; the process closes.
+void Session::handle_slot_request() {
+  io::SlotRequest request;
+  if (input_.size() < sizeof request) return read_more();
+  first_request_.cancel();
+  std::memcpy(&request, input_.data(), sizeof request);
+  io::SlotReply reply;
+  const auto refused = [&reply](const ContextError& reason) {
+    reply.error = reason.error;
+    io::put_text(reply.message, reason.message);
+  };
+  if (request.version != io::kLeaseVersion) {
+    refused({EPROTO, "brdmad is of another version than this program's library"});
+  } else if (const auto extended = host_.book().extend(uid_, request); extended) {
+    reply.slot = extended.value();
+  } else {
+    spdlog::warn("no more queue pair numbers for lease {}: {}", request.lease_id, extended.reason().message);
+    refused(extended.reason());
+  }
+  // It fits the empty buffer of a connection on which nothing was sent.
+  static_cast<void>(!::send(socket_.native_handle(), &reply, sizeof reply, MSG_DONTWAIT | MSG_NOSIGNAL));
+  end();
 }
 
 // A client of a lease says nothing unasked; its end is the lease's end.

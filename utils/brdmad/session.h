@@ -41,6 +41,7 @@ struct SessionHost {
   virtual const ControllerLink* controller_link() = 0;  // null: none is set
   virtual GidBook& gid_book() = 0;
   virtual std::shared_ptr<LeaseLink> link(std::uint32_t slot) = 0;  // null: nobody has that slot
+  virtual void linked(const std::shared_ptr<LeaseLink>& link) = 0;  // a lease begins, or goes on
 };
 
 class Session : public std::enable_shared_from_this<Session> {
@@ -59,6 +60,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void handle_input(std::size_t bytes);
   void handle_lease_request();
   [[nodiscard]] bool is_served() const;
+  void handle_slot_request();
   void handle_cm();
   void handle_xdp();
   void take_right(const io::XdpRequest& request);

@@ -1,25 +1,58 @@
 #include "shared_state.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "control/statistics.h"
 
 namespace brdma::daemon {
 
-std::optional<std::uint32_t> choose_slot(const SharedState& state, std::uint32_t uid) {
-  std::optional<std::uint32_t> best;
-  for (std::uint32_t slot = io::kFirstLeasableSlot; slot < io::kSlotCount; ++slot) {
+namespace {
+
+constexpr std::uint32_t kExtraFirst = io::kSlotCount - kExtraSlotsMax;
+
+}  // namespace
+
+std::optional<std::uint32_t> choose_slot(const SharedState& state, std::uint32_t uid, std::uint32_t end) {
+  std::optional<std::uint32_t> longest, unused;
+  std::uint32_t resting = 0;
+  const std::uint32_t touched = std::min(state.slots_end, end);
+  for (std::uint32_t slot = io::kFirstLeasableSlot; slot < touched; ++slot) {
     const SlotRecord& record = state.slots[slot];
-    if (record.state != SlotState::kFree || (record.has_owner && record.uid != uid)) continue;
+    if (record.state != SlotState::kFree) continue;
+    if (!record.has_owner && !unused) unused = slot;
+    if (!record.has_owner || record.uid != uid) continue;
+    ++resting;
+    if (!longest || record.freed_at < state.slots[*longest].freed_at) longest = slot;
+  }
+  if (!unused && std::max(touched, io::kFirstLeasableSlot) < end) unused = std::max(touched, io::kFirstLeasableSlot);
+  return longest && (resting >= kRestingSlots || !unused) ? longest : unused;
+}
+
+std::optional<std::uint32_t> choose_extra_slot(const SharedState& state, std::uint32_t first) {
+  std::optional<std::uint32_t> best;
+  for (std::uint32_t slot = io::kSlotCount; slot-- > std::max(first, kExtraFirst);) {
+    const SlotRecord& record = state.slots[slot];
+    if (record.state != SlotState::kFree) continue;
     if (!best || record.freed_at < state.slots[*best].freed_at) best = slot;
   }
   return best;
 }
 
+std::vector<ExtraSlot> extra_slots(const SharedState& state) {
+  std::vector<ExtraSlot> extra;
+  for (std::uint32_t slot = kExtraFirst; slot < io::kSlotCount; ++slot) {
+    if (state.slots[slot].state == SlotState::kExtra) extra.push_back({slot, state.slots[slot].lessee});
+  }
+  std::ranges::sort(extra, {}, [&state](const ExtraSlot& each) {
+    return std::pair{each.lessee, state.slots[each.slot].number};
+  });
+  return extra;
+}
+
 std::uint32_t leases_in_use(const SharedState& state) {
-  return static_cast<std::uint32_t>(std::count_if(state.slots.begin(), state.slots.end(), [](const SlotRecord& record) {
-    return record.state != SlotState::kFree;
-  }));
+  const auto end = state.slots.begin() + state.slots_end;
+  return static_cast<std::uint32_t>(std::count_if(state.slots.begin(), end, has_lease));
 }
 
 void add_ended(SharedState& state, std::string_view device, const Statistics& statistics) {

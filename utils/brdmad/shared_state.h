@@ -11,14 +11,17 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "gid_book.h"
 #include "io/lease_protocol.h"
+#include "socket_group.h"
 #include "trace/counters.h"
 
 namespace brdma::daemon {
 
-enum class SlotState : std::uint32_t { kFree, kOffered, kLeased };
+// kExtra: has no lease of its own, but gives its queue pair numbers to one of another slot, the lessee's.
+enum class SlotState : std::uint32_t { kFree, kOffered, kLeased, kExtra };
 
 struct SlotRecord {
   SlotState state = SlotState::kFree;
@@ -26,6 +29,7 @@ struct SlotRecord {
   std::uint32_t uid = 0;   // the socket in another process and could read what comes for the next holder
   std::uint32_t pid = 0;
   std::uint64_t lease_id = 0;
+  std::uint32_t lessee = 0, number = 0;  // kExtra: whose, and its how many'th slot that is (the lease's own: 0)
   std::uint64_t freed_at = 0;  // place in the order of endings; 0 = never leased
   std::int64_t since_unix_ns = 0;
   bool statistics_known = false;    // the client counts as we do
@@ -57,8 +61,10 @@ struct StateHeader {
   std::uint32_t idle_seconds = 0;
 };
 
+// Begins as zeroes but for the header; slots from slots_end on have never been touched.
 struct SharedState {
   StateHeader header;
+  std::uint32_t slots_end = 0;  // behind the last one that was ever leased
   std::array<SlotRecord, io::kSlotCount> slots{};
   std::uint64_t lease_count = 0;   // ever; the last lease's id
   std::uint64_t ending_count = 0;  // ever
@@ -73,10 +79,29 @@ struct SharedState {
   GidRecords gids{};
 };
 
-// The free slot that `uid` may have whose last lease ended longest ago, so that late packets of a dead queue pair find
-// nobody. None: all are leased or other users'.
-[[nodiscard]] std::optional<std::uint32_t> choose_slot(const SharedState& state, std::uint32_t uid);
+// A user's programs that come one after another go round so many slots and the others stay for other users; a slot rests
+// that long, so that late packets of a dead queue pair find nobody.
+inline constexpr std::uint32_t kRestingSlots = 64;
+// Slots for kExtra: the last ones, and there is no socket for them.
+inline constexpr std::uint32_t kExtraSlotsMax = 512;
 
+// For a lease of `uid`, below `end`: where that user has kRestingSlots free, or no slot is left that nobody ever had,
+// the one of the user's whose last lease ended longest ago; else one that nobody ever had. None: all are leased or
+// other users'.
+[[nodiscard]] std::optional<std::uint32_t> choose_slot(const SharedState& state, std::uint32_t uid,
+                                                       std::uint32_t end = io::kSlotCount);
+// For more numbers: a free one from `first` on, among the last; that which was given back longest ago.
+[[nodiscard]] std::optional<std::uint32_t> choose_extra_slot(const SharedState& state, std::uint32_t first);
+// In the order of lessees and numbers.
+[[nodiscard]] std::vector<ExtraSlot> extra_slots(const SharedState& state);
+
+[[nodiscard]] inline bool has_lease(const SlotRecord& record) {
+  return record.state == SlotState::kOffered || record.state == SlotState::kLeased;
+}
+// The slot of the lease that has the numbers of `slot`.
+[[nodiscard]] inline std::uint32_t lessee_of(const SharedState& state, std::uint32_t slot) {
+  return state.slots[slot].state == SlotState::kExtra ? state.slots[slot].lessee : slot;
+}
 [[nodiscard]] std::uint32_t leases_in_use(const SharedState& state);
 
 // Adds to the totals of `device`; devices beyond kDevicesMax share the last entry, named "(others)".

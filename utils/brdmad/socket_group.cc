@@ -12,7 +12,10 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/datagram.h"
 #include "io/lease_protocol.h"
@@ -22,7 +25,7 @@
 namespace brdma::daemon {
 namespace {
 
-constexpr rlim_t kFilesNeeded = io::kSlotCount + 64;  // sockets and some leases
+constexpr rlim_t kFilesNeeded = kSlotsAtFirst + 64;  // sockets and some leases
 constexpr std::chrono::milliseconds kPortWait{1000}, kPortPoll{10};
 constexpr int kLeasedBufferBytes = 8 << 20;  // the kernel doubles it: about 2,000 packets of MTU 4096
 constexpr std::uint32_t kDrainMax = 65'536;
@@ -78,16 +81,55 @@ ContextError wait_for_free_port(bool dual_stack) {
   }
 }
 
-ContextError attach_steering(int fd) {
-  std::array<sock_filter, 2> code{
-      sock_filter{BPF_LD | BPF_B | BPF_ABS, 0, 0, 7},  // A = payload[7]; a shorter packet ends here with 0: slot 0
-      sock_filter{BPF_RET | BPF_A, 0, 0, 0},
-  };
-  const sock_fprog program{code.size(), code.data()};
-  if (::setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program) != 0) {
-    return system_error("attach the steering filter");
+std::uint16_t instruction(int code) { return static_cast<std::uint16_t>(code); }
+
+// A chain of comparisons for a run of slots with the same lessee; what is none of them goes on behind it.
+void add_run(std::vector<sock_filter>& code, std::span<const ExtraSlot> run) {
+  for (std::size_t i = 0; i < run.size(); ++i) {
+    const bool last = i + 1 == run.size();
+    code.push_back({instruction(BPF_JMP | BPF_JEQ | BPF_K), static_cast<std::uint8_t>(run.size() - 1 - i),
+                    static_cast<std::uint8_t>(last ? 1 : 0), run[i].slot});
   }
-  return {};
+  code.push_back({instruction(BPF_RET | BPF_K), 0, 0, run.front().lessee});
+}
+
+std::vector<sock_filter> steering_filter(std::uint32_t sockets, std::span<const ExtraSlot> extra) {
+  constexpr std::size_t kRunMax = 128;  // a jump goes over 255 instructions at most
+  std::vector<sock_filter> code{
+      {instruction(BPF_LD | BPF_W | BPF_ABS), 0, 0, 4},  // with the QP number; a shorter packet ends here with 0
+      {instruction(BPF_ALU | BPF_AND | BPF_K), 0, 0, io::kSlotCount - 1},
+      {instruction(BPF_JMP | BPF_JGE | BPF_K), 1, 0, sockets},
+      {instruction(BPF_RET | BPF_A), 0, 0, 0},
+  };
+  for (std::size_t first = 0; first < extra.size();) {
+    std::size_t end = first + 1;
+    while (end < extra.size() && end - first < kRunMax && extra[end].lessee == extra[first].lessee) ++end;
+    add_run(code, extra.subspan(first, end - first));
+    first = end;
+  }
+  code.push_back({instruction(BPF_RET | BPF_K), 0, 0, 0});
+  return code;
+}
+
+Result<io::FileDescriptor, ContextError> open_member(bool dual_stack) {
+  io::FileDescriptor fd = make_socket(dual_stack);
+  if (!fd.valid()) return system_error("make a socket");
+  const int one = 1;
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEPORT, &one, sizeof one);
+  // RoCEv2 sends UDP checksum 0 (IBTA A17.3), which the kernel throws away over IPv6 unless it is asked not to.
+  if (dual_stack) ::setsockopt(fd.get(), SOL_UDP, UDP_NO_CHECK6_RX, &one, sizeof one);
+  if (const int error = bind_any(fd.get(), dual_stack, kRoceUdpPort); error != 0) {
+    errno = error;
+    return system_error("bind a socket");
+  }
+  set_idle(fd.get());
+  return fd;
+}
+
+// A lessee can't steer the others. Slot 0 is never leased: by its socket the daemon does.
+void lock_filter(int fd) {
+  const int one = 1;
+  ::setsockopt(fd, SOL_SOCKET, SO_LOCK_FILTER, &one, sizeof one);
 }
 
 }  // namespace
@@ -109,26 +151,32 @@ Result<SocketGroup, ContextError> open_socket_group() {
   SocketGroup group;
   group.dual_stack = ipv6_works();
   if (ContextError error = wait_for_free_port(group.dual_stack); error.error != 0) return error;
-  for (std::uint32_t slot = 0; slot < io::kSlotCount; ++slot) {
-    io::FileDescriptor fd = make_socket(group.dual_stack);
-    if (!fd.valid()) return system_error("make a socket");
-    const int one = 1;
-    ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEPORT, &one, sizeof one);
-    // RoCEv2 sends UDP checksum 0 (IBTA A17.3), which the kernel throws away over IPv6 unless it is asked not to.
-    if (group.dual_stack) ::setsockopt(fd.get(), SOL_UDP, UDP_NO_CHECK6_RX, &one, sizeof one);
-    if (const int error = bind_any(fd.get(), group.dual_stack, kRoceUdpPort); error != 0) {
-      errno = error;
-      return system_error("bind a socket");
-    }
-    set_idle(fd.get());
-    group.sockets.push_back(std::move(fd));
-  }
-  if (ContextError error = attach_steering(group.sockets.front().get()); error.error != 0) return error;
-  for (const io::FileDescriptor& fd : group.sockets) {
-    const int one = 1;
-    ::setsockopt(fd.get(), SOL_SOCKET, SO_LOCK_FILTER, &one, sizeof one);  // a lessee can't steer the others
-  }
+  if (ContextError error = grow(group, kSlotsAtFirst); error.error != 0) return error;
+  if (ContextError error = steer(group, {}); error.error != 0) return error;
   return group;
+}
+
+// The last one goes first where it fails: then none takes the place of another.
+ContextError grow(SocketGroup& group, std::uint32_t count) {
+  const std::size_t before = group.sockets.size();
+  while (group.sockets.size() < count) {
+    auto opened = open_member(group.dual_stack);
+    if (!opened) {
+      while (group.sockets.size() > before) group.sockets.pop_back();
+      return opened.reason();
+    }
+    if (!group.sockets.empty()) lock_filter(opened.value().get());
+    group.sockets.push_back(std::move(opened).value());
+  }
+  return {};
+}
+
+ContextError steer(const SocketGroup& group, std::span<const ExtraSlot> extra) {
+  std::vector<sock_filter> code = steering_filter(static_cast<std::uint32_t>(group.sockets.size()), extra);
+  const sock_fprog program{static_cast<unsigned short>(code.size()), code.data()};
+  if (::setsockopt(group.sockets.front().get(), SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program) != 0)
+    return system_error("attach the steering filter");
+  return {};
 }
 
 std::uint32_t drain(int socket_fd) {
@@ -150,7 +198,7 @@ void set_leased_buffer(int socket_fd) {
 }
 
 void set_idle(int socket_fd) {
-  io::take_multicast(socket_fd, /*dual_stack=*/true, false);  // else each of 256 gets a copy of what anybody joins
+  io::take_multicast(socket_fd, /*dual_stack=*/true, false);  // else each of hundreds gets a copy of what anybody joins
   const int least = 0;                                        // the kernel raises it to its minimum
   ::setsockopt(socket_fd, SOL_SOCKET, SO_RCVBUF, &least, sizeof least);
 }

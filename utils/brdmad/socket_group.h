@@ -1,11 +1,12 @@
 // brdmad/socket_group.h - the receive sockets of UDP port 4791: one per slot, steered by destination QPN.
 //
-// kSlotCount sockets join one SO_REUSEPORT group in slot order; a classic BPF program returns byte 7 of the UDP payload
-// (the low byte of BTH's destination QPN), which the kernel takes as index into the group in the order of joining.
-// When a member closes, the kernel moves the last one into its place: so all stay open until all are closed.
+// Sockets join one SO_REUSEPORT group in slot order; a classic BPF program returns the slot of BTH's destination QPN,
+// which the kernel takes as index into the group in the order of joining. When a member closes, the kernel moves the
+// last one into its place: so all stay open until all are closed. There are kSlotsAtFirst, and more when they are needed.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/result.h"
@@ -13,6 +14,13 @@
 #include "io/file_descriptor.h"
 
 namespace brdma::daemon {
+
+inline constexpr std::uint32_t kSlotsAtFirst = 256, kSlotsAStep = 256;
+
+// A slot without a socket of its own: what is sent to it comes to that of another.
+struct ExtraSlot {
+  std::uint32_t slot = 0, lessee = 0;
+};
 
 struct SocketGroup {
   std::vector<io::FileDescriptor> sockets;  // by slot
@@ -22,6 +30,12 @@ struct SocketGroup {
 // Waits up to a second for the port: sockets of a daemon that was killed take a moment to go.
 // Errors: EADDRINUSE with who has the port; EMFILE.
 [[nodiscard]] Result<SocketGroup, ContextError> open_socket_group();
+
+// Adds sockets, up to `count` in all. After an error the group is as it was.
+[[nodiscard]] ContextError grow(SocketGroup& group, std::uint32_t count);
+// Makes packets go to the sockets that there are, and of `extra`, whose slots have none, to their lessees'. What is for
+// other slots goes to slot 0, where it is thrown away. At once: no packet goes astray meanwhile.
+[[nodiscard]] ContextError steer(const SocketGroup& group, std::span<const ExtraSlot> extra);
 
 // As many descriptors as this user may have: of them hang how many may be open, and in flight (vault.h). EMFILE: too
 // few.

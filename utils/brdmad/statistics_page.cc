@@ -100,6 +100,7 @@ UseTableMapping UseTableMapping::adopt(io::FileDescriptor fd) {
 
 void UseTableMapping::begin(std::uint32_t slot, std::string_view device) {
   table_->rows[slot] = {number_of(device), 0, 0, 0};
+  if (slot >= table_->rows_end) __atomic_store_n(&table_->rows_end, std::uint64_t{slot} + 1, __ATOMIC_RELAXED);
 }
 
 DeviceUse::Sum UseTableMapping::of_device(std::uint32_t slot) const {

@@ -38,11 +38,12 @@ void Watch::look() {
   const bool evaluates = Clock::now() - evaluated_ >= kLook;
   if (evaluates) evaluated_ = Clock::now();
   bool any = false;
-  for (std::uint32_t slot = io::kFirstLeasableSlot; slot < io::kSlotCount; ++slot) {
+  Uses uses;  // limits are all programs' together
+  for (std::uint32_t slot = io::kFirstLeasableSlot; slot < book_.state().slots_end; ++slot) {
     if (book_.state().slots[slot].state != SlotState::kLeased) continue;
     any = true;
     collect(slot);
-    if (evaluates) evaluate(slot);
+    if (evaluates) evaluate(slot, uses);
   }
   serve_waiting();
   if (any || !waiting_.empty()) look_soon();
@@ -66,11 +67,14 @@ void Watch::collect(std::uint32_t slot) {
   log_.add(slot, records, missing);
 }
 
-void Watch::evaluate(std::uint32_t slot) {
+void Watch::evaluate(std::uint32_t slot, Uses& uses) {
   const SlotRecord& lease = book_.state().slots[slot];
   if (!lease.statistics_known) return;  // it counts something else
   const io::Gauges gauges = book_.gauges(slot);
-  const DeviceUse::Sum use = book_.device_use(slot);  // limits are all programs' together
+  const std::string_view device = io::get_text(lease.device);
+  auto known = uses.find(device);
+  if (known == uses.end()) known = uses.emplace(device, book_.device_use(slot)).first;
+  const DeviceUse::Sum use = known->second;
   const control::AlarmFacts facts{.statistics = book_.statistics(slot),
                                   .queue_pairs = use.queue_pairs,
                                   .queue_pairs_max = gauges.queue_pairs_max,
@@ -120,7 +124,7 @@ bool Watch::answer(const Json& request, bool may_change, Done done) {
   if (*query != "events") return false;
   const auto after = request.find("after");
   const std::uint64_t number = after != request.end() && after->is_number_unsigned() ? after->get<std::uint64_t>() : 0;
-  for (std::uint32_t slot = io::kFirstLeasableSlot; slot < io::kSlotCount; ++slot) {
+  for (std::uint32_t slot = io::kFirstLeasableSlot; slot < book_.state().slots_end; ++slot) {
     if (book_.state().slots[slot].state == SlotState::kLeased) collect(slot);
   }
   const auto wait = request.find("wait");
@@ -135,7 +139,7 @@ bool Watch::answer(const Json& request, bool may_change, Done done) {
 
 Watch::Json Watch::alarms() const {
   Json list = Json::array();
-  for (std::uint32_t slot = io::kFirstLeasableSlot; slot < io::kSlotCount; ++slot) {
+  for (std::uint32_t slot = io::kFirstLeasableSlot; slot < book_.state().slots_end; ++slot) {
     const SlotRecord& lease = book_.state().slots[slot];
     if (lease.state != SlotState::kLeased) continue;
     const auto found = alarms_.find(lease.lease_id);

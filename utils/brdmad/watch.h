@@ -53,7 +53,8 @@ class Watch {
   void look_soon();
   void look();
   void collect(std::uint32_t slot);
-  void evaluate(std::uint32_t slot);
+  using Uses = std::map<std::string, DeviceUse::Sum, std::less<>>;  // by device, as they are now
+  void evaluate(std::uint32_t slot, Uses& uses);
   void serve_waiting();
   [[nodiscard]] Json alarms() const;
   [[nodiscard]] Json set_alarms(const Json& request, bool may_change);

@@ -32,10 +32,10 @@ using asio::local::stream_protocol;
 using boost::system::error_code;
 
 constexpr std::chrono::milliseconds kLook{50};
-constexpr std::size_t kSessionsMax = 1024;
+constexpr std::size_t kSessionsMax = 3 * io::kSlotCount;  // a lease, RDMA-CM, and a question each
 // Of one user who is neither root nor the daemon's own, so that nobody can keep the others out: with --system, and of
 // those who are not served, who only may ask for the version.
-constexpr std::size_t kSessionsOfUserMax = 512, kSessionsOfStrangerMax = 16;
+constexpr std::size_t kSessionsOfUserMax = kSessionsMax / 2, kSessionsOfStrangerMax = 16;
 constexpr std::chrono::milliseconds kAcceptPause{100};  // when no descriptor is left for one more connection
 
 class Worker final : public SessionHost {
@@ -80,6 +80,7 @@ class Worker final : public SessionHost {
   GidBook& gid_book() override { return gids_; }
   const ControllerLink* controller_link() override { return controller_ ? &*controller_ : nullptr; }
   std::shared_ptr<LeaseLink> link(std::uint32_t slot) override;
+  void linked(const std::shared_ptr<LeaseLink>& link) override { links_[link->slot()] = link; }
 
   void accept();
   void admit(stream_protocol::socket socket);
@@ -108,6 +109,7 @@ class Worker final : public SessionHost {
   bool will_look_ = false;
   std::map<Session*, std::shared_ptr<Session>> sessions_;
   std::map<CmSession*, std::shared_ptr<CmSession>> cm_sessions_;
+  std::map<std::uint32_t, std::shared_ptr<LeaseLink>> links_;  // by slot
   std::optional<ControllerLink> controller_;  // where one is set
 };
 
@@ -179,7 +181,7 @@ void Worker::receive_icmp() {
 }
 
 IcmpIntake::Delivery Worker::hand_icmp(std::uint32_t slot, const IcmpIntake::Messages& messages) {
-  const auto process = link(slot);
+  const auto process = link(lessee_of(book_.state(), slot));
   if (process == nullptr) return IcmpIntake::Delivery::kNobody;
   return process->tell({{"do", "icmp"}, {"messages", messages}}) ? IcmpIntake::Delivery::kDone
                                                                  : IcmpIntake::Delivery::kUnread;
@@ -187,9 +189,8 @@ IcmpIntake::Delivery Worker::hand_icmp(std::uint32_t slot, const IcmpIntake::Mes
 
 std::vector<std::uint32_t> Worker::leased_slots() const {
   std::vector<std::uint32_t> slots;
-  for (const auto& [key, session] : sessions_) {
-    if (session->link() != nullptr) slots.push_back(session->link()->slot());
-  }
+  slots.reserve(links_.size());
+  for (const auto& [slot, link] : links_) slots.push_back(slot);
   return slots;
 }
 
@@ -217,15 +218,14 @@ void Worker::begin_cm(stream_protocol::socket socket, std::uint32_t uid, std::ui
 }
 
 void Worker::session_ended(Session* session) {
+  if (session->link() != nullptr) links_.erase(session->link()->slot());
   sessions_.erase(session);
   watch_idleness();
 }
 
 std::shared_ptr<LeaseLink> Worker::link(std::uint32_t slot) {
-  for (const auto& [key, session] : sessions_) {
-    if (session->link() != nullptr && session->link()->slot() == slot) return session->link();
-  }
-  return nullptr;
+  const auto found = links_.find(slot);
+  return found == links_.end() ? nullptr : found->second;
 }
 
 void Worker::shut_down() {

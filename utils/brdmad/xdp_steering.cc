@@ -12,6 +12,7 @@
 
 #include "base/datagram.h"
 #include "bpf_program.h"
+#include "io/lease_protocol.h"
 #include "libbpf_names.h"
 
 namespace brdma::daemon {
@@ -116,7 +117,9 @@ std::vector<bpf_insn> steering_program(int slots_map, int sockets_map, std::uint
   p.jump_if_above(P::r7, static_cast<std::int32_t>(mtu), pass);
   p.load(P::Size::kHalf, P::r5, P::r2, kPort);
   p.jump_if_not(P::r5, in_packet16(kRoceUdpPort), pass);
-  p.load(P::Size::kByte, P::r7, P::r2, kQpn + 3);
+  p.load(P::Size::kWord, P::r7, P::r2, kQpn);
+  p.from_network32(P::r7);
+  p.mask(P::r7, io::kSlotCount - 1);
   p.load(P::Size::kWord, P::r5, P::r2, kQpn);
   p.mask(P::r5, static_cast<std::int32_t>(htonl(kMulticastQpn)));
   p.jump_if_equal32(P::r5, static_cast<std::int32_t>(htonl(kMulticastQpn)), pass);

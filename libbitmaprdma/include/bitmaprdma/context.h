@@ -81,6 +81,10 @@ class Context {
                                                                                  NotificationHandler* handler);
   ~Context();  // gives the lease back; every object is gone
 
+  // To be called before Engine::create_qp(): sees to it that there is a number for one more queue pair. Asks the daemon
+  // where those that the context has are used up, and blocks for milliseconds then. Error: none to be had.
+  [[nodiscard]] ContextError prepare_queue_pair();
+
   // The engine's operations, under the lock. Destruction makes progress: sends what was posted.
   class Session {
    public:

@@ -1,9 +1,4 @@
 // Protection domains and memory regions.
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <functional>
 #include <memory>
@@ -13,6 +8,7 @@
 #include "base/check.h"
 #include "memory/memory_table.h"
 #include "objects.h"
+#include "reachable.h"
 #include "verbs.h"
 
 namespace brdma::provider::verbs {
@@ -21,19 +17,14 @@ namespace {
 static_assert(memory::kChangeTranslation == IBV_REREG_MR_CHANGE_TRANSLATION);
 static_assert(memory::kChangeDomain == IBV_REREG_MR_CHANGE_PD && memory::kChangeAccess == IBV_REREG_MR_CHANGE_ACCESS);
 
-// Real devices answer EFAULT for memory that is not there; without this the first packet would crash the program.
-bool is_mapped(void* address, std::size_t length) {
-  static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  std::array<unsigned char, 4096> resident;  // mincore's answer, one byte a page; not looked at
-  std::uintptr_t at = reinterpret_cast<std::uintptr_t>(address) & ~(page - 1);
-  const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(address) + length;
-  if (end < at) return false;
-  while (at < end) {
-    const std::size_t step = std::min<std::size_t>(end - at, resident.size() * page);
-    if (::mincore(reinterpret_cast<void*>(at), step, resident.data()) != 0 && errno == ENOMEM) return false;
-    at += step;
-  }
-  return true;
+// As the kernel decides it (ib_access_writable): what may be bound to a window may be written through it.
+constexpr int kWrites =
+    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
+
+// Real devices answer EFAULT for memory that is not there or not ours to access so.
+bool may_register(const void* address, std::size_t length, int access) {
+  return is_reachable(address, length, (access & kWrites) != 0 ? Access::kWrite : Access::kRead,
+                      (access & IBV_ACCESS_ON_DEMAND) != 0 ? Pages::kAsTheyAre : Pages::kMayBeMade);
 }
 
 // In every shard, one after the other; SharedDevice::objects() held. Their tables see the same calls, so what one
@@ -95,7 +86,7 @@ int dealloc_pd(ibv_pd* ibv) {
 
 ibv_mr* reg_mr(ibv_pd* ibv, void* address, std::size_t length, std::uint64_t iova, int access) {
   OpenDevice& device = device_of(ibv->context);
-  if (!is_mapped(address, length)) return fail<ibv_mr>(EFAULT);
+  if (!may_register(address, length, access)) return fail<ibv_mr>(EFAULT);
   auto mr = std::make_unique<MemoryRegionObject>();
   const std::uint64_t start = (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : iova;
   const auto bits = static_cast<std::uint32_t>(access & ~kAccessHints);
@@ -124,8 +115,11 @@ ibv_mr* reg_mr(ibv_pd* ibv, void* address, std::size_t length, std::uint64_t iov
 int rereg_mr(abi::VerbsMr* ibv, int flags, ibv_pd* pd, void* address, std::size_t length, int access) {
   MemoryRegionObject& mr = object_of(ibv);
   if ((flags & IBV_REREG_MR_CHANGE_PD) != 0 && (pd == nullptr || pd->context != ibv->mr.context)) return EINVAL;
-  if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0 && !is_mapped(address, length)) return EFAULT;
-  const bool zero_based = ((flags & IBV_REREG_MR_CHANGE_ACCESS) != 0 ? access : ibv->access) & IBV_ACCESS_ZERO_BASED;
+  const bool moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
+  const int becomes = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0 ? access : ibv->access;
+  if (moves && !may_register(address, length, becomes)) return EFAULT;
+  if (!moves && becomes != ibv->access && !may_register(ibv->mr.addr, ibv->mr.length, becomes)) return EFAULT;
+  const bool zero_based = becomes & IBV_ACCESS_ZERO_BASED;
   MemoryRegion to;
   to.address = reinterpret_cast<std::uintptr_t>(address);
   to.iova = zero_based ? 0 : to.address;

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/check.h"
+#include "io/fault_handler.h"
 #include "memory/memory_table.h"
 #include "objects.h"
 #include "reachable.h"
@@ -87,6 +88,7 @@ int dealloc_pd(ibv_pd* ibv) {
 ibv_mr* reg_mr(ibv_pd* ibv, void* address, std::size_t length, std::uint64_t iova, int access) {
   OpenDevice& device = device_of(ibv->context);
   if (!may_register(address, length, access)) return fail<ibv_mr>(EFAULT);
+  io::keep_fault_handler();  // the program may have replaced it
   auto mr = std::make_unique<MemoryRegionObject>();
   const std::uint64_t start = (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : iova;
   const auto bits = static_cast<std::uint32_t>(access & ~kAccessHints);

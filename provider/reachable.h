@@ -9,8 +9,8 @@ namespace brdma::provider {
 
 enum class Access : std::uint8_t { kRead, kWrite };
 enum class Pages : std::uint8_t {
-  kAsTheyAre,   // none is made present
-  kMayBeMade,   // a few may be, as if they had been touched; what is in them does not change
+  kAsTheyAre,  // none is made present
+  kMayBeMade,  // a few may be, as if they had been touched; what is in them does not change
 };
 
 // False: a part of [address, address + length) is not mapped, its protection forbids it, or it lies behind the end of

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "memory/guard.h"
 #include "qp/limits.h"
 
 namespace brdma::provider {
@@ -67,8 +68,12 @@ void WorkBuilder::set_inline(std::span<const ibv_data_buf> pieces) {
   if (!data_allowed()) return;
   requests_.back().flags |= kSendInline;  // the engine refuses it for what has nothing to send
   for (const ibv_data_buf& piece : pieces) {
-    const auto* from = static_cast<const std::byte*>(piece.addr);
-    inline_.insert(inline_.end(), from, from + piece.length);
+    const std::size_t before = inline_.size();
+    inline_.resize(before + piece.length);
+    if (!memory::copy(inline_.data() + before, static_cast<const std::byte*>(piece.addr), piece.length)) {
+      inline_.resize(before);
+      return refuse(EFAULT);
+    }
   }
   sges_.push_back({.address = 0, .length = static_cast<std::uint32_t>(bytes), .lkey = 0});
   sge_counts_.back() = 1;

@@ -183,6 +183,9 @@ class Engine {
   // Next batch to send. False: nothing to send now. `buffer` and the application's memory back the slices, until the
   // next call: by then the batch has been sent, and work requests of UC and UD complete.
   bool poll_transmit(TransmitBuffer& buffer, Transmit& out, Instant now);
+  // Instead of sending what poll_transmit() gave last: memory that it points to is not there (memory/guard.h). Reliable
+  // queue pairs send again what was in it; of whose memory it was, the work request fails when that is found.
+  void withdraw(Instant now);
   // Seen at a glance: poll_transmit() would answer false and do nothing. False where that takes a closer look.
   [[nodiscard]] bool all_sent() const;
   [[nodiscard]] std::optional<Instant> next_timeout() const;

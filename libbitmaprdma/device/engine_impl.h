@@ -48,6 +48,7 @@ struct Engine::Impl {
   std::uint32_t user_bytes = 0;      // QpCreate::user_bytes, alike for all
   congestion::ManagedList managed;
   Instant now;                               // of the newest call
+  Instant batch_made;                        // the last one
   DeviceUse device_use;                      // with the device's other programs: limits are theirs together
   std::list<RecoveryConfig> own_recoveries;  // of queue pairs whose settings differ from config.recovery
 
@@ -76,6 +77,7 @@ struct Engine::Impl {
   void take_events(QueuePair* qp);
   void refresh_timers();
   void hand_over();
+  void withdraw();
   void take_turn(QueuePair* qp, qp::TransmitBatch& batch);
   void end_turn(QueuePair* qp, std::uint32_t bytes, bool large, bool more);
   // --- managed.cc ---

@@ -38,9 +38,29 @@ bool Engine::poll_transmit(TransmitBuffer& buffer, Transmit& out, Instant now) {
     qp::TransmitBatch batch(buffer, me.config);
     do me.take_turn(qp, batch);
     while ((qp = me.ready.front()) != nullptr && me.given_out == nullptr && qp->joins(batch));
-    if (batch.finish(out)) return true;
+    if (!batch.finish(out)) continue;
+    me.batch_made = now;
+    if (!batch.faulted()) [[likely]]
+      return true;
+    me.withdraw();
   }
   return false;
+}
+
+void Engine::withdraw(Instant now) {
+  impl_->now = now;
+  impl_->withdraw();
+}
+
+// Whose packets were in the batch is not known any more: each queue pair knows when it sent.
+void Engine::Impl::withdraw() {
+  memory.be_careful();
+  given_out = nullptr;
+  queue_pairs.for_each([this](QueuePair* qp) {
+    qp->withdraw(batch_made, now);
+    touched(qp);
+  });
+  settle();
 }
 
 bool Engine::all_sent() const {

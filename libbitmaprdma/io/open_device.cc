@@ -10,6 +10,7 @@
 
 #include "control/config.h"
 #include "io/clock.h"
+#include "io/fault_handler.h"
 #include "io/open_context.h"
 
 namespace brdma {
@@ -45,6 +46,7 @@ io::ContextImpl::Options options_of(const control::Settings& settings, const Dev
 }  // namespace
 
 Result<std::unique_ptr<Context>, ContextError> Context::open(const DeviceInfo& device, NotificationHandler* handler) {
+  io::keep_fault_handler();
   auto lease = io::acquire_lease(device);
   if (!lease) return lease.reason();
   const control::Settings settings = control::load_settings_or_warn(lease.value().settings);
@@ -54,6 +56,7 @@ Result<std::unique_ptr<Context>, ContextError> Context::open(const DeviceInfo& d
 // One seed for all: the same keys (memory/memory_table.h).
 Result<std::vector<std::unique_ptr<Context>>, ContextError> Context::open_shards(const DeviceInfo& device,
                                                                                  NotificationHandler* handler) {
+  io::keep_fault_handler();
   auto lease = io::acquire_lease(device);
   if (!lease) return lease.reason();
   const control::Settings settings = control::load_settings_or_warn(lease.value().settings);

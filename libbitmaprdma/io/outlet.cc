@@ -17,9 +17,10 @@ bool Outlet::send_by_xdp(const Transmit& transmit, SendReport& report) {
                              .ids_count = xdp_->ids_count};
   const XdpTransmit::Report sent = xdp_->transmit.send(transmit, way);
   report.refused = sent.refused;
+  report.fault = sent.outcome == Outcome::kFault;
   report.blocked = waits_ = sent.outcome == Outcome::kWaits;
   if (sent.outcome == Outcome::kUseUdp) return false;
-  if (!report.blocked) xdp_->sent += transmit.segments - report.refused;
+  if (!report.blocked && !report.fault) xdp_->sent += transmit.segments - report.refused;
   return true;
 }
 

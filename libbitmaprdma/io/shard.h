@@ -97,6 +97,7 @@ class Shard {
   void drain_but_rest(Instant now);
   bool send_batches(std::uint64_t packets, Instant now);
   [[nodiscard]] bool send_batch(const Transmit& transmit);
+  void lose(const Transmit& transmit);
   void deliver_notifications();
   void deliver_write_events();
   void end_call();

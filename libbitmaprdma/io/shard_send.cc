@@ -5,6 +5,7 @@
 
 #include "io/clock.h"
 #include "io/shard.h"
+#include "memory/guard.h"
 #include "qp/queue_pair.h"
 
 namespace brdma::io {
@@ -152,7 +153,18 @@ bool Shard::send_batch(const Transmit& transmit) {
     pending_ = transmit;
     return false;
   }
+  if (report.fault) [[unlikely]]
+    lose(transmit);
   return true;
+}
+
+// The system says that the batch's memory is not there. Where it is for us, the packets are as lost as any others.
+void Shard::lose(const Transmit& transmit) {
+  const bool there =
+      std::ranges::all_of(transmit.slices, [](const Slice& slice) { return memory::can_read(slice.data, slice.size); });
+  if (there) return statistics_.add(Counter::kSendFailed, transmit.segments);
+  engine_.withdraw(monotonic_now());
+  output_possible_ = true;
 }
 
 }  // namespace brdma::io

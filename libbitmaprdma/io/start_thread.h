@@ -1,4 +1,5 @@
-// io/start_thread.h - a thread of ours inside somebody's program: all signals blocked, they are the program's.
+// io/start_thread.h - a thread of ours inside somebody's program: signals are blocked, they are the program's. Not
+// those of its own faults, which end the process where they are blocked (io/fault_handler.h).
 #pragma once
 
 #include <pthread.h>
@@ -15,6 +16,7 @@ template <class Body>
 [[nodiscard]] std::thread start_thread(Body body) {
   sigset_t all, before;
   sigfillset(&all);
+  for (const int fault : {SIGSEGV, SIGBUS}) sigdelset(&all, fault);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // a new thread inherits the mask
   std::thread thread;
   try {

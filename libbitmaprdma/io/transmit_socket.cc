@@ -18,6 +18,7 @@
 #include "io/refusal.h"
 #include "io/socket_address.h"
 #include "io/socket_options.h"
+#include "memory/guard.h"
 #include "wire/icrc.h"
 
 namespace brdma::io {
@@ -216,7 +217,7 @@ SendReport TransmitSocket::send(const Transmit& transmit) {
   const bool unreachable = report.unreachable;
   report = send_unconnected(transmit, whole);
   report.unreachable = unreachable;
-  if (peers_ != nullptr && !report.blocked && report.refused == 0) peers_->sent_unconnected(transmit);
+  if (peers_ != nullptr && !report.blocked && !report.fault && report.refused == 0) peers_->sent_unconnected(transmit);
   return report;
 }
 
@@ -276,6 +277,8 @@ bool TransmitSocket::send_connected(const Transmit& transmit, SendReport& report
     blocked_fd_ = fd;
     return true;
   }
+  report.fault = error == EFAULT;
+  if (report.fault) return true;
   report.unreachable = error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH;
   peers_->failed(fd, error);
   return false;
@@ -294,6 +297,8 @@ SendReport TransmitSocket::send_whole(const Transmit& transmit, bool& retry_sing
   report.error = errno;
   if (report.error == EAGAIN) {
     report.blocked = true;
+  } else if (report.error == EFAULT) {
+    report.fault = true;
   } else if (transmit.segments > 1 && may_work_singly(report.error)) {
     retry_singly = true;
   } else {
@@ -303,11 +308,12 @@ SendReport TransmitSocket::send_whole(const Transmit& transmit, bool& retry_sing
 }
 
 // The kernel writes identification 0 into a single packet, but the ICRC of a standard batch's packet i was made for i.
-void TransmitSocket::correct_icrc(const Transmit& transmit, std::span<iovec> pieces, PacketPieces& packet,
+// False: not all of the packet is there.
+bool TransmitSocket::correct_icrc(const Transmit& transmit, std::span<iovec> pieces, PacketPieces& packet,
                                   std::byte* copy) const {
   std::size_t size = 0;
   for (const iovec& piece : pieces.subspan(packet.first, packet.count)) {
-    std::memcpy(copy + size, piece.iov_base, piece.iov_len);
+    if (!memory::copy(copy + size, static_cast<const std::byte*>(piece.iov_base), piece.iov_len)) return false;
     size += piece.iov_len;
   }
   const wire::IcrcPath path{transmit.source, transmit.destination, port_, options_.destination_port, 0};
@@ -315,6 +321,7 @@ void TransmitSocket::correct_icrc(const Transmit& transmit, std::span<iovec> pie
   std::memcpy(copy + size - sizeof(icrc), &icrc, sizeof(icrc));  // little endian, as this machine
   pieces[packet.first] = iovec{copy, size};
   packet.count = 1;
+  return true;
 }
 
 void TransmitSocket::send_singly(const Transmit& transmit, SendReport& report) {
@@ -324,15 +331,17 @@ void TransmitSocket::send_singly(const Transmit& transmit, SendReport& report) {
   Address address{*this, transmit};
   for (std::size_t i = packets_done_; i < count; ++i) {
     PacketPieces& packet = scratch_->packets[i];
-    if (counted_ids && i > 0)
-      correct_icrc(transmit, scratch_->pieces, packet, scratch_->copies.data() + i * transmit.segment_bytes);
+    report.fault =
+        counted_ids && i > 0 &&
+        !correct_icrc(transmit, scratch_->pieces, packet, scratch_->copies.data() + i * transmit.segment_bytes);
+    if (report.fault) break;
     msghdr& message = scratch_->messages[i].msg_hdr;
     message = msghdr{};
     address.attach(message);
     message.msg_iov = scratch_->pieces.data() + packet.first;
     message.msg_iovlen = packet.count;
   }
-  while (packets_done_ < count) {
+  while (packets_done_ < count && !report.fault) {
     const long sent = syscall(SYS_sendmmsg, fd_, scratch_->messages.data() + packets_done_, count - packets_done_,
                               MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent > 0) {
@@ -340,6 +349,8 @@ void TransmitSocket::send_singly(const Transmit& transmit, SendReport& report) {
     } else if (errno == EAGAIN) {
       report.blocked = true;
       return;
+    } else if (errno == EFAULT) {
+      report.fault = true;
     } else if (errno != EINTR) {
       report.error = errno;
       ++report.refused;

@@ -35,6 +35,7 @@ struct SendReport {
   bool blocked = false;       // no room: call send() again with the same Transmit, its memory unchanged
   std::uint32_t refused = 0;  // packets that the system refused for good: lost, to be counted
   int error = 0;              // why (errno), of the last refused one
+  bool fault = false;         // its memory is not there (EFAULT): it has not left, Engine::withdraw()
   bool unreachable = false;   // the system told of an ICMP error of earlier packets; these left all the same
 };
 
@@ -73,7 +74,8 @@ class TransmitSocket {
   [[nodiscard]] SendReport send_unconnected(const Transmit& transmit, bool whole);
   [[nodiscard]] bool send_connected(const Transmit& transmit, SendReport& report);
   void send_singly(const Transmit& transmit, SendReport& report);
-  void correct_icrc(const Transmit& transmit, std::span<iovec> pieces, PacketPieces& packet, std::byte* copy) const;
+  [[nodiscard]] bool correct_icrc(const Transmit& transmit, std::span<iovec> pieces, PacketPieces& packet,
+                                  std::byte* copy) const;
 
   TransmitSocketOptions options_;
   int fd_ = -1;

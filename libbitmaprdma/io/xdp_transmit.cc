@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "io/xdp_abi.h"
 #include "io/xdp_frame.h"
+#include "memory/guard.h"
 
 namespace brdma::io {
 namespace {
@@ -85,7 +86,13 @@ XdpTransmit::Report XdpTransmit::send(const Transmit& transmit, const Way& way) 
     // Places in the ring are as many as chunks, so the chunks are enough to look at.
     if (free_.size() < needed) return {Outcome::kWaits};
     (void)split_batch(transmit, scratch_->pieces, scratch_->packets);
-    for (std::size_t i = 0; i < transmit.segments; ++i) write_packet(transmit, i, way);
+    const std::uint32_t before = filled_;
+    for (std::size_t i = 0; i < transmit.segments; ++i) {
+      if (write_packet(transmit, i, way)) [[likely]]
+        continue;
+      for (; filled_ != before; --filled_) free_.push_back(transmit_.at(filled_ - 1).addr);
+      return {Outcome::kFault};
+    }
     transmit_.fill_to(filled_);
   }
   const Report report = kick();
@@ -93,8 +100,8 @@ XdpTransmit::Report XdpTransmit::send(const Transmit& transmit, const Way& way) 
   return report;
 }
 
-// Headers, then the pieces, into one chunk after another.
-void XdpTransmit::write_packet(const Transmit& transmit, std::size_t index, const Way& way) {
+// Headers, then the pieces, into one chunk after another. False: a piece is not there; its chunks are free again.
+bool XdpTransmit::write_packet(const Transmit& transmit, std::size_t index, const Way& way) {
   const PacketPieces& packet = scratch_->packets[index];
   const std::span<const iovec> pieces{scratch_->pieces.data() + packet.first, packet.count};
   std::size_t payload = 0;
@@ -124,7 +131,11 @@ void XdpTransmit::write_packet(const Transmit& transmit, std::size_t index, cons
       if (parts[used - 1].size == kXdpChunkBytes) next_chunk();
       Part& part = parts[used - 1];
       const std::size_t take = std::min<std::size_t>(piece.iov_len - done, kXdpChunkBytes - part.size);
-      std::memcpy(chunk(part.address) + part.size, static_cast<const std::byte*>(piece.iov_base) + done, take);
+      if (!memory::copy(chunk(part.address) + part.size, static_cast<const std::byte*>(piece.iov_base) + done, take))
+          [[unlikely]] {
+        for (std::size_t i = 0; i < used; ++i) free_.push_back(parts[i].address);
+        return false;
+      }
       part.size += take;
       done += take;
     }
@@ -142,6 +153,7 @@ void XdpTransmit::write_packet(const Transmit& transmit, std::size_t index, cons
     descriptor.len = static_cast<std::uint32_t>(parts[i].size);
     descriptor.options = i + 1 < used ? kXdpPacketContinues : 0;
   }
+  return true;
 }
 
 // Until the kernel has taken all that is in the ring.

@@ -38,6 +38,7 @@ class XdpTransmit {
     enum class Outcome : std::uint8_t {
       kSent,
       kWaits,   // no room, or the kernel cannot take all now: call send() again with the same batch
+      kFault,   // its memory is not there; nothing has left
       kUseUdp,  // nothing left: the batch is too large, its packets too long, or the socket is dead
     };
     Outcome outcome = Outcome::kSent;
@@ -60,7 +61,7 @@ class XdpTransmit {
   [[nodiscard]] bool map_all(int memory_fd, const XdpReply& reply);
   void reclaim();
   [[nodiscard]] Report kick();
-  void write_packet(const Transmit& transmit, std::size_t index, const Way& way);
+  [[nodiscard]] bool write_packet(const Transmit& transmit, std::size_t index, const Way& way);
   [[nodiscard]] std::byte* chunk(std::uint64_t address) const { return memory_.data() + (address - first_address_); }
 
   FileDescriptor socket_;

@@ -19,6 +19,7 @@
 #include "base/random.h"
 #include "base/result.h"
 #include "bitmaprdma/types.h"
+#include "memory/guard.h"
 
 namespace brdma {
 
@@ -60,7 +61,14 @@ class MemoryRegion {
 
 namespace memory {
 
-enum class Fault : std::uint8_t { kNone, kBadKey, kWrongDomain, kOutOfBounds, kNoPermission };
+enum class Fault : std::uint8_t {
+  kNone,
+  kBadKey,
+  kWrongDomain,
+  kOutOfBounds,
+  kNoPermission,
+  kNotThere,  // the program has unmapped it, or may not write it itself any more
+};
 
 inline constexpr std::uint32_t kRegionsMax = 1u << 19, kWindowsMax = 1u << 19;
 
@@ -124,6 +132,16 @@ class MemoryTable {
   [[nodiscard]] Fault resolve(const Accessor& who, std::uint32_t key, std::uint64_t address, std::uint64_t length,
                               std::uint32_t needed, std::byte** bytes) const;
 
+  // From the first time on that registered memory was not there when it was to be read (memory/guard.h), it is looked
+  // at before a packet is made of it, which then finds whose it is.
+  void be_careful() { careful_ = true; }
+  [[nodiscard]] bool careful() const { return careful_; }
+  [[nodiscard]] bool holds(const void* at, std::size_t bytes) const {
+    if (!careful_) [[likely]]
+      return true;
+    return can_read(at, bytes);
+  }
+
  private:
   void unbind(MemoryRegion* window);
   void release_slot(std::uint32_t key);
@@ -133,6 +151,7 @@ class MemoryTable {
   std::uint64_t version_ = 0;
   std::size_t watched_ = 0;
   std::size_t bound_type2_ = 0;
+  bool careful_ = false;
 };
 
 }  // namespace memory

@@ -24,8 +24,10 @@ bool Responder::Impl::send_inside(Response& answer, TransmitBatch& batch, Instan
       static_cast<std::uint32_t>(std::min<std::size_t>(count, batch.room(TransmitBatch::packet_bytes(packet, mtu))));
   if (count == 0) return false;
   std::byte* data = nullptr;
-  if (env.memory.resolve(identity.accessor(), answer.rkey, answer.address, std::uint64_t{count} * mtu,
-                         kAccessRemoteRead, &data) != memory::Fault::kNone) {
+  const std::uint64_t bytes = std::uint64_t{count} * mtu;
+  if (env.memory.resolve(identity.accessor(), answer.rkey, answer.address, bytes, kAccessRemoteRead, &data) !=
+          memory::Fault::kNone ||
+      !env.memory.holds(data, bytes)) {
     return false;
   }
   const wire::RunHeaders headers{packet};

@@ -76,6 +76,14 @@ std::span<const Slice> Requester::Impl::DescriptionBuffer::describe(std::uint64_
   return {&slice_, 1};
 }
 
+// The peer could not fetch what this message described: because it is not there?
+bool Requester::Impl::has_described(const Message& message) const {
+  env.memory.be_careful();
+  PayloadCursor cursor(env.memory, id.pd, 0);
+  cursor.seek(queue, message.wqe, message.offset);
+  return cursor.take(message.described);
+}
+
 // False: the answer is not used. Where the peer is gone it may come again, and the time for it runs out.
 bool Requester::Impl::fetch_answer(const wire::Packet& packet, const Message& message) {
   const auto description = admitted(id, packet.payload);
@@ -99,7 +107,8 @@ bool Requester::Impl::fetch_answer(const wire::Packet& packet, const Message& me
     case FetchResult::kFault:
       env.drop(DropReason::kFetchFailed);
       env.count(Counter::kFetchFaults);
-      break_locally(message.wqe, CompletionStatus::kRemoteOperationError);
+      break_locally(message.wqe, all_writable(cursor.slices()) ? CompletionStatus::kRemoteOperationError
+                                                               : CompletionStatus::kLocalProtectionError);
       return false;
   }
   return false;

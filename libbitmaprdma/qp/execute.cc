@@ -2,8 +2,6 @@
 // The state that is kept between packets (`message`) does not depend on how packets are written: one message may come
 // in standard and in bitmap packets.
 #include <algorithm>
-#include <atomic>
-#include <cstring>
 
 #include "qp/responder_impl.h"
 #include "qp/tell_write.h"
@@ -18,13 +16,11 @@ constexpr std::uint32_t kRequestBytesMax = 1u << 31;  // IBTA 9.7.2
 constexpr std::uint32_t kReadPacketsMax = 1u << 22;   // a quarter of the PSN space, as the largest window
 constexpr std::size_t kAtomicBytes = 8;
 
-std::uint64_t fetch_and_store(RcOp op, const wire::AtomicEth& atomic, std::byte* word) {
-  // The application's threads may use the same word: a real atomic operation, not a load and a store.
-  std::atomic_ref<std::uint64_t> value(*reinterpret_cast<std::uint64_t*>(word));
-  if (op == RcOp::kFetchAdd) return value.fetch_add(atomic.swap_or_add);
-  std::uint64_t expected = atomic.compare;
-  value.compare_exchange_strong(expected, atomic.swap_or_add);
-  return expected;
+// The application's threads may use the same word: a real atomic operation, not a load and a store. False: it is not
+// there.
+bool fetch_and_store(RcOp op, const wire::AtomicEth& atomic, std::byte* word, std::uint64_t& original) {
+  if (op == RcOp::kFetchAdd) return memory::fetch_add(word, atomic.swap_or_add, original);
+  return memory::compare_swap(word, atomic.compare, atomic.swap_or_add, original);
 }
 
 }  // namespace
@@ -105,7 +101,7 @@ Verdict Responder::Impl::execute_whole_write(const wire::Packet& packet) {
   std::byte* to = nullptr;
   if (const Verdict verdict = begin_write(packet, to); verdict != Verdict::kDone) return verdict;
   if (packet.payload.size() != packet.reth.length) return Verdict::kInvalidRequest;
-  if (!packet.payload.empty()) copy_uncovered(packet.bth.psn, to, packet.payload);
+  if (!packet.payload.empty() && !copy_uncovered(packet.bth.psn, to, packet.payload)) return Verdict::kAccessError;
   if (env.memory.watched() != 0) [[unlikely]]
     tell_write(env, packet.reth, identity.qpn);
   msn = (msn + 1) & kSerialMask;
@@ -165,8 +161,7 @@ bool Responder::Impl::place_write(const wire::Packet& packet, std::byte* to) {
                                           size, kAccessRemoteWrite, &to);
     if (fault != memory::Fault::kNone) return false;
   }
-  copy_uncovered(packet.bth.psn, to, packet.payload);
-  return true;
+  return copy_uncovered(packet.bth.psn, to, packet.payload);
 }
 
 Verdict Responder::Impl::check_read(const wire::Packet& packet) const {
@@ -234,15 +229,15 @@ Verdict Responder::Impl::execute_atomic(const wire::Packet& packet) {
   const Verdict verdict = check_atomic(packet, &word);
   if (verdict != Verdict::kDone) return verdict;
   if (!resources.room_for_request()) return Verdict::kNotReady;
+  Response answer;
+  if (!fetch_and_store(packet.op, packet.atomic, word, answer.original)) return Verdict::kAccessError;
   env.count(Counter::kAtomicRequests);
   msn = (msn + 1) & kSerialMask;
-  Response answer;
   answer.kind = Response::Kind::kAtomic;
   answer.bitmap = packet.bitmap;
   answer.psn = packet.bth.psn;
   answer.msn = msn;
   answer.message = packet.bxth.msn;
-  answer.original = fetch_and_store(packet.op, packet.atomic, word);
   resources.push(answer);
   resources.remember_atomic(answer.psn, answer.original, answer.msn);
   return Verdict::kDone;

@@ -21,13 +21,13 @@ Verdict Responder::Impl::execute_confirmed(const wire::Packet& packet) {
   const Verdict verdict = flush ? check_flush(packet) : check_atomic_write(packet, &word);
   if (verdict != Verdict::kDone) return verdict;
   if (!resources.room_for_request()) return Verdict::kNotReady;
-  env.count(flush ? Counter::kFlushRequests : Counter::kAtomicWriteRequests);
   if (flush) {
     // What was placed before is visible to all threads that see the answer's effects.
     std::atomic_thread_fence(std::memory_order_seq_cst);
-  } else {
-    store_word(packet, word);
+  } else if (!store_word(packet, word)) {
+    return Verdict::kAccessError;
   }
+  env.count(flush ? Counter::kFlushRequests : Counter::kAtomicWriteRequests);
   msn = (msn + 1) & Psn::kMask;
   confirm(packet, /*replay=*/false);
   return Verdict::kDone;
@@ -51,19 +51,21 @@ Verdict Responder::Impl::check_atomic_write(const wire::Packet& packet, std::byt
 }
 
 // In one step, as it came: its bytes are the application's. Where a later WRITE has been placed over a part of it
-// already, nobody can tell the steps apart any more.
-void Responder::Impl::store_word(const wire::Packet& packet, std::byte* word) {
+// already, nobody can tell the steps apart any more. False: the word is not there.
+bool Responder::Impl::store_word(const wire::Packet& packet, std::byte* word) {
   const bool covered =
       disorder != nullptr && disorder->early.uncovered(packet.bth.psn, word, kWordBytes).size != kWordBytes;
+  bool done = false;
   if (covered) [[unlikely]] {
-    copy_uncovered(packet.bth.psn, word, packet.payload);
+    done = copy_uncovered(packet.bth.psn, word, packet.payload);
   } else {
     std::uint64_t value = 0;
     std::memcpy(&value, packet.payload.data(), kWordBytes);
-    std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(word)).store(value, std::memory_order_release);
+    done = memory::store(word, value);
   }
-  if (env.memory.watched() != 0) [[unlikely]]
+  if (done && env.memory.watched() != 0) [[unlikely]]
     tell_write(env, packet.reth, identity.qpn);
+  return done;
 }
 
 Verdict Responder::Impl::check_flush(const wire::Packet& packet) const {

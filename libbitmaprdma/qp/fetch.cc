@@ -29,6 +29,11 @@ FetchResult fetch(const Environment& environment, const Identity& identity, cons
   return result;
 }
 
+bool all_writable(std::span<const Slice> slices) {
+  return std::ranges::all_of(
+      slices, [](const Slice& slice) { return memory::can_write(const_cast<void*>(slice.data), slice.size); });
+}
+
 // What is not admitted is dropped before it has any effect: whoever sent it is not the peer, or no peer of ours.
 bool Responder::Impl::admits_described(const wire::Packet& packet) const {
   if (packet.op == wire::RcOp::kReadRequest) {
@@ -69,8 +74,9 @@ Verdict Responder::Impl::fetch_write(const wire::Packet& packet, std::byte* to) 
   const std::array<Slice, 2> both{Slice{to, before}, Slice{end.data(), kept}};
   const std::span<const Slice> slices{before == 0 ? &both[1] : both.data(), before == 0 ? 1u : 2u};
   const Verdict verdict = verdict_of(fetch(env, identity, *description, slices));
-  if (verdict == Verdict::kDone) copy_end_last(to + before, ConstBytes{end.data(), kept});
-  return verdict;
+  if (verdict == Verdict::kDone)
+    return copy_end_last(to + before, ConstBytes{end.data(), kept}) ? verdict : Verdict::kAccessError;
+  return verdict == Verdict::kOperationError && !all_writable(slices) ? Verdict::kAccessError : verdict;
 }
 
 // Packets of later PSNs have been written to memory already, perhaps here: piece by piece past what they cover.
@@ -86,7 +92,7 @@ Verdict Responder::Impl::fetch_uncovered(const wire::Packet& packet, const wire:
       const Slice slice{step.data(), part.bytes};
       const Verdict verdict = verdict_of(fetch(env, identity, part, {&slice, 1}));
       if (verdict != Verdict::kDone) return verdict;
-      copy_uncovered(packet.bth.psn, to, ConstBytes{step.data(), part.bytes});
+      if (!copy_uncovered(packet.bth.psn, to, ConstBytes{step.data(), part.bytes})) return Verdict::kAccessError;
       done += part.bytes;
       to += part.bytes;
     }
@@ -102,7 +108,10 @@ Verdict Responder::Impl::fetch_send(const wire::Packet& packet, memory::Fault& o
   std::size_t count = 0;
   own_fault = receives.resolve(env.memory, identity.pd, 0, message.bytes, description->bytes, slices, count);
   if (own_fault != memory::Fault::kNone) return Verdict::kOperationError;
-  return verdict_of(fetch(env, identity, *description, {slices.data(), count}));
+  const std::span<const Slice> all{slices.data(), count};
+  const Verdict verdict = verdict_of(fetch(env, identity, *description, all));
+  if (verdict == Verdict::kOperationError && !all_writable(all)) own_fault = memory::Fault::kNotThere;
+  return verdict;
 }
 
 // A READ's answer: one packet that says where all of it is. Its key was looked up just now, as for data.

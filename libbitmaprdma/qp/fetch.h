@@ -15,5 +15,7 @@ namespace brdma::qp {
 // Precondition: admitted(), and `to` has as many bytes. Counts what was fetched.
 [[nodiscard]] FetchResult fetch(const Environment& environment, const Identity& identity, const wire::Description& from,
                                 std::span<const Slice> to);
+// After FetchResult::kFault, which does not say whose memory it was: ours is there, so it was the peer's.
+[[nodiscard]] bool all_writable(std::span<const Slice> slices);
 
 }  // namespace brdma::qp

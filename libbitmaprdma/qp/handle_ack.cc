@@ -475,7 +475,12 @@ Outcome Requester::Impl::handle_fatal_nak(std::uint8_t syndrome, Sequence at, In
   if (syndrome == wire::kSyndromeNakInvalidRequest) status = CompletionStatus::kRemoteInvalidRequest;
   if (syndrome == wire::kSyndromeNakRemoteAccess) status = CompletionStatus::kRemoteAccessError;
   if (syndrome > wire::kSyndromeNakRemoteOperation) status = CompletionStatus::kBadResponse;  // not for RC, or reserved
-  const std::uint64_t wqe = message_of(at).wqe;
+  const Message& message = message_of(at);
+  const std::uint64_t wqe = message.wqe;
+  if (status == CompletionStatus::kRemoteOperationError && message.described != 0 && !message.answered() &&
+      !has_described(message)) [[unlikely]] {
+    status = CompletionStatus::kLocalProtectionError;
+  }
   advance(now);  // what is before it and done completes as done
   return fail(wqe, status, now);
 }

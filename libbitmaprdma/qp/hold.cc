@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "memory/copy.h"
 
 namespace brdma::qp {
 
@@ -19,7 +18,7 @@ bool EarlyPackets::hold(Psn base, const wire::Packet& packet) {
     if (held_bytes_ + cost > bytes_max_) return false;
     buffer = take_buffer(small);
     held_bytes_ += cost;
-    copy_bytes(buffer, payload.data(), payload.size());
+    std::memcpy(buffer, payload.data(), payload.size());
   }
   Record& record = add(base, packet);
   record.packet.payload = {buffer, payload.size()};

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "memory/copy.h"
+#include "memory/guard.h"
 
 namespace brdma::qp {
 
@@ -36,6 +36,7 @@ bool PayloadCursor::take(std::uint32_t bytes) {
     if (resolved_ == nullptr && !enter()) return false;
     const std::uint32_t part = std::min(bytes, sges_.front().length - in_sge_);
     if (part > 0) slices_[slice_count_++] = Slice{resolved_ + in_sge_, part};
+    if (!memory_.holds(resolved_ + in_sge_, part)) return false;
     in_sge_ += part;
     bytes -= part;
     if (in_sge_ == sges_.front().length) leave();
@@ -48,6 +49,7 @@ std::uint32_t PayloadCursor::take_run(std::uint32_t bytes, std::uint32_t count, 
   const std::uint32_t length = sges_.front().length;
   count = std::min(count, (length - in_sge_) / bytes);
   at = resolved_ + in_sge_;
+  if (!memory_.holds(at, std::size_t{count} * bytes)) return 0;
   position_ += count * bytes;
   in_sge_ += count * bytes;
   if (in_sge_ == length) leave();
@@ -77,7 +79,7 @@ std::byte* PayloadCursor::resolve(const Sge& sge) {
   std::byte* at = nullptr;
   const auto fault = memory_.resolve(memory::Accessor{pd_}, sge.lkey, sge.address, sge.length, access_, &at);
   if (fault != memory::Fault::kNone) return nullptr;
-  region_ = memory_.find(sge.lkey);
+  if (!memory_.careful()) region_ = memory_.find(sge.lkey);
   return at;
 }
 
@@ -92,7 +94,7 @@ bool PayloadCursor::take_pieces(const SendQueue& queue, std::uint64_t wqe) {
   for (const Sge& sge : queue.sges(wqe)) {
     if (sge.length == 0) continue;
     const std::byte* const at = resolve(sge);
-    if (at == nullptr) return false;
+    if (at == nullptr || !memory_.holds(at, sge.length)) return false;
     slices_[slice_count_++] = Slice{at, sge.length};
   }
   return true;
@@ -112,7 +114,7 @@ bool scatter(const memory::MemoryTable& memory, const ProtectionDomain* pd, cons
         memory::Fault::kNone) {
       return false;
     }
-    copy_bytes(memory_at, bytes.data(), part);
+    if (!memory::copy(memory_at, bytes.data(), part)) return false;
     bytes = bytes.subspan(part);
     offset = 0;
   }

@@ -24,7 +24,8 @@ class PayloadCursor {
 
   // Stands at `offset` of work request `wqe`. Cheap when it stands there already.
   void seek(const SendQueue& queue, std::uint64_t wqe, std::uint32_t offset);
-  // The next `bytes` bytes as slices; false on a key or range that does not hold. At most kSgesMax slices.
+  // The next `bytes` bytes as slices; false on a key or range that does not hold, or memory that is found not to be
+  // there (MemoryTable::holds). At most kSgesMax slices.
   [[nodiscard]] bool take(std::uint32_t bytes);
   // Likewise up to `count` times `bytes`, where they lie one behind the other from `at` on; how many. 0: ask take(),
   // which tells what is wrong, and gathers what is scattered.
@@ -70,7 +71,7 @@ class PayloadCursor {
 };
 
 // Copies `bytes` into the work request's memory at `offset` (READ responses, atomic results). False: a key or range
-// does not hold; nothing beyond it was written.
+// does not hold, or its memory is not there; nothing beyond it was written.
 [[nodiscard]] bool scatter(const memory::MemoryTable& memory, const ProtectionDomain* pd, const SendQueue& queue,
                            std::uint64_t wqe, std::uint32_t offset, ConstBytes bytes);
 // Can the whole scatter list be written to?

@@ -56,7 +56,7 @@ std::optional<DropReason> Responder::Impl::place_write_early(const wire::Packet&
   if (offset + size >= packet.reth.length) return DropReason::kEarlyInvalid;  // only a last packet ends the message
   std::byte* registered = in_operation(packet) ? registered_place(packet) : nullptr;
   if (registered != nullptr) {
-    copy_uncovered(packet.bth.psn, registered, packet.payload);
+    if (!copy_uncovered(packet.bth.psn, registered, packet.payload)) return DropReason::kEarlyInvalid;
     disorder->early.note_placed(base(), packet, registered);
     env.count(Counter::kPlacedEarly);
     return std::nullopt;
@@ -67,15 +67,15 @@ std::optional<DropReason> Responder::Impl::place_write_early(const wire::Packet&
                                         packet.reth.length, kAccessRemoteWrite, &whole);
   if (fault != memory::Fault::kNone) return DropReason::kEarlyInvalid;
   std::byte* const to = whole + offset;
-  copy_uncovered(packet.bth.psn, to, packet.payload);
+  if (!copy_uncovered(packet.bth.psn, to, packet.payload)) return DropReason::kEarlyInvalid;
   disorder->early.note_placed(base(), packet, to);
   env.count(Counter::kPlacedEarly);
   return std::nullopt;
 }
 
-void Responder::Impl::copy_between(Psn psn, std::byte* to, ConstBytes payload) const {
+bool Responder::Impl::copy_between(Psn psn, std::byte* to, ConstBytes payload) const {
   const EarlyPackets::Run run = disorder->early.uncovered(psn, to, payload.size());
-  copy_end_last(to + run.offset, payload.subspan(run.offset, run.size));
+  return copy_end_last(to + run.offset, payload.subspan(run.offset, run.size));
 }
 
 std::optional<DropReason> Responder::Impl::check_held(const wire::Packet& packet) {

@@ -52,7 +52,7 @@ Status Requester::post_send(std::span<const SendRequest> requests, std::size_t& 
       return status;
     }
     if (me.queue.full()) return Status{ENOMEM};
-    me.queue.push(request, length);
+    if (!me.queue.push(request, length)) return Status{EFAULT};
   }
   return Status::success();
 }

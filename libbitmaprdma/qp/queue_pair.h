@@ -105,7 +105,9 @@ class QueuePair {
            batch.takes_more(destination());
   }
   void handed_over(Instant now);  // UC, UD: the last batch has been sent
-  void take_leave();              // Engine::take_leave
+  // The batch that was made at `made`, perhaps with packets of this queue pair, will not leave (withdraw.cc).
+  void withdraw(Instant made, Instant now);
+  void take_leave();  // Engine::take_leave
   // Other recovery settings from now on; `recovery` outlives the queue pair, or the next call of this.
   void set_recovery(const RecoveryConfig* recovery, Instant now);
   [[nodiscard]] bool draining() const;  // in SQD, and work requests that were begun are not complete

@@ -89,8 +89,11 @@ Outcome UnreliableReceiver::take_write(const wire::Packet& packet, Instant now) 
     env_.count(Counter::kRemoteAccessErrors);
     return refuse(packet, DropReason::kFault);
   }
+  if (!copy_end_last(to, packet.payload)) {
+    env_.count(Counter::kRemoteAccessErrors);
+    return refuse(packet, DropReason::kFault);
+  }
   if (wire::is_first_or_only(packet.op)) env_.count(Counter::kWriteRequests);
-  copy_end_last(to, packet.payload);
   message_.bytes = bytes;
   if (!last) return {};
   if (env_.memory.watched() != 0) [[unlikely]]

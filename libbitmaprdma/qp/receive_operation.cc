@@ -132,7 +132,7 @@ void Responder::Impl::settle(const wire::Packet& packet) {
     std::byte* const to = registered_place(packet);
     const std::uint64_t end = std::uint64_t{packet.bxth.packet_index} * mtu + packet.payload.size();
     if (to == nullptr || end >= packet.reth.length) return;
-    copy_uncovered(psn, to, packet.payload);
+    if (!copy_uncovered(psn, to, packet.payload)) return;
     disorder->early.settle(psn, to);
     return;
   }

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "memory/copy.h"
+#include "memory/guard.h"
 #include "qp/shared_receive_queue.h"
 
 namespace brdma::qp {
@@ -136,7 +136,7 @@ memory::Fault ReceiveQueue::scatter(const memory::MemoryTable& memory, const Pro
     const auto fault =
         memory.resolve(memory::Accessor{pd}, sge->lkey, sge->address + offset, here, kAccessLocalWrite, &to);
     if (fault != memory::Fault::kNone) return fault;
-    copy_bytes(to, payload.data(), here);
+    if (!memory::copy(to, payload.data(), here)) return memory::Fault::kNotThere;
     payload = payload.subspan(here);
     offset = 0;
   }

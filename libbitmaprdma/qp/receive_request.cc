@@ -66,7 +66,7 @@ Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now)
   } else if (verdict == Verdict::kNotFetched) {
     drop(DropReason::kFetchFailed, packet, now);
   } else {
-    fail(verdict, packet, outcome);
+    fail(verdict, packet.bth.psn, outcome);
   }
   return outcome;
 }
@@ -121,7 +121,7 @@ void Responder::Impl::drain(Outcome& outcome, Instant now) {
     }
     if (verdict == Verdict::kNotFetched) break;  // tried again when it comes again
     if (verdict != Verdict::kDone) {
-      fail(verdict, packet, outcome);
+      fail(verdict, packet.bth.psn, outcome);
       break;
     }
     if (in_operation(packet)) operation_executed(packet, now);
@@ -316,10 +316,10 @@ void Responder::Impl::repeat_not_ready(const wire::Packet& behind) {
   if (const EarlyPackets::Record* const waiting = find_early(base())) not_ready(waiting->packet);
 }
 
-void Responder::Impl::fail(Verdict verdict, const wire::Packet& packet, Outcome& outcome) {
+void Responder::Impl::fail(Verdict verdict, Psn psn, Outcome& outcome) {
   Response nak;
   nak.bitmap = speaks_bitmap();
-  nak.psn = packet.bth.psn;
+  nak.psn = psn;
   nak.msn = msn;
   if (verdict == Verdict::kAccessError) {
     nak.syndrome = wire::kSyndromeNakRemoteAccess;

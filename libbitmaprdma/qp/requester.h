@@ -61,6 +61,7 @@ class Requester {
   // Retransmissions first, then new packets, within window, credit and congestion window. True: at least one was added.
   bool poll_requests(TransmitBatch& batch, Instant now);
   [[nodiscard]] bool has_output(Instant now) const;
+  void withdraw(Instant made, Instant now);  // QueuePair::withdraw
   // --- pace.cc ---
   [[nodiscard]] congestion::RateControl* rate() const;  // null: none is kept
   [[nodiscard]] Pace pace() const;                      // all that bounds it by time

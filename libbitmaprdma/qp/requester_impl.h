@@ -225,6 +225,7 @@ struct Requester::Impl {
     Slice slice_;
   };
   bool fetch_answer(const wire::Packet& packet, const Message& message);
+  [[nodiscard]] bool has_described(const Message& message) const;
 
   // --- transmit_small.cc ---
   struct Allowance {
@@ -317,6 +318,9 @@ struct Requester::Impl {
     return message.kind == MessageKind::kConfirmed ? queue[message.wqe].length : 0;
   }
   void trace_sent(const wire::Packet& packet, std::size_t bytes, bool again, Instant now) const;
+
+  // --- withdraw.cc ---
+  void withdraw(Instant made, Instant now);
 
   // --- spray.cc ---
   SendPaths& all_paths();

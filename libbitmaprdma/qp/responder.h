@@ -61,6 +61,7 @@ class Responder {
   // A switch has dropped answers or acknowledgements of ours (resend_answers.cc); or data of ours, which may have
   // carried an acknowledgement. Answers how many bytes leave again.
   std::uint64_t handle_edn(const wire::Edn& edn, Instant now);
+  void withdraw(Instant now);  // QueuePair::withdraw
   void repeat_with_data();
   Outcome handle_timeout(Instant now);  // gap deadlines, delayed acknowledgements
   [[nodiscard]] std::optional<Instant> next_timeout() const;

@@ -42,7 +42,7 @@ enum class Verdict : std::uint8_t {
   kDone,
   kNotReady,        // no receive posted, or no room for another answer: RNR NAK, the base stays
   kInvalidRequest,  // NAK 0x61, queue pair to error
-  kAccessError,     // NAK 0x62
+  kAccessError,     // NAK 0x62; also of memory that is there no longer
   kOperationError,  // NAK 0x63: our own receive buffer is at fault, or memory that was to be fetched
   kNotFetched,      // its data is not to be had (any more): as if it had not come
 };
@@ -84,7 +84,7 @@ struct Responder::Impl {
   };
   // take_whole_write.cc
   [[nodiscard]] std::byte* place_of(const wire::WholeWrite& write) const;
-  void take_whole(const wire::WholeWrite& write, std::byte* to, Instant now);
+  void take_whole(const wire::WholeWrite& write, std::byte* to, Outcome& outcome, Instant now);
   // take_inside_write.cc
   [[nodiscard]] bool is_inside_of_write(const wire::Packet& packet) const;
   bool take_inside_write(const wire::Packet& packet, Instant now);
@@ -116,7 +116,7 @@ struct Responder::Impl {
   void advanced(const wire::Packet& packet);
   void not_ready(const wire::Packet& packet);
   void repeat_not_ready(const wire::Packet& behind);
-  void fail(Verdict verdict, const wire::Packet& packet, Outcome& outcome);
+  void fail(Verdict verdict, Psn psn, Outcome& outcome);
   void drop(DropReason reason, const wire::Packet& packet, Instant now);
 
   // execute.cc
@@ -134,7 +134,7 @@ struct Responder::Impl {
   [[nodiscard]] Verdict check_confirmed(const wire::Packet& packet) const;
   [[nodiscard]] Verdict check_atomic_write(const wire::Packet& packet, std::byte** word) const;
   [[nodiscard]] Verdict check_flush(const wire::Packet& packet) const;
-  void store_word(const wire::Packet& packet, std::byte* word);
+  [[nodiscard]] bool store_word(const wire::Packet& packet, std::byte* word);
   [[nodiscard]] bool payload_fits_opcode(const wire::Packet& packet) const;
   [[nodiscard]] Verdict check_read(const wire::Packet& packet) const;
   [[nodiscard]] bool overlaps_early(const wire::Packet& packet) const;
@@ -186,13 +186,13 @@ struct Responder::Impl {
   [[nodiscard]] static bool in_operation(const wire::Packet& packet) {
     return packet.bxth.operation_packets != 0 && (wire::is_write(packet.op) || wire::is_send(packet.op));
   }
-  // Copies what no packet of a higher PSN has written there.
-  void copy_uncovered(Psn psn, std::byte* to, ConstBytes payload) const {
+  // Copies what no packet of a higher PSN has written there. False: not all of the memory is there.
+  [[nodiscard]] bool copy_uncovered(Psn psn, std::byte* to, ConstBytes payload) const {
     if (disorder == nullptr) [[likely]]
       return copy_end_last(to, payload);
-    copy_between(psn, to, payload);
+    return copy_between(psn, to, payload);
   }
-  void copy_between(Psn psn, std::byte* to, ConstBytes payload) const;
+  [[nodiscard]] bool copy_between(Psn psn, std::byte* to, ConstBytes payload) const;
 
   // promote_gaps.cc
   void note_early(Psn previous_highest, const wire::Packet& packet, Instant now);

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
+
+#include "memory/guard.h"
 
 namespace brdma::qp {
 
@@ -30,20 +31,23 @@ void SendQueue::grow() {
   slots_ = static_cast<std::uint32_t>(slots);
 }
 
-void SendQueue::copy_data(const SendRequest& request, std::size_t slot) {
+bool SendQueue::copy_data(const SendRequest& request, std::size_t slot) {
   if (wqes_[slot].inlined) return copy_inline(request);
   std::copy(request.sges.begin(), request.sges.end(), &sges_[slot * sge_max_]);
+  return true;
 }
 
-void SendQueue::copy_inline(const SendRequest& request) {
-  if (inline_max_ == 0) return;
+bool SendQueue::copy_inline(const SendRequest& request) {
+  if (inline_max_ == 0) return true;
   if (!inline_) inline_ = std::make_unique<std::byte[]>(slots_max() * inline_max_);
   std::byte* out = inline_.get() + inline_slot(tail_) * inline_max_;
   for (const Sge& sge : request.sges) {
     if (sge.length == 0) continue;
-    std::memcpy(out, reinterpret_cast<const void*>(static_cast<std::uintptr_t>(sge.address)), sge.length);
+    const auto* const from = reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(sge.address));
+    if (!memory::copy(out, from, sge.length)) return false;
     out += sge.length;
   }
+  return true;
 }
 
 }  // namespace brdma::qp

@@ -60,8 +60,8 @@ class SendQueue {
     return inline_.get() + inline_slot(number) * inline_max_;
   }
 
-  // Precondition: not full(), and the request has been checked.
-  void push(const SendRequest& request, std::uint32_t length) {
+  // Precondition: not full(), and the request has been checked. False: its inline data is not there; nothing changed.
+  [[nodiscard]] bool push(const SendRequest& request, std::uint32_t length) {
     BRDMA_CHECK(!full());
     if (tail_ - head_ == slots_) [[unlikely]]
       grow();
@@ -80,10 +80,11 @@ class SendQueue {
     wqe.sge_count = static_cast<std::uint16_t>(request.sges.size());
     if (!wqe.inlined && wqe.sge_count == 1) [[likely]] {
       sges_[slot * sge_max_] = request.sges.front();
-    } else {
-      copy_data(request, slot);
+    } else if (!copy_data(request, slot)) {
+      return false;
     }
     ++tail_;
+    return true;
   }
   // Where the next one goes comes into the cache.
   void fetch_slot() const {
@@ -101,8 +102,8 @@ class SendQueue {
   [[nodiscard]] std::size_t slot(std::uint64_t number) const { return number & (slots_ - 1); }
   [[nodiscard]] std::size_t inline_slot(std::uint64_t number) const { return number & (slots_max() - 1); }
   void grow();
-  void copy_data(const SendRequest& request, std::size_t slot);  // inline data, or the scatter list
-  void copy_inline(const SendRequest& request);
+  bool copy_data(const SendRequest& request, std::size_t slot);  // inline data, or the scatter list
+  bool copy_inline(const SendRequest& request);
 
   std::uint32_t entries_max_, sge_max_, inline_max_;
   std::uint32_t slots_ = 0;  // a power of two, or none yet

@@ -88,13 +88,14 @@ Responder::Impl::Sending Responder::Impl::send_read_packet(Response& answer, Tra
   wire::Packet packet = answer_packet(answer, op, now);
   if (!batch.fits(TransmitBatch::packet_bytes(packet, size), size == 0 ? 0 : 1, answer.bitmap)) return Sending::kFull;
   std::byte* data = nullptr;
-  const auto fault =
-      env.memory.resolve(identity.accessor(), answer.rkey, answer.address, size, kAccessRemoteRead, &data);
-  if (fault != memory::Fault::kNone && answer.unasked) {  // read before, and done with
+  const bool there = env.memory.resolve(identity.accessor(), answer.rkey, answer.address, size, kAccessRemoteRead,
+                                        &data) == memory::Fault::kNone &&
+                     env.memory.holds(data, size);
+  if (!there && answer.unasked) {  // read before, and done with
     env.count(Counter::kEdnPacketsGone, response_packets(answer.bytes_left, mtu));
     return Sending::kStale;
   }
-  if (fault != memory::Fault::kNone) {
+  if (!there) {
     refuse_read(answer);
     return Sending::kMore;
   }
@@ -111,7 +112,7 @@ Responder::Impl::Sending Responder::Impl::send_read_packet(Response& answer, Tra
   return last ? Sending::kDone : Sending::kMore;
 }
 
-// The region went away while its data was being sent: the rest of the answers makes place for a NAK.
+// The region, or its memory, went away while its data was being sent: the rest of the answers makes place for a NAK.
 void Responder::Impl::refuse_read(const Response& answer) {
   Response nak;
   nak.syndrome = wire::kSyndromeNakRemoteAccess;

@@ -16,7 +16,7 @@ bool Responder::Impl::is_inside_of_write(const wire::Packet& packet) const {
          packet.reth.length == message.reth.length;
 }
 
-// False: it is not as usual, or its memory is not to be written to (any more).
+// False: it is not as usual, or its memory is not to be written to, or not there (any more).
 bool Responder::Impl::take_inside_write(const wire::Packet& packet, Instant now) {
   if (!is_inside_of_write(packet)) return false;
   std::byte* to = nullptr;
@@ -24,11 +24,11 @@ bool Responder::Impl::take_inside_write(const wire::Packet& packet, Instant now)
                          kAccessRemoteWrite, &to) != memory::Fault::kNone) {
     return false;
   }
+  if (!copy_end_last(to, packet.payload)) return false;
   if (packet.bitmap) {
     bitmap_seen = true;
     note_echo(packet.bxth.path, packet.bxth.timestamp, now);
   }
-  copy_end_last(to, packet.payload);
   message.bytes += mtu;
   ++message.packets;
   note_for_acknowledgement(packet.bth.ack_request, now);

@@ -24,12 +24,13 @@ inline std::byte* Responder::Impl::place_of(const wire::WholeWrite& write) const
   return to;
 }
 
-inline void Responder::Impl::take_whole(const wire::WholeWrite& write, std::byte* to, Instant now) {
+inline void Responder::Impl::take_whole(const wire::WholeWrite& write, std::byte* to, Outcome& outcome, Instant now) {
   last_call = now;
   bitmap_seen = true;
   note_echo(write.path, write.timestamp, now);
   env.count(Counter::kWriteRequests);
-  copy_end_last(to, write.payload);
+  if (!copy_end_last(to, write.payload)) [[unlikely]]
+    return fail(Verdict::kAccessError, write.psn, outcome);
   if (env.memory.watched() != 0) [[unlikely]]
     tell_write(env, write.reth, identity.qpn);
   msn = (msn + 1) & Psn::kMask;
@@ -55,8 +56,9 @@ bool QueuePair::take_whole_write(const Datagram& datagram, Instant now) {
   if (write.has_piggyback) hear_inside(datagram.bytes, now);
   if (environment_.dropped == dropped) {
     if (identity_.can_receive()) [[likely]] {
-      responder.take_whole(write, to, now);
-      carry_out({}, now);
+      qp::Outcome outcome;
+      responder.take_whole(write, to, outcome, now);
+      carry_out(outcome, now);
     } else {  // what the acknowledgement completed overran its queue
       environment_.drop(DropReason::kQpState);
     }

@@ -23,7 +23,7 @@ inline const std::byte* Requester::Impl::piece_of(std::uint64_t number) const {
   const Sge& sge = queue.sges(number)[0];
   std::byte* at = nullptr;
   (void)env.memory.resolve(memory::Accessor{id.pd}, sge.lkey, sge.address, sge.length, 0, &at);
-  return at;
+  return env.memory.holds(at, sge.length) ? at : nullptr;
 }
 
 // False: nothing has happened.

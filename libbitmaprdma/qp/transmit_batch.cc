@@ -63,7 +63,7 @@ void TransmitBatch::add_of_run(const wire::RunHeaders& headers, const wire::RunH
   headers.emit(own, open_.pad, at);
   header_used_ += open_.headers_size;
   if (open_.copied() && payload.size() == 1) [[likely]] {
-    std::memcpy(at + open_.headers_size, payload.front().data, payload_bytes);
+    copy_in(at + open_.headers_size, payload.front().data, payload_bytes);
     header_used_ += payload_bytes;
   } else {
     put_payload(payload);
@@ -80,9 +80,9 @@ void TransmitBatch::add_inside(const wire::InsideHeaders& headers, wire::RunHead
   const std::size_t packet = packet_bytes(headers.size(), payload_bytes), stride = headers.size() + wire::kIcrcSize;
   std::byte* at = buffer_.headers.data() + header_used_;
   put_inside(headers, own, {payload, payload_bytes}, count, asks);
-  const std::uint32_t before_bth = flow_->before_bth(packet);
-  for (std::size_t i = 1; i < count; ++i, at += stride, payload += payload_bytes)
-    store_le32(at + headers.size(), wire::icrc_of_pieces(before_bth, {at, headers.size()}, {payload, payload_bytes}));
+  if (count > 1 && !sum_inside({at, headers.size()}, {payload, payload_bytes}, count - 1)) [[unlikely]]
+    faulted_ = true;
+  at += (count - 1) * stride;
   open_ = {.any = true,
            .bitmap = true,
            .headers_at = static_cast<std::size_t>(at - buffer_.headers.data()),
@@ -91,6 +91,18 @@ void TransmitBatch::add_inside(const wire::InsideHeaders& headers, wire::RunHead
            .payload_bytes = payload_bytes};
   header_used_ = header_slice_start_ = open_.headers_at + headers.size();
   count_packet(packet, count);
+}
+
+// The ICRCs of `count` packets, behind their headers. `headers`, `payload`: of the first. False: not all is there.
+bool TransmitBatch::sum_inside(MutableBytes headers, ConstBytes payload, std::size_t count) const {
+  const std::uint32_t before_bth = flow_->before_bth(packet_bytes(headers.size(), payload.size()));
+  return memory::guarded({payload.data(), count * payload.size()}, [=] {
+    std::byte* at = headers.data();
+    const std::byte* data = payload.data();
+    const std::size_t header_bytes = headers.size(), payload_bytes = payload.size();
+    for (std::size_t left = count; left > 0; --left, at += header_bytes + wire::kIcrcSize, data += payload_bytes)
+      store_le32(at + header_bytes, wire::icrc_of_pieces(before_bth, {at, header_bytes}, {data, payload_bytes}));
+  });
 }
 
 // Headers, with room for what ends each packet, and slices. `payload`: of the first.
@@ -140,7 +152,7 @@ void TransmitBatch::put_payload(std::span<const Slice> payload) {
 
 void TransmitBatch::copy_payload(std::span<const Slice> payload) {
   for (const Slice& slice : payload) {
-    std::memcpy(buffer_.headers.data() + header_used_, slice.data, slice.size);
+    copy_in(buffer_.headers.data() + header_used_, slice.data, slice.size);
     header_used_ += slice.size;
   }
 }
@@ -155,12 +167,21 @@ void TransmitBatch::seal_open() {
     const MutableBytes covered{headers, open_.headers_size + open_.payload_bytes + open_.pad};
     return append_trailer(open_.pad, icrc_of_copied(covered));
   }
-  wire::Icrc icrc(*flow_, open_.ip_id, open_.bytes(), MutableBytes{headers, open_.headers_size});
+  append_trailer(open_.pad, icrc_of_referenced({headers, open_.headers_size}, {trailer, open_.pad}));
+}
+
+// Of headers here, a payload in the program's memory, and a pad here.
+std::uint32_t TransmitBatch::icrc_of_referenced(MutableBytes headers, ConstBytes pad) {
+  std::uint32_t icrc = wire::Icrc(*flow_, open_.ip_id, open_.bytes(), headers).finish();
   for (std::size_t i = open_.first_slice; i < slices_; ++i) {
-    icrc.update(ConstBytes{static_cast<const std::byte*>(buffer_.slices[i].data), buffer_.slices[i].size});
+    const Slice& slice = buffer_.slices[i];
+    const memory::Sum sum =
+        memory::guarded_sum(wire::extend_icrc, icrc, {static_cast<const std::byte*>(slice.data), slice.size});
+    if (sum.there == 0) [[unlikely]]
+      faulted_ = true;
+    icrc = static_cast<std::uint32_t>(sum.value);
   }
-  if (open_.pad > 0) icrc.update(ConstBytes{trailer, open_.pad});
-  append_trailer(open_.pad, icrc.finish());
+  return pad.empty() ? icrc : wire::extend_icrc(icrc, pad.data(), pad.size());
 }
 
 // Most are as long as the one before, and what lies before BTH is the same.

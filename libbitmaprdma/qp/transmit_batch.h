@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
 
 #include "base/bytes.h"
@@ -19,6 +18,7 @@
 #include "base/config.h"
 #include "base/datagram.h"
 #include "base/ip_address.h"
+#include "memory/guard.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
 #include "wire/run_headers.h"
@@ -110,7 +110,7 @@ class TransmitBatch {
     return buffer_.headers.data() + open_.headers_at + wire::kBthSize + wire::kBxthSize;
   }
   void end_copied(const std::byte* payload) {
-    std::memcpy(buffer_.headers.data() + header_used_ + open_.headers_size, payload, open_.payload_bytes);
+    copy_in(buffer_.headers.data() + header_used_ + open_.headers_size, payload, open_.payload_bytes);
     header_used_ += open_.headers_size + open_.payload_bytes;
     count_packet(open_.bytes());
   }
@@ -145,6 +145,8 @@ class TransmitBatch {
   }
   // Fills `out`; false where nothing was added.
   bool finish(Transmit& out);
+  // Some of the payload was not there to be read (memory/guard.h): the batch is not to be sent. After finish().
+  [[nodiscard]] bool faulted() const { return faulted_; }
 
  private:
   void begin_to(const Destination& destination) {
@@ -169,6 +171,10 @@ class TransmitBatch {
   void put_inside(const wire::InsideHeaders& headers, wire::RunHeaders::Own& own, ConstBytes payload, std::size_t count,
                   bool asks);
   void put_payload(std::span<const Slice> payload);
+  void copy_in(std::byte* to, const void* payload, std::size_t bytes) {
+    if (!memory::copy(to, static_cast<const std::byte*>(payload), bytes)) [[unlikely]]
+      faulted_ = true;
+  }
   void copy_payload(std::span<const Slice> payload);
   void close_header_slice();
   void append_slice(const void* data, std::size_t size);
@@ -178,6 +184,8 @@ class TransmitBatch {
   }
   void seal_open();
   [[nodiscard]] std::uint32_t icrc_of_copied(MutableBytes covered);
+  [[nodiscard]] std::uint32_t icrc_of_referenced(MutableBytes headers, ConstBytes pad);
+  [[nodiscard]] bool sum_inside(MutableBytes headers, ConstBytes payload, std::size_t count) const;
   void count_packet(std::size_t bytes, std::size_t count = 1) {
     BRDMA_CHECK(segments_ == 0 || (!closed_ && bytes <= segment_bytes_));
     if (segments_ == 0) segment_bytes_ = bytes;
@@ -197,6 +205,7 @@ class TransmitBatch {
   bool begun_ = false;
   bool standard_ = false;
   bool closed_ = false;  // a shorter last segment is in
+  bool faulted_ = false;
   std::size_t segments_max_, kept_segments_ = 0;
   std::size_t wire_bytes_max_ = kUnlimited;
   std::size_t segments_ = 0, segment_bytes_ = 0, bytes_ = 0, slices_ = 0;

@@ -39,7 +39,7 @@ Status UnreliableSender::post(const SendRequest& request) {
   std::uint32_t length = 0;
   if (const Status status = check(request, length); !status.ok()) return status;
   if (queue_.full()) return Status{ENOMEM};
-  queue_.push(request, length);
+  if (!queue_.push(request, length)) return Status{EFAULT};
   if (id_.type == QpType::kUd) destinations_.push_back({*request.address, request.remote_qpn, request.remote_qkey});
   return Status::success();
 }

@@ -33,6 +33,8 @@ class UnreliableSender {
   bool poll(TransmitBatch& batch, Instant now);
   // What poll() gave has been sent: it completes.
   void handed_over(Instant now);
+  // It has not, and will not be: memory of some of it is not there. That one fails, those before it complete.
+  void withdraw(Instant now);
   // What those two found out and only the queue pair may act on.
   [[nodiscard]] Outcome take_outcome();
   [[nodiscard]] bool has_output() const;

@@ -209,6 +209,10 @@ Icrc::Icrc(const IcrcPath& path, std::size_t udp_payload_size, ConstBytes header
 
 void Icrc::update(ConstBytes bytes) { state_ = extend(state_, bytes); }
 
+std::uint32_t extend_icrc(std::uint32_t running, const std::byte* data, std::size_t bytes) {
+  return extend(running, {data, bytes});
+}
+
 std::uint32_t packet_icrc(const IcrcPath& path, ConstBytes udp_payload) {
   BRDMA_CHECK(udp_payload.size() >= kBthSize + kIcrcSize);
   return Icrc{path, udp_payload.size(), udp_payload.first(udp_payload.size() - kIcrcSize)}.finish();

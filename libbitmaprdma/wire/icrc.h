@@ -74,6 +74,9 @@ class Icrc {
   std::uint32_t state_;
 };
 
+// Goes on from what finish() gave, over more of the packet.
+[[nodiscard]] std::uint32_t extend_icrc(std::uint32_t running, const std::byte* data, std::size_t bytes);
+
 // Of a packet whose headers and payload lie apart, the second without pad: `before_bth` as IcrcFlow gives it, the
 // headers as Icrc takes them.
 [[nodiscard]] std::uint32_t icrc_of_pieces(std::uint32_t before_bth, MutableBytes headers, ConstBytes payload);

@@ -10,12 +10,14 @@
 #include <sys/inotify.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <climits>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -336,6 +338,37 @@ TEST_F(Node, ChildOfForkKeepsItsOwnBooks) {
   ::waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
   EXPECT_TRUE(makes_channels(fd_));
+}
+
+void handler(int) {}
+void other_handler(int) {}
+
+// What the kernel has, whoever stands in front of it.
+auto kernels_handler(int signal) {
+  struct {
+    void (*handler)(int);
+    unsigned long rest[3];
+  } action{};
+  EXPECT_EQ(::syscall(SYS_rt_sigaction, signal, nullptr, &action, 8), 0);
+  return action.handler;
+}
+
+// No device is open: all of it is the system's.
+TEST(Inertness, HandlersOfSignalsReachTheKernel) {
+  for (const int signal : {SIGSEGV, SIGBUS, SIGUSR1}) {
+    struct sigaction action {
+    }, found{};
+    action.sa_handler = handler;
+    ASSERT_EQ(::sigaction(signal, &action, &found), 0);
+    EXPECT_EQ(found.sa_handler, SIG_DFL);
+    EXPECT_EQ(kernels_handler(signal), handler);
+    EXPECT_EQ(::signal(signal, other_handler), handler);
+    EXPECT_EQ(kernels_handler(signal), other_handler);
+    EXPECT_EQ(::sysv_signal(signal, handler), other_handler);
+    EXPECT_EQ(::ssignal(signal, SIG_DFL), handler);
+    EXPECT_EQ(kernels_handler(signal), SIG_DFL);
+  }
+  EXPECT_EQ(::signal(0, handler), SIG_ERR);
 }
 
 TEST(Inertness, NothingHappensBeforeAPathIsOurs) {

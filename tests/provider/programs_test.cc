@@ -212,6 +212,18 @@ TEST(WaysIn, LinkedInsteadOfPreloaded) {
   EXPECT_EQ(linked.output, "brdma_lo\n");
 }
 
+#if defined(BRDMA_SANITIZED_PROGRAM)
+// Our fault is an answer, its own a report.
+TEST(WaysIn, WithAnAddressSanitizer) {
+  ::setenv("TESTED_SANITIZED_PROGRAM", BRDMA_SANITIZED_PROGRAM, 1);
+  const Outcome sanitized = run("\"$TESTED_SANITIZED_PROGRAM\"");
+  EXPECT_NE(sanitized.exit_code, 0);
+  EXPECT_THAT(sanitized.output, testing::StartsWith("remote access error\n"));
+  EXPECT_THAT(sanitized.output, testing::HasSubstr("AddressSanitizer: SEGV on unknown address"));
+  EXPECT_THAT(sanitized.output, testing::Not(testing::HasSubstr("went on")));
+}
+#endif
+
 // --- a namespace, for programs that scrub their environment ---
 
 const std::string kScrubbed = "env -u LD_PRELOAD \"$TESTED_BRDMA\" run --namespace -- env -i ";

@@ -82,8 +82,7 @@ TEST_F(Registration, AnewUnderTheSameKeys) {
 // A region of all that there is room for costs nothing until it is used.
 TEST_F(Registration, OfFarMoreThanThereIs) {
   constexpr std::size_t kHuge = std::size_t{1} << 40;
-  void* const huge =
-      ::mmap(nullptr, kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const huge = ::mmap(nullptr, kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   ASSERT_NE(huge, MAP_FAILED);
   Owned<ibv_mr> mr(ibv_reg_mr(pd.get(), huge, kHuge, kLocalWrite));
   EXPECT_NE(mr, nullptr) << errno;

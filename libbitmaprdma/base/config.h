@@ -146,6 +146,9 @@ struct RecoveryConfig {
   // A message that finds no receive waits so long for one before the RNR NAK; 0: none does. A standard peer's at most
   // qp::kStandardRnrHoldMax.
   Duration rnr_hold = 10_ms;
+  // A peer whose host says that its process is stopped is not given up for so long (and then as soon as the retry count
+  // says); 0: nobody is asked. An hour: a debugging session; who left a program stopped for longer has forgotten it.
+  Duration stopped_peer_max = 3600_s;
   std::uint32_t standard_window_packets = 64;  // in flight towards a peer that states no credit
   // Paths: as many as the driver opens UDP source ports for (EngineConfig::source_ports), and the peer tells apart.
   std::uint32_t paths = 1;                 // what a driver opens

@@ -50,6 +50,15 @@ template <auto Member>
 constexpr NumberSetting microseconds(std::uint64_t min, std::uint64_t max) {
   return in_us<&Settings::recovery, Member>(min, max);
 }
+// Of a duration that is set in whole seconds.
+template <Duration RecoveryConfig::*Member>
+constexpr NumberSetting seconds(std::uint64_t max) {
+  constexpr std::int64_t kNs = 1'000'000'000;
+  return {0, max, false, [](const Settings& s) { return static_cast<std::uint64_t>((s.recovery.*Member).ns() / kNs); },
+          [](Settings& s, std::uint64_t value) {
+            s.recovery.*Member = Duration::from_ns(static_cast<std::int64_t>(value) * kNs);
+          }};
+}
 template <auto Member>
 constexpr NumberSetting congestion(std::uint64_t min, std::uint64_t max) {
   return whole<&Settings::recovery, &RecoveryConfig::congestion, Member>(min, max);
@@ -231,6 +240,10 @@ const std::array kDefinitions{
     Definition{"recovery.standard_window", "BRDMA_STANDARD_WINDOW",
                "packets in flight towards a peer that states no credit",
                count<&R::standard_window_packets>(1, 1u << 20), kNow},
+    Definition{
+        "recovery.stopped_peer_seconds", "BRDMA_STOPPED_PEER_SECONDS",
+        "time for which a peer is not given up whose host says that its process is stopped; 0: retries alone count",
+        seconds<&R::stopped_peer_max>(86400), kNow},
     Definition{"recovery.paths", "BRDMA_PATHS", "paths (UDP source ports) that a queue pair sends on",
                count<&R::paths>(1, kPathsMax), kNewPrograms},
     Definition{"recovery.path_bitmaps", "BRDMA_PATH_BITMAPS",

@@ -1,6 +1,6 @@
 // qp/congestion_state.h - what a queue pair keeps of congestion beside its window: the rate that it sends at, what it
-// tells its peer of marked packets, whether switches tell it of drops. Made when the first of them is needed; most
-// queue pairs never have one.
+// tells its peer of marked packets, whether switches tell it of drops; and what it has asked a silent peer's host. Made
+// when the first of them is needed; most queue pairs never have one.
 #pragma once
 
 #include <memory>
@@ -11,6 +11,7 @@
 #include "congestion/pacer.h"
 #include "congestion/rate_control.h"
 #include "recovery/link_inquiry.h"
+#include "recovery/stopped_peer.h"
 
 namespace brdma::qp {
 
@@ -37,6 +38,7 @@ struct CongestionState {
   bool cnp_due = false;
   std::unique_ptr<recovery::LinkInquiry> inquiry;     // once a packet has waited too long
   congestion::ManagedDestination* managed = nullptr;  // the peer's, of the engine
+  recovery::StoppedPeer stopped;
   std::optional<Instant> edn_heard;  // the last explicit drop notification that had something sent again
 };
 

@@ -77,6 +77,7 @@ struct Environment {
 
   mutable BeaconPool beacons{};  // of queue pairs with peers on the same host
   mutable Random beacon_nonces{config.seed, "beacons"};
+  mutable Random query_nonces{config.seed, "stopped-peer nonces"};
 
   // Of links (qp/link_state.cc): peers with too many congested ones before them, what the controller should know.
   mutable Random nonces{config.seed, "link-state nonces"};

@@ -16,7 +16,7 @@ namespace qp {
 
 // Not where it is asked: the short ways ask, of queue pairs that most often have none, and stay as short as they were.
 bool CongestionState::rests(const WanConfig& config) const {
-  return !rate && !spread && !waits && !answers && !cnp_due && managed == nullptr &&
+  return !rate && !spread && !waits && !answers && !cnp_due && managed == nullptr && !stopped.has_due() &&
          (!inquiry || inquiry->rests(config));
 }
 

@@ -6,6 +6,7 @@
 
 #include "qp/pace.h"
 #include "wire/link_state.h"
+#include "wire/stopped_peer.h"
 
 namespace brdma {
 
@@ -128,8 +129,9 @@ Outcome QueuePair::route(const wire::Packet& packet, Instant now) {
 }
 
 Outcome QueuePair::route_control(const wire::Packet& packet, Instant now) {
-  // Who does not negotiate bitmap mode is a standard peer: it knows none of these.
-  if (!negotiates(identity_.recovery->mode)) {
+  const auto which = static_cast<wire::Control>(packet.bth.opcode);
+  // Who does not negotiate bitmap mode is a standard peer: it knows none of these, but the reply to what it asks too.
+  if (!negotiates(identity_.recovery->mode) && which != wire::Control::kStoppedReply) {
     environment_.drop(DropReason::kUnknownOpcode);
     return {};
   }
@@ -138,7 +140,7 @@ Outcome QueuePair::route_control(const wire::Packet& packet, Instant now) {
     return Outcome{};
   };
   const std::uint32_t peer_qpn = identity_.attributes.destination_qpn;
-  switch (static_cast<wire::Control>(packet.bth.opcode)) {
+  switch (which) {
     case wire::Control::kCaps: {
       const auto caps = wire::parse_caps(packet.payload);
       if (!caps || caps->source_qpn != peer_qpn) return bad();
@@ -171,6 +173,14 @@ Outcome QueuePair::route_control(const wire::Packet& packet, Instant now) {
       const auto feedback = wire::parse_link_state_feedback(packet.payload);
       if (!feedback || feedback->destination_qpn != peer_qpn || !identity_.can_send()) return bad();
       requester_.handle_link_state(*feedback);
+      return {};
+    }
+    case wire::Control::kStoppedQuery:  // for QP 1
+      return bad();
+    case wire::Control::kStoppedReply: {
+      const auto reply = wire::parse_stopped_reply(packet.payload);
+      if (!reply || reply->peer_qpn != peer_qpn || !identity_.can_send()) return bad();
+      requester_.handle_stopped_reply(*reply, now);
       return {};
     }
   }
@@ -243,6 +253,8 @@ bool QueuePair::poll_otherwise(qp::TransmitBatch& batch, Instant now) {
 // Responses, retransmissions, new data; feedback and acknowledgement last, so that they travel inside the last packet
 // or as the shorter segment behind the data. Who found no room is first in the next batch: nobody starves.
 bool QueuePair::poll_both(qp::TransmitBatch& batch, Instant now) {
+  if (requester_.has_stopped_query() && poll_stopped_query(batch, now)) [[unlikely]]
+    return true;
   bool added = false;
   if (control_first_) added = poll_control(batch, now);
   batch.keep_last_segment(negotiation_.ask_due || negotiation_.answer_due || responder_.has_output(now));
@@ -357,8 +369,9 @@ bool QueuePair::output_beside_requests(Instant now) const {
   if (unreliable_) [[unlikely]]
     return unreliable_->sender.has_output();
   if (identity_.state == QpState::kErr) return responder_.has_output(now);
-  return identity_.can_receive() && (negotiation_.ask_due || negotiation_.answer_due || requester_.cnp_due() ||
-                                     requester_.inquiry_due(now) || responder_.has_output(now));
+  return identity_.can_receive() &&
+         (negotiation_.ask_due || negotiation_.answer_due || requester_.cnp_due() || requester_.inquiry_due(now) ||
+          requester_.stopped_query_due() || responder_.has_output(now));
 }
 
 QueuePair::Output QueuePair::closer_output(Instant now) const {
@@ -370,7 +383,7 @@ QueuePair::Output QueuePair::closer_output(Instant now) const {
 
 bool QueuePair::owes_only_acknowledgement(Instant now, int delays) const {
   return !negotiation_.ask_due && !negotiation_.answer_due && !requester_.cnp_due() && !requester_.inquiry_due(now) &&
-         responder_.only_deferrable(now, delays);
+         !requester_.stopped_query_due() && responder_.only_deferrable(now, delays);
 }
 
 // Of a reply that takes several batches the last one has the acknowledgement. A peer that polls for the acknowledgement

@@ -248,6 +248,9 @@ class QueuePair {
   }
   [[nodiscard]] std::uint8_t marked_traffic_class() const;
 
+  // --- stopped_peer.cc ---
+  bool poll_stopped_query(qp::TransmitBatch& batch, Instant now);
+
   // --- negotiate.cc ---
   void begin_negotiation();
   [[nodiscard]] std::uint32_t own_paths() const;

@@ -25,6 +25,7 @@
 #include "wire/edn.h"
 #include "wire/link_state.h"
 #include "wire/packet.h"
+#include "wire/stopped_peer.h"
 
 namespace brdma::qp {
 
@@ -84,6 +85,14 @@ class Requester {
   void set_managed(congestion::ManagedDestination* destination);  // of its peer; null: none
   [[nodiscard]] congestion::ManagedDestination* managed() const;
   [[nodiscard]] Bandwidth delivered() const;  // of late; 0: nothing is known
+
+  // --- stopped_peer.cc ---
+  [[nodiscard]] bool stopped_query_due() const;               // and the silence that it is about lasts
+  [[nodiscard]] bool has_stopped_query() const;               // was due, whether it lasts or not
+  void forget_stopped_query();                                // precondition: there is one
+  [[nodiscard]] std::uint64_t stopped_queries() const;        // likewise: that left in this silence
+  void add_stopped_query(TransmitBatch& batch, Instant now);  // precondition: it is due
+  void handle_stopped_reply(const wire::StoppedReply& reply, Instant now);
 
   [[nodiscard]] bool all_complete() const;   // that was posted
   [[nodiscard]] bool ends_soon() const;      // a few batches hold what has not left yet of all that was posted

@@ -515,6 +515,11 @@ struct Requester::Impl {
   [[nodiscard]] bool reissue_lost(const bitmap::GapRecord& gap, Instant now) const;
   [[nodiscard]] recovery::GapLimits answer_limits() const;
 
+  // --- stopped_peer.cc ---
+  [[nodiscard]] recovery::StoppedPeerLimits stopped_limits() const;
+  [[nodiscard]] bool peer_is_stopped() const;
+  [[nodiscard]] std::optional<Instant> stopped_query_at() const;
+
   // --- timeout.cc ---
   [[nodiscard]] bool waits_plainly() const;
   [[nodiscard]] Instant plain_deadline() const;
@@ -522,6 +527,10 @@ struct Requester::Impl {
   [[nodiscard]] std::optional<Instant> probe_deadline() const;
   [[nodiscard]] std::optional<Instant> death() const;
   [[nodiscard]] bool may_be_dead() const;
+  [[nodiscard]] Duration retry_time() const;    // that one retry has
+  [[nodiscard]] Duration retries_time() const;  // all of them, and the first transmission
+  [[nodiscard]] Duration stopped_timeout() const;
+  void note_own_pause(Instant now);
   [[nodiscard]] Duration attribute_timeout() const;
   [[nodiscard]] Duration two_trips() const;
   [[nodiscard]] Duration retransmit_timeout() const;

@@ -8,7 +8,8 @@
 //                  trips. D: when the last of what is under way should be answered, by the path's rate. Neither is
 //                  shorter than the longest round trip of late, and some
 //   standard mode  timeout 4.096 us * 2^timeout without progress, go back to the oldest; death after retry_count of
-//   them
+//                  them
+// Death waits while the peer's host says that its process is stopped (stopped_peer.cc), and while we were stopped.
 #include <algorithm>
 
 #include "qp/requester_impl.h"
@@ -32,6 +33,9 @@ constexpr Duration kSlackMax = 1_s;
 // Bitmap mode's timeouts double no further, so that a path that has come back is found soon: long timeouts (RDMA-CM's
 // are 2 s) are for outlasting an outage. A peer that is gone costs two packets in this time.
 constexpr Duration kBackoffMax = 200_ms;
+// A deadline that is seen to so much later was not seen to in time: our own process was stopped, or had no core.
+constexpr Duration kOwnPauseMin = 50_ms;
+constexpr std::uint16_t kTimeoutsMax = 0xFFFF;  // counted: at a stopped peer there is no end of them
 
 void consider(std::optional<Instant>& first, std::optional<Instant> at) {
   if (at && (!first || *at < *first)) first = at;
@@ -79,10 +83,13 @@ Duration Requester::Impl::answer_expected() const {
 
 std::optional<Instant> Requester::Impl::retransmit_deadline() const {
   if (window.in_window() == 0 || rnr_until) return std::nullopt;
-  if (id.bitmap_agreed) return patience.timeout_from + retransmit_timeout();
-  if (id.attributes.timeout == 0) return std::nullopt;
-  return patience.timeout_from + attribute_timeout();
+  if (!id.bitmap_agreed && id.attributes.timeout == 0) return std::nullopt;
+  const Duration timeout = id.bitmap_agreed ? retransmit_timeout() : attribute_timeout();
+  return patience.timeout_from + (peer_is_stopped() ? std::max(timeout, stopped_timeout()) : timeout);
 }
+
+// What waits for a stopped peer in its socket is enough for it to answer when it goes on; and then, four more times.
+Duration Requester::Impl::stopped_timeout() const { return std::min(kBackoffMax, retries_time() / 4); }
 
 std::optional<Instant> Requester::Impl::probe_deadline() const {
   if (window.in_window() == 0 || window.pending() > 0 || rnr_until || patience.probed) return std::nullopt;
@@ -139,9 +146,24 @@ void Requester::Impl::extend_bridge(Instant now) {
 
 std::optional<Instant> Requester::Impl::death() const {
   if (window.in_window() == 0 || rnr_until || id.attributes.timeout == 0) return std::nullopt;
-  Duration once = attribute_timeout();
-  if (id.bitmap_agreed) once = std::max({once, std::min(once * kTimeoutSlack, kSlackMax), two_trips()});
-  return patience.progress + once * (std::int64_t{id.attributes.retry_count} + 1);
+  const Instant from = signals ? signals->stopped.silent_from(patience.progress) : patience.progress;
+  return from + retries_time();
+}
+
+Duration Requester::Impl::retry_time() const {
+  const Duration once = attribute_timeout();
+  return id.bitmap_agreed ? std::max({once, std::min(once * kTimeoutSlack, kSlackMax), two_trips()}) : once;
+}
+
+Duration Requester::Impl::retries_time() const { return retry_time() * (std::int64_t{id.attributes.retry_count} + 1); }
+
+// A process that was stopped itself, or had no core, finds its deadlines long past. It has listened to nobody in that
+// time, so that it does not count as silence; and a retry is left in any case, whose answer may be on its way. (What
+// came meanwhile lies in the socket: a round of it is taken before timers are looked at.)
+void Requester::Impl::note_own_pause(Instant now) {
+  const auto due = retransmit_deadline();
+  if (!due || now - *due < kOwnPauseMin) return;
+  patience.progress = std::max(patience.progress + (now - *due), now + retry_time() - retries_time());
 }
 
 // Silence is death only when it lasted through a retransmission: we ourselves may have been the sleeper.
@@ -176,7 +198,10 @@ std::optional<Instant> Requester::next_timeout() const {
   if (me.rnr_until) return me.rnr_until;
   std::optional<Instant> first = me.retransmit_deadline();
   consider(first, me.probe_deadline());
-  if (me.may_be_dead()) consider(first, me.death());
+  if (me.may_be_dead()) {
+    consider(first, me.death());
+    consider(first, me.stopped_query_at());
+  }
   consider(first, me.answer_gap_deadline());
   consider(first, me.credit_probe_at);
   consider(first, me.bridge_deadline());
@@ -194,11 +219,14 @@ Outcome Requester::handle_timeout(Instant now) {
   if (me.rnr_until && now >= *me.rnr_until) me.end_rnr_wait(now);
   if (me.rnr_until) return {};
 
+  me.note_own_pause(now);
   if (const auto dead = me.death(); dead && now >= *dead && me.may_be_dead()) {
     me.env.count(Counter::kRetryExceeded);
     me.env.note(now, me.id.qpn, trace::EventType::kRetryExceeded, me.window.base().value());
     return me.fail(me.queue.head(), CompletionStatus::kRetryExceeded, now);
   }
+  if (const auto query = me.may_be_dead() ? me.stopped_query_at() : std::nullopt; query && now >= *query)
+    me.signals_made().stopped.query_falls_due(me.patience.progress);
   if (const auto due = me.retransmit_deadline(); due && now >= *due) {
     me.fire_retransmit_timeout(now);
   } else if (const auto probe = me.probe_deadline(); probe && now >= *probe) {
@@ -231,7 +259,7 @@ void Requester::Impl::fire_retransmit_timeout(Instant now) {
   env.count(Counter::kLocalAckTimeout);
   env.trace(now, id.qpn, trace::TimeoutFired{false, window.base()});
   patience.timeout_from = patience.activity = now;
-  ++patience.timeouts;
+  if (patience.timeouts < kTimeoutsMax) ++patience.timeouts;
   if (paths) paths->forget_silence();  // all are silent: that says nothing of any
   if (!patience.stalled && now - patience.progress >= kLongStall) {
     patience.stalled = true;
@@ -246,7 +274,7 @@ void Requester::Impl::fire_retransmit_timeout(Instant now) {
   if (follows_irn()) return resend_by_irn(now);
   patience.in_doubt_before = now;
   patience.in_doubt_packets = std::max(patience.in_doubt_packets, window.unacked());
-  ++patience.doubts;
+  if (patience.doubts < kTimeoutsMax) ++patience.doubts;
   patience.exempt = 2;
   const Sequence last = last_open(now);
   Sequence first = base;

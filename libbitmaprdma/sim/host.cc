@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "wire/icrc.h"
+#include "wire/stopped_peer.h"
 
 namespace brdma::sim {
 
@@ -59,7 +61,31 @@ void Host::restart() {
   touched_ = true;
 }
 
+bool Host::take_stopped_query(const Packet& query, Instant now) {
+  if (query.source_port == 0) return false;  // ICMP
+  const auto asked = wire::parse_stopped_query_packet(query.bytes);
+  if (!asked) return false;
+  const wire::IcrcPath came{.source = query.source, .destination = query.destination, .source_port = query.source_port};
+  const bool stopped = !dead_ && stopped_until_ && now < *stopped_until_;
+  if (!stopped || wire::packet_icrc(came, query.bytes) != wire::stored_icrc(query.bytes)) return true;
+  const PacketIndex index = pool_.take();
+  Packet& reply = pool_[index];
+  reply.source = query.destination;
+  reply.destination = query.source;
+  reply.source_port = config_.engine.source_ports.front();
+  reply.ip_id = 0;
+  reply.traffic_class = 0;
+  reply.bytes.resize(wire::kStoppedReplyPacketSize);
+  wire::emit_stopped_reply_packet({.peer_qpn = asked->peer_qpn, .nonce = asked->nonce}, asked->source_qpn,
+                                  std::span<std::byte, wire::kStoppedReplyPacketSize>{reply.bytes});
+  const wire::IcrcPath path{.source = reply.source, .destination = reply.destination, .source_port = reply.source_port};
+  store_le32(reply.bytes.data() + reply.bytes.size() - wire::kIcrcSize, wire::packet_icrc(path, reply.bytes));
+  replies_.push_back(index);
+  return true;
+}
+
 void Host::handle_arrival(PacketIndex packet, Instant now) {
+  if (take_stopped_query(pool_[packet], now)) return pool_.give_back(packet);
   const std::uint64_t bytes = pool_[packet].bytes.size();
   if (dead_ || socket_.size() >= config_.socket_packets || socket_used_ + bytes > config_.socket_bytes) {
     if (!dead_) ++socket_drops_;
@@ -92,6 +118,7 @@ bool Host::is_away(Instant now) {
 }
 
 std::optional<Instant> Host::next_wake(Instant now) const {
+  if (!replies_.empty()) return now;
   if (dead_) return std::nullopt;
   std::optional<Instant> wake = engine_->next_timeout();
   if (busy_until_ && (!wake || *busy_until_ < *wake)) wake = std::max(now, *busy_until_);

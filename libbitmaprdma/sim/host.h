@@ -1,6 +1,7 @@
 // sim/host.h - one host of a world: an engine behind a socket of limited size, driven as io's shard drives its own.
-// Packets wait in the socket until the host runs; it can be paused, as a process is that has lost its core, can be
-// killed, and can crash and begin anew. What does not fit into the socket is gone, as with UDP.
+// Packets wait in the socket until the host runs; it can be paused, as a process is that has lost its core, or stopped,
+// as by a debugger, can be killed, and can crash and begin anew. What does not fit into the socket is gone, as with
+// UDP. QP 1 is its machine's, as brdmad's: it says of the process whether it is stopped (wire/stopped_peer.h).
 #pragma once
 
 #include <cstdint>
@@ -72,6 +73,7 @@ class Host {
 
   // --- for the world ---
   void pause_until(Instant until) { paused_until_ = until; }
+  void stop_until(Instant until) { paused_until_ = stopped_until_ = until; }
   void kill() { dead_ = true; }
   // The process ends as by SIGKILL: nothing of the engine is left, nor of the objects that it owned.
   void crash();
@@ -94,6 +96,8 @@ class Host {
   bool is_away(Instant now);
   void draw_stall();
   void receive_all(Instant now);
+  // False: it is no query, and for the process.
+  bool take_stopped_query(const Packet& query, Instant now);
   // Fills `out_` with the packets of the engine's next batch; false: it has nothing to send.
   bool poll_batch(Instant now);
   void split(const Transmit& transmit);
@@ -112,7 +116,8 @@ class Host {
   std::uint32_t socket_packets_most_ = 0;
   std::vector<PacketIndex> out_;
   std::vector<Notification> notifications_;
-  std::optional<Instant> paused_until_;
+  std::optional<Instant> paused_until_, stopped_until_;
+  std::vector<PacketIndex> replies_;   // of the machine, whatever the process does
   std::optional<Instant> busy_until_;  // with a batch that is on its way out
   std::uint32_t restarts_ = 0;
   Random random_;
@@ -126,11 +131,14 @@ inline constexpr std::uint32_t kBatchesPerRunMax = 100'000;
 
 template <class Send>
 bool Host::run(Instant now, const Send& send) {
-  if (dead_ || is_away(now)) return false;
+  const bool replied = !replies_.empty();
+  for (const PacketIndex reply : replies_) send(reply);
+  replies_.clear();
+  if (dead_ || is_away(now)) return replied;
   const auto due = engine_->next_timeout();
   const bool timed_out = due && *due <= now;
   const bool sends_on = busy_until_ && now >= *busy_until_;
-  if (!touched_ && !timed_out && !sends_on && socket_.empty()) return false;
+  if (!touched_ && !timed_out && !sends_on && socket_.empty()) return replied;
   const bool by_application = touched_;
   touched_ = false;
   receive_all(now);

@@ -65,6 +65,7 @@ class World {
 
   void at(Instant when, EventQueue::Action action) { actions_.at(when, std::move(action)); }
   void pause(Host& host, Duration how_long) { host.pause_until(now_ + how_long); }
+  void stop(Host& host, Duration how_long) { host.stop_until(now_ + how_long); }  // its machine says so
 
   [[nodiscard]] Instant now() const { return now_; }
   [[nodiscard]] TraceRecorder& trace() { return trace_; }

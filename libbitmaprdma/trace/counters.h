@@ -149,6 +149,9 @@ namespace brdma {
   X(kManagedRaised, managed_raised)                   /* times that such a destination got more again */             \
   X(kManagedReleased, managed_released)               /* times that one got all again and left the list */           \
   X(kManagedFull, managed_full)                       /* not put there: too many */                                  \
+  X(kStoppedQueriesSent, stopped_queries_sent)        /* silent peers' hosts asked: is the process stopped? */       \
+  X(kStoppedReplies, stopped_replies)                 /* it is: the retry count waited */                            \
+  X(kStoppedRepliesIgnored, stopped_replies_ignored)  /* to no query that waits for one, or after too long */        \
   X(kQpsCreated, qps_created)                                                                                        \
   X(kQpsDestroyed, qps_destroyed)                                                                                    \
   X(kQpsRefused, qps_refused)               /* queue pairs beyond recovery.qps_max or device_state_bytes_max */      \

@@ -33,6 +33,7 @@ enum class EventRate : std::uint8_t { kRare, kWithLosses, kWithLoad };
   X(kFfmReceived, ffm_received, "psn", "gaps", "", kWithLosses)        \
   X(kStallBegun, stall_begun, "psn", "", "", kRare)                    \
   X(kStallEnded, stall_ended, "psn", "", "", kRare)                    \
+  X(kPeerStopped, peer_stopped, "psn", "", "", kRare)                  \
   X(kRetryExceeded, retry_exceeded, "psn", "", "", kRare)              \
   X(kRnrRetryExceeded, rnr_retry_exceeded, "psn", "", "", kRare)       \
   X(kLimitReached, limit_reached, "limit", "value", "used", kRare)     \

@@ -47,6 +47,8 @@ enum class Control : std::uint8_t {
   kEdn = 0xE3,
   kLinkStateInquiry = 0xE4,
   kLinkStateFeedback = 0xE5,
+  kStoppedQuery = 0xE6,
+  kStoppedReply = 0xE7,
 };
 
 inline constexpr std::uint8_t kTransportMask = 0xE0, kTransportRc = 0x00, kTransportUc = 0x20, kTransportUd = 0x60,
@@ -157,7 +159,7 @@ namespace internal {
       parts = bitmap_parts(op);
       break;
     case kTransportControl:
-      if (opcode <= static_cast<std::uint8_t>(Control::kLinkStateFeedback)) parts = S::kKnown | S::kControl;
+      if (opcode <= static_cast<std::uint8_t>(Control::kStoppedReply)) parts = S::kKnown | S::kControl;
       break;
     default:
       if (opcode == kCnpOpcode) parts = S::kKnown | S::kCnp;

@@ -71,6 +71,41 @@ class Cases:
         finally:
             self.lab("down", "--name", name)
 
+    def peer_stopped(self):
+        """A peer's process is stopped for longer than all retries take (2.15 s with perftest's 14 and 7), as by a debugger: its host answers
+        for it, and the traffic goes on with it. Once it is killed there, its peer is given up."""
+        name = f"stopped{os.getpid()}"
+        up = self.lab("up", "--name", name)
+        expect(up.returncode == 0, up.stderr)
+        try:
+            command = [self.brdma, "lab", "exec", "--name", name]
+            writes = ["ib_write_bw", "-s", "4096", "-D", "8"]
+            server = subprocess.Popen([*command, "h1", "--", *writes], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+            self.wait_listening(command, 18515)
+            client = subprocess.Popen([*command, "h2", "--", *writes, "10.77.0.1"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+            self.wait_counted(name, "h2", "acks_received", 20)
+            os.killpg(server.pid, signal.SIGSTOP)
+            time.sleep(3)  # of which the programs must notice nothing
+            expect(client.poll() is None, f"the client gave up: {client.stdout.read() if client.poll() is not None else ''}")
+            os.killpg(server.pid, signal.SIGCONT)
+            output, _ = client.communicate(timeout=60)
+            expect(client.returncode == 0, f"the client failed:\n{output}")
+            said, _ = server.communicate(timeout=60)
+            expect(server.returncode == 0, f"the server failed:\n{said}")
+            counted = json.loads(self.lab("exec", "--name", name, "h2", "--", self.brdma, "-j", "statistic", "show").stdout)
+            expect(any(row["stopped_replies"] > 0 for row in counted), f"nobody was asked: {counted}")
+        finally:
+            self.lab("down", "--name", name)
+
+    def wait_counted(self, name, host, counter, least, seconds=20):
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            rows = self.lab("exec", "--name", name, host, "--", self.brdma, "-j", "statistic", "show").stdout
+            if any(row[counter] >= least for row in (json.loads(rows) if rows.strip() else [])):
+                return
+            time.sleep(0.05)
+        raise Failure(f"{counter} did not come to {least}")
+
     def wait_listening(self, command, port, seconds=15):
         until = time.monotonic() + seconds
         while time.monotonic() < until:
@@ -138,7 +173,7 @@ def main():
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     cases = Cases(options.build)
-    names = ["no_such_program", "misuse", "no_daemon", "port_taken", "no_network", "full_disk", "one_place_left", "peer_dies"]
+    names = ["no_such_program", "misuse", "no_daemon", "port_taken", "no_network", "full_disk", "one_place_left", "peer_dies", "peer_stopped"]
     passed = failed = 0
     for name in names:
         if options.only not in ("", name):

@@ -11,6 +11,7 @@
 #include "wire/control.h"
 #include "wire/edn.h"
 #include "wire/link_state.h"
+#include "wire/stopped_peer.h"
 
 namespace {
 
@@ -110,6 +111,22 @@ void check_feedback(ConstBytes body) {
   BRDMA_CHECK(wire::parse_link_state_feedback(once) == feedback);
 }
 
+void check_stopped_query(ConstBytes body) {
+  const auto query = wire::parse_stopped_query(body);
+  if (!query) return;
+  const auto once =
+      emitted(wire::kStoppedQuerySize, [&](std::byte* out) { return wire::emit_stopped_query(*query, out); });
+  BRDMA_CHECK(wire::parse_stopped_query(once) == query);
+}
+
+void check_stopped_reply(ConstBytes body) {
+  const auto reply = wire::parse_stopped_reply(body);
+  if (!reply) return;
+  const auto once =
+      emitted(wire::kStoppedReplySize, [&](std::byte* out) { return wire::emit_stopped_reply(*reply, out); });
+  BRDMA_CHECK(wire::parse_stopped_reply(once) == reply);
+}
+
 void check_range(const wire::Edn& edn) {
   BRDMA_CHECK(distance(edn.last, edn.first) >= 0 && edn.drain >= Duration{});
   BRDMA_CHECK(!(edn.responses && edn.acknowledgement));
@@ -155,7 +172,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const ConstBytes input{reinterpret_cast<const std::byte*>(data), size};
   const Psn psn{load_be24(input.data() + 1)};
   const ConstBytes body = input.subspan(4);
-  switch (data[0] % 7) {
+  switch (data[0] % 9) {
     case 0:
       check_caps(body);
       break;
@@ -173,6 +190,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       break;
     case 5:
       check_edn(body, psn);
+      break;
+    case 7:
+      check_stopped_query(body);
+      break;
+    case 8:
+      check_stopped_reply(body);
       break;
     default:
       check_source_quench(body);

@@ -12,6 +12,7 @@
 #include "wire/icrc.h"
 #include "wire/link_state.h"
 #include "wire/packet.h"
+#include "wire/stopped_peer.h"
 
 namespace {
 
@@ -72,6 +73,12 @@ void check_control(const wire::Packet& packet) {
       return;
     case wire::Control::kLinkStateFeedback:
       (void)wire::parse_link_state_feedback(packet.payload);
+      return;
+    case wire::Control::kStoppedQuery:
+      (void)wire::parse_stopped_query(packet.payload);
+      return;
+    case wire::Control::kStoppedReply:
+      (void)wire::parse_stopped_reply(packet.payload);
       return;
   }
   BRDMA_CHECK(false);  // a control opcode that the table knows and nobody parses

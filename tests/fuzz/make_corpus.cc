@@ -16,6 +16,7 @@
 #include "wire/icrc.h"
 #include "wire/link_state.h"
 #include "wire/packet.h"
+#include "wire/stopped_peer.h"
 
 namespace {
 
@@ -126,6 +127,19 @@ Bytes feedback_body() {
   return body;
 }
 
+Bytes stopped_query_body() {
+  Bytes body(wire::kStoppedQuerySize);
+  wire::emit_stopped_query({.source_qpn = 0x1102, .peer_qpn = 0x2203, .nonce = 0x0123456789ABCDEF, .silent_ms = 536},
+                           body.data());
+  return body;
+}
+
+Bytes stopped_reply_body() {
+  Bytes body(wire::kStoppedReplySize);
+  wire::emit_stopped_reply({.peer_qpn = 0x2203, .nonce = 0x0123456789ABCDEF}, body.data());
+  return body;
+}
+
 Bytes edn_body(bool acknowledgement) {
   Bytes body(wire::kEdnSize);
   wire::emit_edn({.first = Psn{0},
@@ -156,8 +170,9 @@ Bytes quench_body(std::uint8_t opcode) {
 }
 
 // The first letter of the name tells the kind.
-constexpr std::string_view kKinds = "cafileq";
-constexpr std::uint8_t kOpcodes[] = {0xE0, 0xE1, 0xE2, 0xE4, 0xE5, 0xE3, 0};  // 0: ICMP is no packet of RoCE
+constexpr std::string_view kKinds = "cafileqsr";
+constexpr std::uint8_t kOpcodes[] = {0xE0, 0xE1, 0xE2, 0xE4, 0xE5,
+                                     0xE3, 0,    0xE6, 0xE7};  // 0: ICMP is no packet of RoCE
 std::map<std::string, Bytes> control_bodies() {
   return {{"caps", caps_body(false)},
           {"caps-reply", caps_body(true)},
@@ -169,6 +184,8 @@ std::map<std::string, Bytes> control_bodies() {
           {"ffm-full", ffm_body(wire::kFfmGapsMax)},
           {"inquiry", inquiry_body()},
           {"link-state", feedback_body()},
+          {"stopped-query", stopped_query_body()},
+          {"reply-stopped", stopped_reply_body()},
           {"edn", edn_body(false)},
           {"edn-ack", edn_body(true)},
           {"quench", quench_body(0xC7)},

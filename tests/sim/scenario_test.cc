@@ -45,6 +45,42 @@ TEST(Scenario, PeerThatDiesEndsInARetryErrorAndAFlush) {
   EXPECT_EQ(pair.tx().host().engine().query_qp(pair.tx().qp()).state, QpState::kErr);
 }
 
+// For far longer than its retries take, on a link that loses a tenth of all packets, queries and replies among them.
+TEST(Scenario, PeerThatIsStoppedIsWaitedFor) {
+  EnginePair pair;
+  pair.agree();
+  fabric::LinkConfig lossy = pair.link();
+  lossy.impairments.loss_ppm = 100'000;
+  pair.world().configure_links(lossy);
+  pair.post_packets(64);
+  pair.world().run_for(10_us);
+  pair.world().stop(pair.rx().host(), 30_s);
+  pair.world().run_for(29_s);
+  EXPECT_TRUE(pair.completions(pair.tx()).empty());
+  EXPECT_GT(pair.count(pair.tx(), Counter::kStoppedReplies), 100u);
+  ASSERT_TRUE(pair.run_until_idle(10_s));
+  const auto completions = pair.completions(pair.tx());
+  ASSERT_EQ(completions.size(), 1u);
+  EXPECT_EQ(completions[0].status, CompletionStatus::kSuccess);
+  EXPECT_TRUE(pair.same_bytes(64 * 1024));
+}
+
+TEST(Scenario, PeerThatIsKilledWhileItIsStoppedIsGivenUp) {
+  EnginePair pair;
+  pair.agree();
+  pair.world().stop(pair.rx().host(), 30_s);
+  pair.post_packets(4);
+  pair.world().run_for(10_s);
+  EXPECT_TRUE(pair.completions(pair.tx()).empty());
+  pair.rx().host().kill();
+  const Instant killed = pair.world().now();
+  ASSERT_TRUE(pair.run_until_idle(10_s));
+  const auto completions = pair.completions(pair.tx());
+  ASSERT_EQ(completions.size(), 1u);
+  EXPECT_EQ(completions[0].status, CompletionStatus::kRetryExceeded);
+  EXPECT_LE(pair.world().now() - killed, 537_ms);
+}
+
 Arena one_page(std::uint64_t iova) {
   Arena arena{iova, Random{iova}};
   arena.allocate(4096);

@@ -130,6 +130,8 @@ void FlightChecker::handle_control(const wire::Packet& packet) {
     case wire::Control::kEdn:
     case wire::Control::kLinkStateInquiry:
     case wire::Control::kLinkStateFeedback:
+    case wire::Control::kStoppedQuery:
+    case wire::Control::kStoppedReply:
       break;
   }
 }

@@ -50,6 +50,7 @@ struct PairOptions {
   std::uint8_t max_rd_atomic = 4;
   bool ip_id_known = true;
   bool v6 = false;
+  std::uint16_t paths = 1;         // UDP source ports of each side
   std::uint8_t traffic_class = 0;  // as the applications set it
   RecoveryConfig recovery{};
   TransferConfig transfer[2];
@@ -346,6 +347,9 @@ class TwoEngines {
     me.config.local_memory = options.local_memory[i];
     me.config.seed = static_cast<std::uint64_t>(i) + 1;
     me.config.segments_max = options.segments_max;
+    for (std::uint16_t path = 1; path < options.paths; ++path) {
+      me.config.source_ports.push_back(static_cast<std::uint16_t>(me.config.source_ports[0] + path));
+    }
     me.config.receive_packets = options.receive_packets;
     me.config.receive_bytes = options.receive_bytes;
     me.engine = std::make_unique<Engine>(me.config, me.statistics, &me.trace);

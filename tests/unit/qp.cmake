@@ -36,3 +36,4 @@ if(TARGET requester_acknowledgement_cost_test)  # a million packets
   target_compile_options(requester_acknowledgement_cost_test PRIVATE -O2)
 endif()
 brdma_unit_test(requester_link_state_test LINK brdma_device brdma_test_support)
+brdma_unit_test(requester_stopped_peer_test LINK brdma_device brdma_test_support)

@@ -13,6 +13,7 @@
 #include "wire/link_state.h"
 #include "wire/packet.h"
 #include "wire/read_copy.h"
+#include "wire/stopped_peer.h"
 
 namespace brdma::wire {
 namespace {
@@ -357,6 +358,22 @@ TEST(WireDocument, LinkStateInquiryAndFeedback) {
                                    .timestamp = 1'000'000};
   EXPECT_EQ(*feedback, expected);
   EXPECT_EQ(emit_link_state_feedback(expected, out.data()), answer.size());
+  EXPECT_EQ(out, answer);
+}
+
+TEST(WireDocument, StoppedQueryAndReply) {
+  expect_documented("`e6 00 ffff 00 000001 00 000000`");
+  expect_documented("`e7 00 ffff 00 001102 00 000000`");
+  const Bytes asked = documented("10 001102 00 002203 0123456789abcdef") + documented("00000218 00000000");
+  const StoppedQuery expected{.source_qpn = 0x1102, .peer_qpn = 0x2203, .nonce = 0x0123456789ABCDEF, .silent_ms = 536};
+  EXPECT_EQ(parse_stopped_query(asked), expected);
+  Bytes out(kStoppedQuerySize);
+  EXPECT_EQ(emit_stopped_query(expected, out.data()), asked.size());
+  EXPECT_EQ(out, asked);
+  const Bytes answer = documented("10 002203 00000000 0123456789abcdef") + documented("0000000000000000");
+  const StoppedReply reply{.peer_qpn = 0x2203, .nonce = 0x0123456789ABCDEF};
+  EXPECT_EQ(parse_stopped_reply(answer), reply);
+  EXPECT_EQ(emit_stopped_reply(reply, out.data()), answer.size());
   EXPECT_EQ(out, answer);
 }
 

@@ -115,6 +115,18 @@ bool LeaseBook::has_lease(std::uint32_t pid) const {
                      [pid](const SlotRecord& record) { return brdma::daemon::has_lease(record) && record.pid == pid; });
 }
 
+// By the connection: what the record has may be the number in a namespace of the process's own.
+LeaseBook::Holder LeaseBook::holder(std::uint32_t slot) const {
+  const SlotRecord& record = state_.slots[slot];
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (record.state != SlotState::kLeased || connections_[slot] < 0 ||
+      ::getsockopt(connections_[slot], SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid <= 0) {
+    return {};
+  }
+  return {static_cast<std::uint32_t>(peer.pid), Duration::from_ns(unix_ns() - record.since_unix_ns)};
+}
+
 void LeaseBook::end_all() {
   if (means_.vault != nullptr) means_.vault->clear();
   for (const int connection : connections_) {

@@ -63,6 +63,13 @@ class LeaseBook {
   [[nodiscard]] std::vector<Adopted> adopt(KeptLeases& kept);
 
   [[nodiscard]] bool has_lease(std::uint32_t pid) const;
+  // Of a leased slot: who connected for it, as this process sees him, and how long ago. 0: nobody has it, or its
+  // process is in a pid namespace that is not seen from here.
+  struct Holder {
+    std::uint32_t pid = 0;
+    Duration age;
+  };
+  [[nodiscard]] Holder holder(std::uint32_t slot) const;
   [[nodiscard]] const SharedState& state() const { return state_; }
   // The number of one more event of that lease (event_log.h).
   [[nodiscard]] std::uint64_t number_event(std::uint32_t slot) {

@@ -64,13 +64,14 @@ cm::Endpoints endpoints_of(const io::CmFrame& frame) { return {frame.local, fram
 }  // namespace
 
 ManagementPort::ManagementPort(int socket_fd, bool dual_stack, std::uint64_t seed, bool takes_over,
-                               ConnectionTable* table, Lives lives)
+                               ConnectionTable* table, Lives lives, StoppedPeers::Look look)
     : socket_(socket_fd, dual_stack, {.gro = false, .buffer_bytes = kBufferBytes}),
       random_(seed, "management"),
       ports_(seed),
       takes_over_(takes_over),
       lives_(std::move(lives)),
-      live_(table) {
+      live_(table),
+      stopped_(std::move(look)) {
   if (takes_over) processes_known_at_ = Clock::now() + kTakingOver;
   if (socket_fd < 0) return;
   auto transmit = io::TransmitSocket::open({.gso = false, .connect = false});
@@ -136,6 +137,7 @@ std::uint32_t ManagementPort::receive() {
   while (count < kDatagramsAtOnce && socket_.receive(message)) {
     ++count;
     message.datagram.bytes = message.bytes;
+    if (take_stopped_query(message)) continue;
     const auto mad = wire::parse_gsi_packet(message.bytes);
     if (!mad || !icrc_holds(message.datagram)) {
       ++counters_.bad;
@@ -289,19 +291,40 @@ void ManagementPort::send(std::uint16_t prefix, const io::CmFrame& frame) {
 }
 
 void ManagementPort::transmit(const cm::Endpoints& endpoints, wire::MadBytes mad) {
-  if (!transmit_) {
-    ++counters_.not_sent;
-    return;
-  }
   std::array<std::byte, wire::kGsiPacketSize> packet;
   wire::emit_gsi_packet(mad, Psn{psn_++}, packet);
+  if (!transmit_packet(endpoints, packet, /*standard=*/true)) ++counters_.not_sent;
+}
+
+// A control packet's ICRC leaves nothing open (docs/wire.md#icrc). False: the message is something else.
+bool ManagementPort::take_stopped_query(const io::ReceivedMessage& message) {
+  const Datagram& datagram = message.datagram;
+  const auto query = wire::parse_stopped_query_packet(datagram.bytes);
+  if (!query) return false;
+  const wire::IcrcPath path{
+      .source = datagram.source, .destination = datagram.destination, .source_port = datagram.source_port};
+  if (wire::packet_icrc(path, datagram.bytes) != wire::stored_icrc(datagram.bytes)) {
+    ++counters_.bad;
+    return true;
+  }
+  if (const auto reply = stopped_.reply(*query, Clock::now())) {
+    std::array<std::byte, wire::kStoppedReplyPacketSize> packet;
+    wire::emit_stopped_reply_packet(*reply, query->source_qpn, packet);
+    // As if lost where it is refused: it is asked again.
+    (void)transmit_packet({datagram.destination, datagram.source, message.scope}, packet, /*standard=*/false);
+  }
+  return true;
+}
+
+bool ManagementPort::transmit_packet(const cm::Endpoints& endpoints, MutableBytes packet, bool standard) {
+  if (!transmit_) return false;
   const wire::IcrcPath path{
       .source = endpoints.local, .destination = endpoints.remote, .source_port = transmit_->port()};
   store_le32(packet.data() + packet.size() - wire::kIcrcSize, wire::packet_icrc(path, packet));
   const Slice slice{packet.data(), packet.size()};
   const Transmit batch{.source = endpoints.local,
                        .destination = endpoints.remote,
-                       .standard = true,
+                       .standard = standard,
                        .segments = 1,
                        .segment_bytes = static_cast<std::uint16_t>(packet.size()),
                        .bytes = static_cast<std::uint32_t>(packet.size()),
@@ -309,7 +332,7 @@ void ManagementPort::transmit(const cm::Endpoints& endpoints, wire::MadBytes mad
   transmit_->set_interface(endpoints.scope);
   const io::SendReport report = transmit_->send(batch);
   if (report.blocked) (void)transmit_->give_up(batch);  // as if lost: it is said again
-  if (report.blocked || report.refused != 0) ++counters_.not_sent;
+  return !report.blocked && report.refused == 0;
 }
 
 }  // namespace brdma::daemon

@@ -9,6 +9,7 @@
 //   A worker that takes the place of a dead one does not know whose the ports and ids are until the processes have said
 //   so again: for a second it refuses nothing, but lets requests wait, and all else be said again.
 //   from a process: only with ids of its own, and from an address of this host.
+//   Beside them, from requesters: is the process behind a silent queue pair only stopped? (stopped_peers.h)
 #pragma once
 
 #include <chrono>
@@ -25,6 +26,7 @@
 #include "io/transmit_socket.h"
 #include "live_connections.h"
 #include "port_table.h"
+#include "stopped_peers.h"
 #include "wire/cm_messages.h"
 #include "wire/icrc.h"
 
@@ -57,7 +59,7 @@ class ManagementPort {
   // `socket_fd` -1: without a network, to which nothing is sent. `takes_over`: processes of an earlier worker will come
   // back; of the connections in the table, those of processes that do not, and have no lease, are ended.
   ManagementPort(int socket_fd, bool dual_stack, std::uint64_t seed, bool takes_over, ConnectionTable* table = nullptr,
-                 Lives lives = {});
+                 Lives lives = {}, StoppedPeers::Look look = {});
 
   // Answers the prefix that the process has from now on: the one it had, if that is free.
   [[nodiscard]] std::optional<std::uint16_t> attach(std::uint16_t wanted, Process process, Deliver deliver);
@@ -76,6 +78,7 @@ class ManagementPort {
   [[nodiscard]] const PortTable& ports() const { return ports_; }
   [[nodiscard]] const Process& process(std::uint16_t prefix) const { return processes_.at(prefix).process; }
   [[nodiscard]] const ManagementCounters& counters() const { return counters_; }
+  [[nodiscard]] const StoppedCounters& stopped_counters() const { return stopped_.counters(); }
   // What the processes' connection managers counted: all that there are, and the sum with those that were.
   [[nodiscard]] std::vector<const Process*> all_processes() const;
   [[nodiscard]] cm::Counters process_counters() const;
@@ -102,6 +105,9 @@ class ManagementPort {
   [[nodiscard]] bool expects_listener(std::uint64_t service, const IpAddress& address) const;
   void refuse(const io::CmFrame& frame, const wire::CmMad& mad);
   void transmit(const cm::Endpoints& endpoints, wire::MadBytes mad);
+  bool take_stopped_query(const io::ReceivedMessage& message);
+  // All but its ICRC is there. False: the system refused.
+  bool transmit_packet(const cm::Endpoints& endpoints, MutableBytes packet, bool standard);
   bool deliver(std::uint16_t prefix, const io::CmFrame& frame);
 
   io::ReceiveSocket socket_;
@@ -121,6 +127,7 @@ class ManagementPort {
   std::deque<Held> held_;
   LiveConnections live_;
   std::vector<Leaving> farewells_;
+  StoppedPeers stopped_;
   ManagementCounters counters_;
   std::uint32_t psn_ = 0;
 };

@@ -114,11 +114,14 @@ Json connections(const ManagementPort& port) {
   return {{"counters", connection_counters(port.process_counters())}, {"processes", std::move(processes)}};
 }
 
-Json management(const ManagementCounters& counters) {
-  return {{"mads_received", counters.received}, {"mads_sent", counters.sent},
-          {"mads_refused", counters.refused},   {"mads_bad", counters.bad},
-          {"mads_for_nobody", counters.nobody}, {"mads_unread", counters.unread},
-          {"mads_forged", counters.forged},     {"mads_not_sent", counters.not_sent}};
+Json management(const ManagementPort& port) {
+  const ManagementCounters& counters = port.counters();
+  const StoppedCounters& stopped = port.stopped_counters();
+  return {
+      {"mads_received", counters.received}, {"mads_sent", counters.sent},         {"mads_refused", counters.refused},
+      {"mads_bad", counters.bad},           {"mads_for_nobody", counters.nobody}, {"mads_unread", counters.unread},
+      {"mads_forged", counters.forged},     {"mads_not_sent", counters.not_sent}, {"stopped_queries", stopped.queries},
+      {"stopped_replies", stopped.replies}, {"stopped_limited", stopped.limited}};
 }
 
 // Totals of a device: ended leases and living ones.
@@ -147,7 +150,7 @@ Json statistics(const QueryContext& context) {
           {"processes", std::move(processes)},
           {"connections_refused", state.connections_refused},
           {"management_datagrams", state.management_datagrams},
-          {"management", management(context.management.counters())},
+          {"management", management(context.management)},
           {"icmp", icmp(context.icmp)},
           {"controller", controller(context.controller)},
           {"connections", connections(context.management)}};

@@ -24,6 +24,7 @@
 #include "management_port.h"
 #include "queries.h"
 #include "session.h"
+#include "stopped_process.h"
 
 namespace brdma::daemon {
 namespace {
@@ -53,9 +54,11 @@ class Worker final : public SessionHost {
         gids_(inheritance.held.state->gids),
         icmp_({[this](std::uint32_t slot, const auto& messages) { return hand_icmp(slot, messages); },
                [this] { return leased_slots(); }}),
-        port_(inheritance.held.group.sockets[1].get(), inheritance.held.group.dual_stack, std::random_device{}(),
-              inheritance.held.state->worker_starts > 1, inheritance.held.connections,
-              [this](std::uint32_t pid) { return book_.has_lease(pid); }),
+        port_(
+            inheritance.held.group.sockets[1].get(), inheritance.held.group.dual_stack, std::random_device{}(),
+            inheritance.held.state->worker_starts > 1, inheritance.held.connections,
+            [this](std::uint32_t pid) { return book_.has_lease(pid); },
+            [this](std::uint32_t slot) { return look_at(slot); }),
         look_(context_),
         idle_(context_),
         pause_(context_) {
@@ -91,6 +94,7 @@ class Worker final : public SessionHost {
   void receive_icmp();
   IcmpIntake::Delivery hand_icmp(std::uint32_t slot, const IcmpIntake::Messages& messages);
   [[nodiscard]] std::vector<std::uint32_t> leased_slots() const;
+  [[nodiscard]] StoppedPeers::Lease look_at(std::uint32_t slot) const;
   void look_later();
   [[nodiscard]] bool in_use() const { return !sessions_.empty() || !cm_sessions_.empty(); }
   void watch_idleness();
@@ -104,6 +108,7 @@ class Worker final : public SessionHost {
   GidBook gids_;
   IcmpIntake icmp_;
   std::optional<asio::posix::stream_descriptor> icmp_readable_;  // the intake's socket, where it has one
+  Freezers freezers_;
   ManagementPort port_;
   asio::steady_timer look_, idle_, pause_;
   bool will_look_ = false;
@@ -192,6 +197,11 @@ std::vector<std::uint32_t> Worker::leased_slots() const {
   slots.reserve(links_.size());
   for (const auto& [slot, link] : links_) slots.push_back(slot);
   return slots;
+}
+
+StoppedPeers::Lease Worker::look_at(std::uint32_t slot) const {
+  const LeaseBook::Holder holder = book_.holder(lessee_of(book_.state(), slot));
+  return {.stopped = is_stopped(holder.pid) || freezers_.has_frozen(holder.pid), .age = holder.age};
 }
 
 void Worker::look_later() {

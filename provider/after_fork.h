@@ -36,7 +36,7 @@ class Ownership {
   std::atomic<pid_t>* word_ = nullptr;
 };
 
-// When a device is open: children see to what they inherit.
+// Before a device or a channel is open: children see to what they inherit.
 void watch_forks();
 
 // Says on standard error, once, why a call of an abandoned device fails.

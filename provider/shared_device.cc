@@ -94,7 +94,8 @@ Result<SharedDevice*, ContextError> SharedDevice::join(const DeviceInfo& device)
   std::unique_ptr<SharedDevice, void (*)(SharedDevice*)> made(new SharedDevice(place, device),
                                                               [](SharedDevice* each) { delete each; });
   if (const Status status = made->ownership_.make(); !status.ok()) {
-    return ContextError{.error = status.error(), .message = io::refusal(device.name + " cannot be opened", status.error())};
+    return ContextError{.error = status.error(),
+                        .message = io::refusal(device.name + " cannot be opened", status.error())};
   }
   auto contexts = Context::open_shards(made->device_, made.get());
   if (!contexts) return contexts.reason();

@@ -2,8 +2,8 @@
 // ibv_contexts on it (OpenDevice). Settings are those of the first open; the last close returns the lease.
 //
 // Notifications go to the context whose object they are about; those about the port, and IBV_EVENT_DEVICE_FATAL, to
-// all. fork(): a child's new contexts are on a device of its own; who goes on with those that it inherits: after_fork.h.
-// Thread-safety: all functions, any thread. Locks, in the order in which they are taken:
+// all. fork(): a child's new contexts are on a device of its own; who goes on with those that it inherits:
+// after_fork.h. Thread-safety: all functions, any thread. Locks, in the order in which they are taken:
 //   a device's place     while it is opened and closed for good, as long as that takes
 //   the process's list   of places and open devices; while the process forks
 //   objects()            whoever makes or destroys objects: what is in all shards changes in all, in the same order

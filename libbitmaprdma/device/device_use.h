@@ -26,8 +26,7 @@ struct UseTable {
 
   // That number, at most how many there are.
   [[nodiscard]] std::size_t rows_used() const {
-    return static_cast<std::size_t>(
-        std::min<std::uint64_t>(__atomic_load_n(&rows_end, __ATOMIC_RELAXED), rows.size()));
+    return static_cast<std::size_t>(std::min<std::uint64_t>(__atomic_load_n(&rows_end, __ATOMIC_RELAXED), rows.size()));
   }
 };
 

@@ -134,12 +134,12 @@ class Engine {
   Status destroy_srq(SharedReceiveQueue* srq);
   // Writes back in `request.capabilities` what was granted (at least what was asked).
   Result<QueuePair*, Status> create_qp(QpCreate& request);
-  // create_qp() does not fail for want of a number. Where it would: add_slot() gives it those of one slot more, which are
-  // steered to the same socket.
+  // create_qp() does not fail for want of a number. Where it would: add_slot() gives it those of one slot more, which
+  // are steered to the same socket.
   [[nodiscard]] bool has_queue_pair_numbers() const;
   void add_slot(std::uint32_t slot);
   [[nodiscard]] const std::vector<std::uint32_t>& slots() const;  // EngineConfig's first
-  Status destroy_qp(QueuePair* qp);  // EBUSY: attached to a multicast group
+  Status destroy_qp(QueuePair* qp);                               // EBUSY: attached to a multicast group
   // Before a queue pair is destroyed or moved to RESET or ERR, or the program ends with some: poll_transmit() gives out
   // their acknowledgements several times. Nobody will be here to answer a peer that missed the last one; it would
   // resend until its retries run out.

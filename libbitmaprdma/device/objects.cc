@@ -113,9 +113,7 @@ Result<QueuePair*, Status> Engine::create_qp(QpCreate& request) {
   return qp;
 }
 
-bool Engine::has_queue_pair_numbers() const {
-  return impl_->queue_pairs.size() < impl_->queue_pairs.queue_pairs_max();
-}
+bool Engine::has_queue_pair_numbers() const { return impl_->queue_pairs.size() < impl_->queue_pairs.queue_pairs_max(); }
 void Engine::add_slot(std::uint32_t slot) { impl_->queue_pairs.add_slot(slot); }
 const std::vector<std::uint32_t>& Engine::slots() const { return impl_->queue_pairs.slots(); }
 

@@ -29,11 +29,11 @@ struct Gauges;
 inline constexpr int kLeaseTimeoutMs = 10'000;
 
 struct Lease {
-  int socket_fd = -1;       // member of the SO_REUSEPORT group of port 4791; non-blocking; close-on-exec
-  bool dual_stack = false;  // AF_INET6 that takes IPv4 too (as ::ffff:a.b.c.d); else AF_INET
-  std::uint32_t slot = 0;   // low `slot_bits` bits of each QPN of this socket; never 0 or 1, which are the daemon's
+  int socket_fd = -1;           // member of the SO_REUSEPORT group of port 4791; non-blocking; close-on-exec
+  bool dual_stack = false;      // AF_INET6 that takes IPv4 too (as ::ffff:a.b.c.d); else AF_INET
+  std::uint32_t slot = 0;       // low `slot_bits` bits of each QPN of this socket; never 0 or 1, which are the daemon's
   std::uint32_t slot_bits = 8;  // as brdmad says
-  std::uint64_t id = 0;                // brdmad's number of this lease
+  std::uint64_t id = 0;         // brdmad's number of this lease
   Statistics* statistics = nullptr;    // zeroed; shared with brdmad, which adds it to the device's totals at the end
   int control_fd = -1;                 // connection to brdmad: the lease lives as long as this end is open
   int lifeline_fd = -1;                // readable when brdmad is dead; -1: none

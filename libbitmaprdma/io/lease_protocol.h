@@ -12,7 +12,8 @@
 //        answered by a SlotReply; what is sent to the slot in it comes to the lease's socket from then on.
 //   '{'  a JSON object on one line, answered by one on one line; any number of them.
 // Numbers in host order: both ends are on one machine. Text is NUL-terminated and cut to fit.
-// Versioned by kLeaseVersion (a change of a struct, or of what QP numbers mean) and, for the statistics page, by its layout hash.
+// Versioned by kLeaseVersion (a change of a struct, or of what QP numbers mean) and, for the statistics page, by its
+// layout hash.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +35,7 @@ inline constexpr std::uint32_t kLeaseMagic = 0x4C445242;            // "BRDL" in
 inline constexpr std::uint32_t kSlotMagic = 0x53445242;             // "BRDS" in memory
 inline constexpr std::uint16_t kLeaseVersion = 6;
 inline constexpr std::size_t kLeaseDescriptors = 5;  // at most
-inline constexpr std::uint32_t kSlotBits = 13;  // of a QP number's 24; the others number the queue pairs of a slot
+inline constexpr std::uint32_t kSlotBits = 13;       // of a QP number's 24; the others number the queue pairs of a slot
 inline constexpr std::uint32_t kSlotCount = 1u << kSlotBits;
 inline constexpr std::uint32_t kFirstLeasableSlot = 2;  // 0 and 1 hold QP 0 and QP 1, which are the daemon's
 inline constexpr std::size_t kQueryLineMax = 64 * 1024;

@@ -301,7 +301,8 @@ void Shard::handle_message(const ReceivedMessage& message, Instant now) {
   for (std::size_t offset = 0; offset < message.bytes.size(); offset += message.segment_bytes) {
     datagram.bytes = message.bytes.subspan(offset, std::min(message.segment_bytes, message.bytes.size() - offset));
     // A merged message is steered whole by its first packet; another slot's packet must not reach our queue pairs.
-    if (datagram.bytes.size() >= kQpn + 3 && (load_be16(&datagram.bytes[kQpn + 1]) & slot_mask_) != slot_) [[unlikely]] {
+    if (datagram.bytes.size() >= kQpn + 3 && (load_be16(&datagram.bytes[kQpn + 1]) & slot_mask_) != slot_)
+        [[unlikely]] {
       if (!is_ours(load_be24(&datagram.bytes[kQpn]))) {
         statistics_.add(Counter::kStrayPackets);
         continue;

@@ -10,7 +10,7 @@
 
 namespace brdma::memory {
 
-thread_local constinit Guard own_guard;
+thread_local constinit Guard own_guard [[gnu::tls_model("initial-exec")]];
 
 // As guarded.S has it.
 static_assert(offsetof(Guard, stack) == 0 && offsetof(Guard, begin) == sizeof(void*));

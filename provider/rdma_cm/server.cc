@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 
+#include "after_fork.h"
 #include "device_catalog.h"
 #include "io/cm_service.h"
 #include "io/socket_address.h"
@@ -101,6 +102,7 @@ int open_cm_channel() {
     me.pid = ::getpid();
     me.service.store(service.value().release(), std::memory_order_release);
   }
+  watch_forks();
   const int fd = me.host.channels.open();
   if (fd >= 0) in_use = true;
   return fd;

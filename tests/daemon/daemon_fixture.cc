@@ -147,7 +147,7 @@ Gate::Gate() {
   signal_end.reset(ends[1]);
 }
 
-bool Gate::wait() const { return wait_for_event(wait_end.get(), POLLIN); }
+bool Gate::wait(std::chrono::milliseconds at_most) const { return wait_for_event(wait_end.get(), POLLIN, at_most); }
 
 void send_to_qpn(std::uint32_t qpn, bool ipv6, unsigned segments, std::size_t bytes, bool udp_checksum) {
   std::vector<std::uint8_t> data(bytes * segments);

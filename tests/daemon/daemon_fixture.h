@@ -69,7 +69,7 @@ struct Gate {
   Gate();
   io::FileDescriptor wait_end, signal_end;
   void open() { signal_end.reset(); }  // all who wait go on
-  [[nodiscard]] bool wait() const;
+  [[nodiscard]] bool wait(std::chrono::milliseconds at_most = kPatience) const;
 };
 
 // A datagram with `qpn` where BTH has its destination, to port 4791 of loopback; segments > 1: as one GSO batch.

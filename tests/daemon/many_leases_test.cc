@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -63,6 +64,8 @@ void print_costs(const char* when) {
               line_of("/proc/net/sockstat6", "UDP6:").c_str(), line_of("/proc/meminfo", "Slab:").c_str());
 }
 
+constexpr std::chrono::minutes kForAllOthers{2};  // thousands, on a busy machine
+
 // A process with some of the leases. When it is told to it looks whether each is alive and receives what is sent to it.
 class Client {
  public:
@@ -74,9 +77,10 @@ class Client {
           for (int i = 0; i < leases; ++i) {
             all.push_back(lease_or_die());
             const auto slot = static_cast<std::uint16_t>(all.back().slot);
-            if (all.back().socket_fd < 0 || ::write(slots_.signal_end.get(), &slot, sizeof slot) != sizeof slot) return 1;
+            if (all.back().socket_fd < 0 || ::write(slots_.signal_end.get(), &slot, sizeof slot) != sizeof slot)
+              return 1;
           }
-          if (!go_.wait()) return 2;
+          if (!go_.wait(kForAllOthers)) return 2;
           for (const io::Lease& lease : all) {
             if (!lease.alive()) return 3;
             send_to_qpn(1u << lease.slot_bits | lease.slot, lease.slot % 2 == 0);
@@ -91,7 +95,8 @@ class Client {
     return ::read(slots_.wait_end.get(), &slot, sizeof slot) == sizeof slot ? slot : std::uint16_t{0};
   }
   int check_and_end() {
-    go_.open();
+    const char go = 0;  // written, as later clients have this end too
+    EXPECT_EQ(::write(go_.signal_end.get(), &go, sizeof go), 1);
     return child_.join();
   }
 
@@ -183,8 +188,12 @@ TEST_F(DaemonTest, ADaemonWithoutDescriptorsSaysSo) {
   EXPECT_EQ(ask("leases")["leases"].size(), leases.size()) << "it still answers";
   for (const io::Lease& lease : leases) EXPECT_TRUE(lease.alive());
   leases.pop_back();
-  ASSERT_TRUE(leases_become(leases.size()));
-  EXPECT_GE(lease_or_die().socket_fd, 0);
+  std::optional<io::Lease> another;  // brdmad closes what the lease had when it has heard of its end
+  EXPECT_TRUE(ask_until("leases", [&another](const json&) {
+    auto lease = io::acquire_lease(loopback_device());
+    if (lease) another = std::move(lease).value();
+    return another.has_value();
+  }));
 }
 
 // Those that a step of the group has opened outlive the worker that opened them.

@@ -39,7 +39,7 @@ class Leaser {
     told_.signal_end.reset();  // so that one which fails ends the reading
     EXPECT_EQ(::read(told_.wait_end.get(), &slot_, sizeof slot_), static_cast<ssize_t>(sizeof slot_));
   }
-  [[nodiscard]] std::uint32_t qpn() const { return 0x1100 | slot_; }
+  [[nodiscard]] std::uint32_t qpn() const { return 1u << io::kSlotBits | slot_; }
   [[nodiscard]] pid_t pid() const { return child_.pid(); }
   // Returns when it is done with.
   void stop() {
@@ -68,7 +68,7 @@ class StoppedPeers : public DaemonTest {
     DaemonTest::SetUp();
     fd_ = io::FileDescriptor{::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};  // of this network namespace
     lease_ = lease_or_die();
-    asker_qpn_ = 0x2200 | lease_.slot;
+    asker_qpn_ = 2u << io::kSlotBits | lease_.slot;
     sockaddr_in any{};
     any.sin_family = AF_INET;
     any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

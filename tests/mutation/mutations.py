@@ -48,8 +48,8 @@ MUTATIONS = [
         "me.take_back(ack, base, now);": "",
     }),
     ("no probe, no timeout", "qp/timeout.cc", {
-        "if (id.bitmap_agreed) return patience.timeout_from + retransmit_timeout();":
-            "if (id.bitmap_agreed) return std::nullopt;",
+        "if (!id.bitmap_agreed && id.attributes.timeout == 0) return std::nullopt;":
+            "if (id.bitmap_agreed || id.attributes.timeout == 0) return std::nullopt;",
     }),
     ("a stall is repeated while nothing is heard", "qp/timeout.cc", {
         " || !patience.heard) return": ") return",

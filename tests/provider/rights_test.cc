@@ -184,6 +184,7 @@ TEST(Descriptors, ACompletionQueueNeedsNone) {
 
 // Two of each channel, and all are given back with it.
 TEST(Descriptors, AreWhatRunsOutAndComeBack) {
+  const Owned<ibv_context> first = open_first_device();  // so that brdmad, which needs more of them, runs
   EXPECT_EQ(in_a_process([] {
               const rlimit few{.rlim_cur = 128, .rlim_max = 128};
               ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);

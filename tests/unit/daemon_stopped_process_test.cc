@@ -63,7 +63,8 @@ TEST(IsStopped, ByItsThreadsStates) {
   EXPECT_FALSE(is_stopped(pid));
 }
 
-constexpr wire::StoppedQuery kQuery{.source_qpn = 0x1102, .peer_qpn = 0x2203, .nonce = 9};
+constexpr std::uint32_t kPeer = 5u << io::kSlotBits | 3;
+constexpr wire::StoppedQuery kQuery{.source_qpn = 0x1102, .peer_qpn = kPeer, .nonce = 9};
 
 TEST(StoppedPeers, AProcessIsLookedAtOnceInAWhile) {
   unsigned looks = 0;
@@ -76,7 +77,7 @@ TEST(StoppedPeers, AProcessIsLookedAtOnceInAWhile) {
   const Clock::time_point now{1h};
   const auto reply = peers.reply(kQuery, now);
   ASSERT_TRUE(reply);
-  EXPECT_EQ(*reply, (wire::StoppedReply{.peer_qpn = 0x2203, .nonce = 9}));
+  EXPECT_EQ(*reply, (wire::StoppedReply{.peer_qpn = kPeer, .nonce = 9}));
   stopped = false;
   EXPECT_TRUE(peers.reply(kQuery, now + StoppedPeers::kLookFor - 1ns));
   EXPECT_EQ(looks, 1u);

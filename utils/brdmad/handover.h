@@ -1,5 +1,6 @@
-// brdmad/handover.h - what the worker gives its holder to keep: each lease's connection and statistics page, and sockets
-// that it has added to the group, so that a worker that dies takes no lease with it. One SOCK_SEQPACKET message each; what a dead worker sent is still read.
+// brdmad/handover.h - what the worker gives its holder to keep: each lease's connection and statistics page, and
+// sockets that it has added to the group, so that a worker that dies takes no lease with it. One SOCK_SEQPACKET message
+// each; what a dead worker sent is still read.
 #pragma once
 
 #include <array>

@@ -140,7 +140,8 @@ Result<Inheritance, ContextError> make_inheritance(const Options& options) {
   made.state = map<SharedState>(made.state_memory.get());
   made.connections = map<ConnectionTable>(made.connections_memory.get());  // zeroes: no entries
   if (made.state == nullptr || made.connections == nullptr) return cannot_set_up();
-  made.state->header = header_of(options, made.group.dual_stack);  // the rest begins as zeroes: no page for unused slots
+  made.state->header =
+      header_of(options, made.group.dual_stack);  // the rest begins as zeroes: no page for unused slots
   made.use = UseTableMapping::create();
   made.vault = Vault::create();
   if (!made.use.valid() || !made.vault.valid()) return cannot_set_up();

@@ -32,8 +32,8 @@ constexpr int kDescriptorsSpare = 64;  // for connections that ask, and the daem
 
 ContextError no_slot(const SharedState& state) {
   const std::uint32_t used = leases_in_use(state);
-  const std::string how_many = std::to_string(used) + " of " +
-                               std::to_string(io::kSlotCount - io::kFirstLeasableSlot) + " leases are in use";
+  const std::string how_many =
+      std::to_string(used) + " of " + std::to_string(io::kSlotCount - io::kFirstLeasableSlot) + " leases are in use";
   const auto free = [](const SlotRecord& record) { return record.state == SlotState::kFree; };
   if (state.slots_end > io::kFirstLeasableSlot &&
       std::any_of(state.slots.begin() + io::kFirstLeasableSlot, state.slots.begin() + state.slots_end, free))
@@ -140,8 +140,7 @@ ContextError LeaseBook::open_up_to(std::uint32_t slot) {
   for (const ExtraSlot& extra : extra_slots(state_)) end = std::min(end, extra.slot);
   if (end <= slot) return no_slot(state_);
   const std::size_t before = group_.sockets.size();
-  if (ContextError error = grow(group_, end); error.error != 0)
-    return error.error == EMFILE ? no_descriptors() : error;
+  if (ContextError error = grow(group_, end); error.error != 0) return error.error == EMFILE ? no_descriptors() : error;
   for (std::size_t i = before; i < group_.sockets.size(); ++i) {
     if (!send_socket(channel_, static_cast<std::uint32_t>(i), group_.sockets[i].get()))
       return {EPIPE, "brdmad is ending"};
@@ -255,8 +254,9 @@ Result<std::uint32_t, ContextError> LeaseBook::extend(std::uint32_t uid, const i
   if (request.slots != has) return ContextError{EINVAL, "the lease has " + std::to_string(has) + " slots"};
   const auto slot = choose_extra_slot(state_, static_cast<std::uint32_t>(group_.sockets.size()));
   if (!slot)
-    return ContextError{ENOSPC, "all queue pair numbers of this network namespace are given out: end programs that use "
-                                "many queue pairs ('brdma resource' counts them)"};
+    return ContextError{ENOSPC,
+                        "all queue pair numbers of this network namespace are given out: end programs that use "
+                        "many queue pairs ('brdma resource' counts them)"};
   SlotRecord& record = state_.slots[*slot];
   record.lease_id = request.lease_id;
   record.lessee = request.slot;

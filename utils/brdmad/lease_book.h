@@ -2,9 +2,9 @@
 //
 // Order of a grant:  record, put into the vault, hand over to the holder, drain, answer, mark as leased.
 // Order of an end:   add the statistics, drain, free the record, tell the holder.
-// Sockets are added to the group when all that there are have been leased, slots for numbers (kExtra) when a lease's own
-// are used up: record first, then the steering filter, then the answer.
-// A worker may die between any two steps, its holder with it: adopt() of the next one puts things right.
+// Sockets are added to the group when all that there are have been leased, slots for numbers (kExtra) when a lease's
+// own are used up: record first, then the steering filter, then the answer. A worker may die between any two steps, its
+// holder with it: adopt() of the next one puts things right.
 #pragma once
 
 #include <array>
@@ -103,7 +103,7 @@ class LeaseBook {
   UseTableMapping& use_;
   int channel_;
   SurvivalMeans means_;
-  std::uint32_t steered_;  // sockets that the filter knows
+  std::uint32_t steered_;                        // sockets that the filter knows
   std::array<int, io::kSlotCount> connections_;  // of each lease its session's; -1: none
   std::array<StatisticsMapping, io::kSlotCount> pages_;
 };

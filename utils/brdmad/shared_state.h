@@ -30,7 +30,7 @@ struct SlotRecord {
   std::uint32_t pid = 0;
   std::uint64_t lease_id = 0;
   std::uint32_t lessee = 0, number = 0;  // kExtra: whose, and its how many'th slot that is (the lease's own: 0)
-  std::uint64_t freed_at = 0;  // place in the order of endings; 0 = never leased
+  std::uint64_t freed_at = 0;            // place in the order of endings; 0 = never leased
   std::int64_t since_unix_ns = 0;
   bool statistics_known = false;    // the client counts as we do
   std::uint64_t events_logged = 0;  // of this lease, by all workers
@@ -79,8 +79,8 @@ struct SharedState {
   GidRecords gids{};
 };
 
-// A user's programs that come one after another go round so many slots and the others stay for other users; a slot rests
-// that long, so that late packets of a dead queue pair find nobody.
+// A user's programs that come one after another go round so many slots and the others stay for other users; a slot
+// rests that long, so that late packets of a dead queue pair find nobody.
 inline constexpr std::uint32_t kRestingSlots = 64;
 // Slots for kExtra: the last ones, and there is no socket for them.
 inline constexpr std::uint32_t kExtraSlotsMax = 512;

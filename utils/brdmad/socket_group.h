@@ -2,7 +2,8 @@
 //
 // Sockets join one SO_REUSEPORT group in slot order; a classic BPF program returns the slot of BTH's destination QPN,
 // which the kernel takes as index into the group in the order of joining. When a member closes, the kernel moves the
-// last one into its place: so all stay open until all are closed. There are kSlotsAtFirst, and more when they are needed.
+// last one into its place: so all stay open until all are closed. There are kSlotsAtFirst, and more when they are
+// needed.
 #pragma once
 
 #include <cstdint>

@@ -115,7 +115,7 @@ class Worker final : public SessionHost {
   std::map<Session*, std::shared_ptr<Session>> sessions_;
   std::map<CmSession*, std::shared_ptr<CmSession>> cm_sessions_;
   std::map<std::uint32_t, std::shared_ptr<LeaseLink>> links_;  // by slot
-  std::optional<ControllerLink> controller_;  // where one is set
+  std::optional<ControllerLink> controller_;                   // where one is set
 };
 
 void Worker::keep(const std::shared_ptr<Session>& session) {

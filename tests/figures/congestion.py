@@ -4,9 +4,10 @@ import statistics
 import sys
 
 from chart import Axis, figure, table
+from same_network import Difference, TOLERANCE, checked, same_networks, same_simulated
 
 PLACES = {"dc": "data centre, 20 us", "wan": "10 ms behind it"}
-FLOWS = ["2", "4", "8", "16"]
+ALONE, FLOWS = "1", ["2", "4", "8", "16"]
 
 
 class Point:
@@ -64,15 +65,32 @@ def tables(points, ways, directory):
                     ("reaction, us", [("reaction_us", 0)]),
                     ("queue, KB: median / 99th percentile / longest", [("queue_p50_kb", 0), ("queue_p99_kb", 0), ("queue_most_kb", 0)]),
                     ("throughput, of the bottleneck / Jain's index", [("share", 3), ("jain", 3)]),
-                    ("packets dropped", [("dropped", 0)])):
+                    ("packets dropped / sent again", [("dropped", 0), ("resent", 0)])):
                 file.write(f"### {label}: {title}\n")
                 cells = lambda way: [" / ".join(points[place, way, each].cell(*column) for column in columns) for each in FLOWS]
                 file.write(table(["flows", *FLOWS], [[way, *cells(way)] for way in ways]) + "\n")
 
 
-if __name__ == "__main__":
-    with open(sys.argv[1]) as file:
+def check(rows):
+    """The networks are the same but for the router's marks and what it makes of them. One WRITE at a time is no congestion: there all ways
+    carry the same."""
+    same_networks(rows, ["seed", "place", "flows"], compared=["ecn", "ecn-to-rtt"])
+    for place in PLACES:
+        alone = [row for row in rows if (row["place"], row["flows"]) == (place, ALONE)]
+        if any(row["dropped"] != "0" for row in alone):
+            raise Difference(f"one WRITE at a time lost packets ({place})")
+        for seed in {row["seed"] for row in alone}:
+            same_simulated({row["way"]: row["share"] for row in alone if row["seed"] == seed}, tolerance=TOLERANCE)
+
+
+def main(points, directory):
+    with open(points) as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
+    check(rows)
     ways = list(dict.fromkeys(row["way"] for row in rows))
-    draw(points_of(rows), ways, sys.argv[2])
-    tables(points_of(rows), ways, sys.argv[2])
+    draw(points_of(rows), ways, directory)
+    tables(points_of(rows), ways, directory)
+
+
+if __name__ == "__main__":
+    checked(main, sys.argv[1], sys.argv[2])

@@ -3,6 +3,7 @@ import sys
 
 from chart import table
 from lab_pair import Pair, spread, turn_by_turn
+from same_network import checked, same_settings
 
 BYTES, REQUESTS, MTU = 65536, 3000, 4096
 NETWORKS = {"1 % loss": ["--loss", "1%"], "1 % loss, 5 % come 8 places late": ["--loss", "1%", "--reorder", "5%,8"],
@@ -15,7 +16,7 @@ def point(pair, program):
     both = lambda name: sum(counters.get(name, 0) for counters in pair.counters.values())
     receiver = pair.counters["h2" if program == "ib_read_bw" else "h1"]
     return {"packets": both("sent_data_pkts"), "dropped": pair.dropped(), "resent": pair.resent("h1") + pair.resent("h2"), "duplicates": receiver["drop_duplicate"],
-            "requests_twice": pair.counters["h1"]["drop_duplicate"] if program == "ib_read_bw" else 0, "lost_by_machine": pair.lost_by_machine()}
+            "requests_twice": pair.counters["h1"]["drop_duplicate"] if program == "ib_read_bw" else 0, "lost_by_machine": pair.lost_by_machine(), "network": pair.network}
 
 
 def main(build, directory, repetitions):
@@ -23,6 +24,8 @@ def main(build, directory, repetitions):
     for name, network in NETWORKS.items():
         runs = turn_by_turn(PROGRAMS, repetitions, lambda program, turn, network=network: point(Pair(
             build, [*network, "--mtu", str(MTU), "--seed", str(turn)], [program, "-F", "-s", str(BYTES), "-n", str(REQUESTS)], {}), program))
+        for turn in zip(*runs.values()):
+            same_settings({program: each.pop("network") for program, each in zip(runs, turn)})
         for program, points in runs.items():
             rows += [[name, program, turn, *each.values()] for turn, each in enumerate(points, 1)]
             lines.append([name, f"`{program}`", *(spread([each[what] for each in points], 0) for what in ("packets", "dropped", "resent", "duplicates", "requests_twice"))])
@@ -35,4 +38,4 @@ def main(build, directory, repetitions):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 5)
+    checked(main, sys.argv[1], sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 5)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 from chart import table
+from same_network import checked, same_settings
 
 RATE_MBIT, DELAY_US, QUEUE_KB, MTU, BYTES, POSTED, REQUESTS = 200, 500, 256, 4096, 65536, 64, 1000
 POINTS = [(0, 0, 0), (1, 0, 0), (5, 0, 0), (1, 5, 8)]  # loss %, share of reordered packets %, places
@@ -28,7 +29,7 @@ def in_lab(build, program, point, seed):
     result = next(line.split() for line in hosts["h2"]["output"].splitlines() if line.split()[:2] == [str(BYTES), str(REQUESTS)])
     return {"bits_per_second": float(result[3]) * (1 << 20) * 8, "packets": sender["sent_data_pkts"], "lost": link["lost"] + link["queue_dropped"],
             "retransmitted": sum(sender[name] for name in RESENT), "promoted": sum(receiver[name] for name in PROMOTED),
-            "misjudged": receiver["misjudgement_corrections"]}
+            "misjudged": receiver["misjudgement_corrections"], "network": report["switch"]["network"]}
 
 
 def simulated(build, point, seed):
@@ -53,8 +54,12 @@ def main(build, directory, repetitions):
             "simulator": lambda point, seed: simulated(build, point, seed)}
     rows, lines, lossless = [], [], {}
     for point in POINTS:
+        networks = {}
         for name, run in ways.items():
             runs = [run(point, seed) for seed in range(1, repetitions + 1)]
+            if name != "simulator":
+                networks[name] = runs[-1].pop("network")
+                same_settings(networks)
             lossless.setdefault(name, statistics.median(each["bits_per_second"] for each in runs))
             rows += [[name, *point, seed, *(f"{each[column]:.0f}" for column in COLUMNS)] for seed, each in enumerate(runs, 1)]
             label = f"{point[0]} % loss" + (f", {point[1]} % come {point[2]} places late" if point[2] else "")
@@ -73,4 +78,4 @@ def main(build, directory, repetitions):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 3)
+    checked(main, sys.argv[1], sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 3)

@@ -4,6 +4,7 @@ import statistics
 import sys
 
 from chart import Axis, figure, table
+from same_network import TOLERANCE, checked, same_networks, same_simulated
 
 EVENTS = {"link": "the second one's link can do a twentieth", "host": "the second one stands still"}
 LISTS = {"off": "without the managed list", "on": "with it"}
@@ -12,6 +13,17 @@ PLACES = {"simulator": "simulated", "lab": "in the lab"}
 
 def ways_of(rows):
     return list(dict.fromkeys(row["way"] for row in rows))
+
+
+def check(rows):
+    """Simulated: before anything happens, and when all flows have settled, all ways carry the same, with the managed list and without."""
+    rows = [row for row in rows if row["where"] == "simulator"]
+    same_networks(rows, ["event", "s"], ("way", "managed"))
+    first = min(float(row["s"]) for row in rows if row["disturbed"] == "1")
+    settled = max((row["s"] for row in rows if float(row["s"]) < first), key=float)
+    for event in {row["event"] for row in rows}:
+        same_simulated({f"{row['way']}, {row['managed']}": str(float(row["first_mbps"]) + float(row["second_mbps"]))
+                        for row in rows if (row["event"], row["s"]) == (event, settled)}, tolerance=TOLERANCE)
 
 
 def those(rows, way, managed, event):
@@ -37,6 +49,7 @@ def summary(rows, event):
 def main(points, directory):
     with open(points) as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
+    check(rows)
     times = sorted({float(row["s"]) for row in rows})
     simulated = [row for row in rows if row["where"] == "simulator"]
     panels = []
@@ -54,4 +67,4 @@ def main(points, directory):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    checked(main, sys.argv[1], sys.argv[2])

@@ -3,7 +3,7 @@ import csv
 import sys
 
 from chart import Axis, figure, table
-from same_network import checked, same_simulated, shorter_by
+from same_network import checked, same_networks, same_simulated, shorter_by
 
 WAYS = ["go-back-N", "selective", "fixed", "adaptive"]
 PACKET_BYTES = 4096
@@ -11,8 +11,10 @@ PACKET_BYTES = 4096
 
 def read(path):
     with open(path) as file:
-        rows = [{key: value if key == "way" else float(value) for key, value in row.items()}
-                for row in csv.DictReader(file, delimiter="\t")]
+        lines = list(csv.DictReader(file, delimiter="\t"))
+    same_networks(lines, ["loss_percent", "reorder_depth", "paths", "skew_us"])
+    rows = [{key: value if key in ("way", "network") else float(value) for key, value in line.items()} for line in lines]
+
     def of(paths):
         return {(row["way"], row["loss_percent"], row["reorder_depth"], row["skew_us"]): row for row in rows if row["paths"] == paths}
     return of(1), of(4)

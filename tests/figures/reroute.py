@@ -4,11 +4,20 @@ import statistics
 import sys
 
 from chart import Axis, figure, table
+from same_network import TOLERANCE, checked, same_networks, same_simulated
 
 EVENTS = {"cut": "the link is cut", "slow": "the link can do a twentieth"}
 
 
 WATCHED_MS = 3000
+
+
+def check(rows):
+    """Simulated: before anything happens all ways carry the same."""
+    rows = [row for row in rows if row["where"] == "simulator"]
+    same_networks(rows, ["event", "delay_ms"])
+    for event, delay in {(row["event"], row["delay_ms"]) for row in rows}:
+        same_simulated({row["way"]: row["before_mbps"] for row in rows if (row["event"], row["delay_ms"]) == (event, delay)}, tolerance=TOLERANCE)
 
 
 def shown(value):
@@ -29,6 +38,7 @@ def spread(rows, name):
 def main(points, directory):
     with open(points) as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
+    check(rows)
     kinds = list(dict.fromkeys((row["where"], row["way"]) for row in rows))
     delays = sorted({int(row["delay_ms"]) for row in rows})
 
@@ -55,4 +65,4 @@ def main(points, directory):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    checked(main, sys.argv[1], sys.argv[2])

@@ -4,7 +4,8 @@ Two things are asked. The networks' settings differ in nothing but what is compa
 shows the same figure for all ways, since without faults there is nothing that they do differently:
 
 - simulated, exactly: the ways put the same packets on the wire, and virtual time has no noise. Only a way whose packets are shorter
-  (go-back-N's standard ones lack bitmap mode's headers) may be faster, by at most the part of a packet that these headers are.
+  (go-back-N's standard ones lack bitmap mode's headers) may be faster, by at most the part of a packet that these headers are. Where
+  what is compared may itself cost something without faults (congestion controls, or a start that fills a queue), within 1 %.
 - measured, within 1 % or twice the standard error of the difference of medians, whichever is more. Where that is more than 5 %, the
   runs say too little, and that is an error as well: more runs, or a machine that does nothing else."""
 import math
@@ -21,8 +22,8 @@ class Difference(Exception):
 
 
 def settings_of(text):
-    """Of a network as the simulator prints it: "delay=5us;rate=25gbit"."""
-    return dict(option.split("=", 1) for option in text.split(";") if option)
+    """Of a network as the simulator prints it: "delay=5us;rate=25gbit;both-ways"."""
+    return {name: value for name, _, value in (option.partition("=") for option in text.split(";") if option)}
 
 
 def same_settings(networks, compared=()):
@@ -36,23 +37,44 @@ def same_settings(networks, compared=()):
             raise Difference(f"'{first}' and '{way}' have different networks: {differ}")
 
 
+def same_networks(rows, point, way="way", compared=()):
+    """`rows` as csv.DictReader gives them, of a simulator, which says on which network each ran. `point`: the columns that tell points
+    apart; within one of them rows differ in `way` alone, a column or several."""
+    points = {}
+    for row in rows:
+        if not row.get("network"):
+            raise Difference("a point does not say on which network it ran")
+        name = row[way] if isinstance(way, str) else ", ".join(row[each] for each in way)
+        networks = points.setdefault(tuple(row[column] for column in point), {})
+        if networks.setdefault(name, row["network"]) != row["network"]:
+            raise Difference(f"'{name}' has two networks at one point: {networks[name]} and {row['network']}")
+    if not points:
+        raise Difference("no points")
+    for networks in points.values():
+        same_settings(networks, compared)
+
+
 def shorter_by(packet_bytes):
     """The part of a packet of so much payload by which a standard one is shorter."""
     return EXTRA_HEADERS / packet_bytes
 
 
-def same_simulated(values, shorter=None):
-    """`values`: one number or more (mean, 99th percentile) by way, as printed. `shorter`: ways whose packets are, and by what part."""
+def same_simulated(values, shorter=None, tolerance=None):
+    """`values`: one number or more (mean, 99th percentile) by way, as printed. `shorter`: ways whose packets are, and by what part.
+    `tolerance`: a part by which values may differ, TOLERANCE at most; none: not by the last digit."""
     shorter = shorter or {}
     whole = {way: value for way, value in values.items() if way not in shorter}
     first, *others = whole
+    numbers = lambda value: [float(each) for each in (value if isinstance(value, tuple) else (value,))]
     for way in others:
-        if whole[way] != whole[first]:
+        close = tolerance is not None and all(abs(a - b) <= min(tolerance, TOLERANCE) * b for a, b in zip(numbers(whole[way]), numbers(whole[first])))
+        if whole[way] != whole[first] and not close:
             raise Difference(f"without faults '{first}' shows {whole[first]} and '{way}' {whole[way]}")
     for way, part in shorter.items():
-        pairs = zip(map(float, values[way]), map(float, whole[first])) if isinstance(values[way], tuple) else [(float(values[way]), float(whole[first]))]
-        for value, usual in pairs:
-            if abs(value - usual) > part * usual:
+        if way not in values:
+            continue
+        for value, usual in zip(numbers(values[way]), numbers(whole[first])):
+            if abs(value - usual) > (part + min(tolerance or 0, TOLERANCE)) * usual:
                 raise Difference(f"without faults '{first}' shows {usual:g} and '{way}' {value:g}, more than {part:.1%} apart")
 
 

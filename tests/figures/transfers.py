@@ -2,8 +2,20 @@
 import sys
 
 from chart import Axis, figure, table
+from same_network import checked, same_networks, same_simulated, shorter_by
 
 MODES = {"plain": "go back N, one queue", "undivided": "bitmap, one queue", "queues": "bitmap, two queues", "segments": "bitmap, two queues, segments"}
+
+
+PACKET_BYTES = 4096
+
+
+def check(rows):
+    """One packet over a link that loses nothing, with nothing beside it: all ways take as long."""
+    named = [{"kind": row[0], "way": row[1], "second": row[2], "bytes": row[3], "network": row[-1]} for row in rows]
+    same_networks(named, ["kind", "second", "bytes"])
+    times = {row[1]: row[4] for row in rows if (row[0], row[2], row[3]) == ("size", "0", str(PACKET_BYTES))}
+    same_simulated(times, {"plain": shorter_by(PACKET_BYTES)})
 
 
 def size(value):
@@ -41,6 +53,13 @@ def draw(rows, directory):
                           for mode, name in MODES.items()]))
 
 
+def main(points, directory):
+    with open(points) as file:
+        next(file)
+        rows = [line.rstrip("\n").split("\t") for line in file]
+    check(rows)
+    draw(rows, directory)
+
+
 if __name__ == "__main__":
-    with open(sys.argv[1]) as points:
-        draw([line.rstrip("\n").split("\t") for line in points], sys.argv[2])
+    checked(main, sys.argv[1], sys.argv[2])

@@ -3,11 +3,27 @@ import csv
 import sys
 
 from chart import Axis, figure, table
+from same_network import TOLERANCE, Difference, checked, same_networks, same_simulated, shorter_by
+
+PACKET_BYTES = 4096
+ROOMY_KB = str(1 << 20)
+
+
+def check(rows):
+    """Without losses and behind a queue that takes all of a start, so that nothing is dropped, all ways carry the same."""
+    same_networks(rows, ["rate_mbps", "rtt_ms", "loss_percent", "queue_kb"])
+    clean = [row for row in rows if row["queue_kb"] == ROOMY_KB]
+    dropping = [row["way"] for row in clean if row["lost"] != "0" or row["queue_dropped"] != "0"]
+    if dropping or not clean:
+        raise Difference(f"'{dropping[0] if dropping else 'nothing'}' ran where nothing is to be dropped, and lost packets")
+    same_simulated({row["way"]: row["share"] for row in clean}, {"go-back-N": shorter_by(PACKET_BYTES)}, tolerance=TOLERANCE)
 
 
 def main(points, directory):
     with open(points) as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
+    check(rows)
+    rows = [row for row in rows if row["queue_kb"] != ROOMY_KB]
     ways = list(dict.fromkeys(row["way"] for row in rows))
     losses = sorted({float(row["loss_percent"]) for row in rows})
     trips = sorted({float(row["rtt_ms"]) for row in rows})
@@ -26,4 +42,4 @@ def main(points, directory):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    checked(main, sys.argv[1], sys.argv[2])

@@ -11,9 +11,13 @@ import tempfile
 import time
 
 from chart import Axis, figure, table
+from same_network import checked, same_measured, same_settings
 
 RATE_MBPS = 200
 WAYS = {"TCP CUBIC": "cubic", "TCP BBR": "bbr", "go-back-N": "gobackn", "selective": "selective", "default": "bitmap", "wan": "wan", "wan+FFM": "wan_ffm"}
+# What a frame has beside payload: TCP with timestamps over IPv4, a WRITE in the middle of a message in bitmap mode and standard.
+TCP_HEADERS, BITMAP_HEADERS, STANDARD_HEADERS = 14 + 20 + 32, 98, 58
+RUNS_WITHOUT_LOSS = 5  # of the shortest path: the column without faults
 SERVER = "10.77.1.1"
 PATIENCE = 60
 # Path MTU 1024 is what an interface of 1500 bytes carries, 4096 one of 9000: TCP's packets hold 1448 and 8948 bytes. Each window holds the path
@@ -61,6 +65,11 @@ class Path:
         if done.returncode != 0:
             sys.exit(f"lab {' '.join(words)}: {done.stderr}")
         return done.stdout
+
+    def network(self):
+        """Settings of all links."""
+        shown = json.loads(self.lab("show", "-j"))
+        return {f"{link['link']} {name}": value for link in shown["links"] for name, value in link["options"].items()}
 
     def trouble(self):
         """Packets that the switch itself lost: then the machine is too slow, and the point says little."""
@@ -113,6 +122,21 @@ class Path:
         return 0.0  # it ended with an error
 
 
+def on_wire(way, mbps, mtu):
+    """Mbit/s with the headers of frames: what a link without losses has to carry alike for all ways."""
+    if way.startswith("TCP"):
+        frame = (1500 if mtu == 1024 else 9000) + 14
+        return mbps * frame / (frame - TCP_HEADERS)
+    return mbps * (mtu + (STANDARD_HEADERS if way == "go-back-N" else BITMAP_HEADERS)) / mtu
+
+
+def check(rows, mtu):
+    """Over the shortest path without loss all ways carry the same."""
+    shortest = min(float(row["rtt_ms"]) for row in rows)
+    clean = [row for row in rows if float(row["rtt_ms"]) == shortest and not float(row["loss_percent"])]
+    print(same_measured({way: [on_wire(way, float(row["mbps"]), mtu) for row in clean if row["way"] == way] for way in dict.fromkeys(row["way"] for row in clean)}))
+
+
 def measure(path, way, seconds):
     return (path.tcp if way.startswith("TCP") else path.rdma)(WAYS[way], seconds)
 
@@ -158,19 +182,25 @@ def main():
     name = "wan-lab" if options.mtu == 1024 else f"wan-lab-{options.mtu}"
     rows, ways = [], available(options.ways.split(","))
     with tempfile.TemporaryDirectory(prefix="brdma-wan-lab-") as directory:
-        for trip in map(int, options.trips.split(",")):
+        trips = [int(trip) for trip in options.trips.split(",")]
+        for trip in trips:
             path = Path(options.build, options.mtu, trip, directory)
             try:
                 for loss in options.losses.split(","):
                     path.lab("link", "s1-s2", "set", "--loss", f"{loss}%" if float(loss) else "0")
-                    for turn in range(1, options.repetitions + 1):
+                    least = RUNS_WITHOUT_LOSS if trip == min(trips) and not float(loss) else 1
+                    for turn in range(1, max(options.repetitions, least) + 1):
+                        networks = {}
                         for way in ways:
+                            networks[way] = path.network()
+                            same_settings(networks)
                             before = path.trouble()
                             mbps = measure(path, way, options.seconds)
                             rows.append({"way": way, "rtt_ms": trip, "loss_percent": loss, "run": turn, "mbps": f"{mbps:.1f}", "lost_by_machine": path.trouble() - before})
                             print("\t".join(map(str, rows[-1].values())), flush=True)
             finally:
                 path.down()
+    check(rows, options.mtu)
     with open(f"{options.directory}/{name}.tsv", "w") as file:
         writer = csv.DictWriter(file, rows[0], delimiter="\t", lineterminator="\n")
         writer.writeheader()
@@ -179,4 +209,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    checked(main)

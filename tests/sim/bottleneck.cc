@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "fabric/network.h"
 #include "sim/world.h"
 #include "stream_pair.h"
 #include "trace/retransmissions.h"
@@ -111,8 +112,16 @@ class Bottleneck {
     peak_is_over_ = bytes < peak_ - peak_ / 4;
   }
 
+  [[nodiscard]] std::string network_name() const {
+    fabric::NetworkConfig network{.link = network_.link(*router_, *receiver_).config(), .buffer = config_.memory};
+    network.edn = config_.edn;
+    if (config_.translation) network.ecn_to_rtt = config_.translation->increment.longest;
+    return fabric::network_text(network) + ";access=" + std::to_string(config_.access.ns()) + "ns";
+  }
+
   BottleneckResult result(const std::vector<std::uint64_t>& before, Duration measured) {
     BottleneckResult result;
+    result.network = network_name();
     const double possible = static_cast<double>(config_.rate_bps) * static_cast<double>(measured.ns()) / 8e9;
     double sum = 0, squares = 0;
     for (std::size_t i = 0; i < flows_.size(); ++i) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/config.h"
@@ -41,6 +42,7 @@ struct BottleneckConfig {
 };
 
 struct BottleneckResult {
+  std::string network;                         // fabric/network.h: network_text; and the senders' links
   double share = 0;                            // payload delivered, of what the rate could carry
   std::vector<double> shares;                  // by flow
   double jain = 0;                             // fairness of these: 1 is equal

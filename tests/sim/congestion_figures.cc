@@ -3,7 +3,8 @@
 // tests/figures/congestion draws them.
 //   congestion_figures [--quick] [--seed N]
 //   SEED  PLACE  WAY  FLOWS  SHARE  JAIN  QUEUE_P50_KB  QUEUE_P99_KB  QUEUE_MOST_KB  REACTION_US  DROPPED  MARKED
-//   REWRITTEN RESENT
+//   REWRITTEN RESENT NETWORK
+// 1 flow: no congestion, one WRITE of one packet at a time, which takes as long whatever the control.
 // Places: `dc`, 10 Gbit/s and a round trip of 20 us; `wan`, the same data centre and behind its router 10 ms to the
 // receiver. REACTION_US: from a queue of 64 KiB to the moment from which it shrinks; - where it never was so long.
 #include <cstdio>
@@ -53,6 +54,10 @@ BottleneckConfig config_of(const Place& place, const Way& way, std::uint32_t flo
   config.window = place.window;
   config.requests_posted = place.window / 16;  // of 64 KiB: as much as the window
   config.sample = place.alone / 4000;
+  if (flows == 1) {
+    config.requests_posted = 1;
+    config.request_bytes = 4096;
+  }
   // Zhu et al. (SIGCOMM 2015) have 5 KB, 200 KB and 1 % at 40 Gbit/s; HPCC's simulator for 10 Gbit/s a quarter of 400,
   // 1600.
   if (way.marks) config.marking = fabric::MarkingConfig{100 * 1024, 400 * 1024, 200'000};
@@ -64,7 +69,6 @@ BottleneckConfig config_of(const Place& place, const Way& way, std::uint32_t flo
   config.host = [&way](sim::HostConfig& host) {
     host.engine.recovery.congestion.control = way.control;
     host.engine.recovery.congestion.ecn = way.ecn;
-    host.engine.recovery.congestion.rate_max_mbps = 10'000;
   };
   return config;
 }
@@ -76,11 +80,11 @@ void print(const Place& place, const Way& way, std::uint32_t flows, std::uint64_
   const auto kb = [](std::uint64_t bytes) { return static_cast<double>(bytes) / 1024; };
   const std::string reaction =
       r.reaction ? std::to_string(static_cast<double>(r.reaction->ns()) / 1000) : std::string{"-"};
-  std::printf("%llu\t%s\t%s\t%u\t%.4f\t%.4f\t%.1f\t%.1f\t%.1f\t%s\t%llu\t%llu\t%llu\t%llu\n",
+  std::printf("%llu\t%s\t%s\t%u\t%.6f\t%.4f\t%.1f\t%.1f\t%.1f\t%s\t%llu\t%llu\t%llu\t%llu\t%s\n",
               static_cast<unsigned long long>(seed), place.name, way.name, flows, r.share, r.jain, kb(r.queue_p50),
               kb(r.queue_p99), kb(r.queue_most), reaction.c_str(), static_cast<unsigned long long>(r.dropped),
               static_cast<unsigned long long>(r.marked), static_cast<unsigned long long>(r.rewritten),
-              static_cast<unsigned long long>(r.retransmitted));
+              static_cast<unsigned long long>(r.retransmitted), r.network.c_str());
   std::fflush(stdout);
 }
 
@@ -88,11 +92,11 @@ int run(bool quick, std::uint64_t seed) {
   std::printf(
       "seed\tplace\tway\tflows\tshare\tjain\tqueue_p50_kb\tqueue_p99_kb\tqueue_most_kb\treaction_"
       "us\tdropped\tmarked\trewritten\t"
-      "resent\n");
+      "resent\tnetwork\n");
   for (const Place& place : kPlaces) {
     for (const Way& way : kWays) {
-      for (const std::uint32_t flows : {2u, 4u, 8u, 16u}) {
-        if (quick && (&place != &kPlaces[0] || flows != 2)) continue;
+      for (const std::uint32_t flows : {1u, 2u, 4u, 8u, 16u}) {
+        if (quick && (&place != &kPlaces[0] || flows > 2)) continue;
         print(place, way, flows, seed);
       }
     }

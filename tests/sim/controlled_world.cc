@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "base/check.h"
+#include "fabric/network.h"
 #include "port_report.h"
 
 namespace brdma::test {
@@ -79,6 +80,10 @@ fabric::LinkConfig ControlledWorld::link(Duration delay, std::uint64_t rate_bps)
   return {.delay = delay,
           .rate = Bandwidth::from_bps(rate_bps),
           .queue_bytes = std::max<std::uint64_t>(256 * 1024, holds / 4)};
+}
+
+std::string ControlledWorld::network() const {
+  return fabric::network_text({.link = link(config_.delay, config_.rate_bps)});
 }
 
 void ControlledWorld::join(std::size_t from, std::size_t to, Duration delay) {

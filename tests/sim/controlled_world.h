@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "fabric/controller/controller.h"
@@ -34,6 +35,7 @@ class ControlledWorld {
   void slow_down(std::uint32_t part);  // s1 - a, both directions: to this part of its rate
 
   [[nodiscard]] sim::World& world() { return world_; }
+  [[nodiscard]] std::string network() const;  // fabric/network.h: network_text of the short way's links
   [[nodiscard]] sim::Host& host(std::size_t number) { return *hosts_[number]; }
   [[nodiscard]] const fabric::controller::Controller& controller() const { return controller_; }
   // Since the start of the world: the controller was first told that a link is down or congested; the last routes were

@@ -2,10 +2,13 @@
 // were measured in data centres. One line of tab-separated values a point; tests/figures/drops draws them.
 //   drop_figures DIRECTORY [--quick] [--only KIND] [--seed N]   DIRECTORY: tests/figures/flow-sizes
 //   random  SIZES WAY LOSS%  FLOWS MEAN_US P50_US P99_US MAX_US  LOST RESENT TIMEOUTS BROKEN  NOTICES PACKETS% BYTES%
-//   FLOWS_MOST
-//           one sender; the switch drops at random
+//   FLOWS_MOST  NETWORK  QUEUE_KB  SENDER  SEED
+//           one sender; the switch drops at random. SENDER: what bounds it, a congestion control or so many packets
 //   answers the same, with acknowledgements being dropped as well
 //   incast  the same with the queue's own drops: 6 senders, one receiver
+//   roomy   the same before a queue that takes all of it: nothing is dropped. Without go-back-N, whose window heeds no
+//           queue and whose timeouts fill that one with copies
+//   timeouts  incast again, over the length of the queue, what bounds the sender, and IRN's timeouts
 //   cdf     SIZES WAY SHARE US                of incast
 #include <algorithm>
 #include <cmath>
@@ -36,6 +39,14 @@ constexpr Way kWays[] = {{"go-back-N, 4 ms", RecoveryMode::kGoBackN, false, 10},
                          {"FFM", RecoveryMode::kBitmap, false, 6},
                          {"EDN", RecoveryMode::kSelective, true, 6},
                          {"FFM + EDN", RecoveryMode::kBitmap, true, 6}};
+// What the gain in an incast depends on: 67 ms is 4.096 us * 2^14, with which RNICs are often used.
+constexpr Way kTimeouts[] = {{"IRN", RecoveryMode::kSelective, false, 6, qp::IrnTimeouts{100_us, 320_us}},
+                             {"IRN, 4 ms", RecoveryMode::kSelective, false, 10, qp::IrnTimeouts{4_ms, 4_ms}},
+                             {"IRN, 67 ms", RecoveryMode::kSelective, false, 14, qp::IrnTimeouts{67_ms, 67_ms}},
+                             {"EDN", RecoveryMode::kSelective, true, 6},
+                             {"FFM + EDN", RecoveryMode::kBitmap, true, 6}};
+// IRN's own bound of a sender: what the path holds, here 25 Gbit/s and 10 us, in packets of 1 KiB.
+constexpr std::uint32_t kPathPackets = 32;
 struct Sizes {
   const char* name;
   const char* file;
@@ -52,16 +63,19 @@ double percent(std::uint64_t part, std::uint64_t all) {
   return all == 0 ? 0 : static_cast<double>(part) * 100 / static_cast<double>(all);
 }
 
-void print(const char* kind, const Sizes& sizes, const Way& way, std::uint32_t loss_ppm, const FlowsResult& result) {
+void print(const char* kind, const Sizes& sizes, const Way& way, const FlowsConfig& config, const FlowsResult& result) {
   double sum = 0;
   for (const Duration time : result.times) sum += us(time);
-  std::printf("%s\t%s\t%s\t%g\t%zu\t%.2f\t%.2f\t%.2f\t%.2f\t%llu\t%llu\t%llu\t%u\t%llu\t%.3f\t%.3f\t%llu\n", kind,
-              sizes.name, way.name, loss_ppm / 1e4, result.times.size(), sum / static_cast<double>(result.times.size()),
-              us(at_share(result.times, 0.5)), us(at_share(result.times, 0.99)), us(result.times.back()),
-              static_cast<unsigned long long>(result.lost), static_cast<unsigned long long>(result.retransmitted),
-              static_cast<unsigned long long>(result.timeouts), result.broken,
-              static_cast<unsigned long long>(result.notices), percent(result.notices, result.forwarded),
-              percent(result.notice_bytes, result.forwarded_bytes), static_cast<unsigned long long>(result.table_most));
+  std::printf(
+      "%s\t%s\t%s\t%g\t%zu\t%.2f\t%.2f\t%.2f\t%.2f\t%llu\t%llu\t%llu\t%u\t%llu\t%.3f\t%.3f\t%llu\t%s\t%llu\t%s\t%llu\n",
+      kind, sizes.name, way.name, config.loss_ppm / 1e4, result.times.size(),
+      sum / static_cast<double>(result.times.size()), us(at_share(result.times, 0.5)), us(at_share(result.times, 0.99)),
+      us(result.times.back()), static_cast<unsigned long long>(result.lost),
+      static_cast<unsigned long long>(result.retransmitted), static_cast<unsigned long long>(result.timeouts),
+      result.broken, static_cast<unsigned long long>(result.notices), percent(result.notices, result.forwarded),
+      percent(result.notice_bytes, result.forwarded_bytes), static_cast<unsigned long long>(result.table_most),
+      result.network.c_str(), static_cast<unsigned long long>(config.queue_bytes / 1024),
+      config.control == CongestionControl::kWindow ? "window" : "path", static_cast<unsigned long long>(config.seed));
   std::fflush(stdout);
 }
 
@@ -75,15 +89,38 @@ FlowsConfig config_of(const Way& way, std::uint32_t flows) {
   return config;
 }
 
-void incast(const Sizes& sizes, const Way& way, const FlowSizes& drawn, std::uint32_t flows, std::uint64_t seed) {
+FlowsConfig incast_of(const Way& way, std::uint32_t flows, std::uint64_t seed, std::uint64_t queue_bytes) {
   FlowsConfig config = config_of(way, flows);
   config.senders = 6;
   config.seed = seed;
   config.together = true;
   config.load = 0.6;
-  config.queue_bytes = 64 * 1024;
+  config.queue_bytes = queue_bytes;
+  return config;
+}
+
+void roomy(const Sizes& sizes, const Way& way, const FlowSizes& drawn, std::uint32_t flows, std::uint64_t seed) {
+  const FlowsConfig config = incast_of(way, flows, seed, 1u << 30);
+  print("roomy", sizes, way, config, run_flows(config, drawn));
+}
+
+void timeouts(const Sizes& sizes, const FlowSizes& drawn, std::uint32_t flows, std::uint64_t seed, bool quick) {
+  for (const std::uint64_t kb : quick ? std::vector<std::uint64_t>{16} : std::vector<std::uint64_t>{16, 32, 64, 256}) {
+    for (const CongestionControl control : {CongestionControl::kWindow, CongestionControl::kNone}) {
+      for (const Way& way : kTimeouts) {
+        FlowsConfig config = incast_of(way, flows, seed, kb * 1024);
+        config.control = control;
+        if (control == CongestionControl::kNone) config.window = kPathPackets;
+        print("timeouts", sizes, way, config, run_flows(config, drawn));
+      }
+    }
+  }
+}
+
+void incast(const Sizes& sizes, const Way& way, const FlowSizes& drawn, std::uint32_t flows, std::uint64_t seed) {
+  const FlowsConfig config = incast_of(way, flows, seed, 64 * 1024);
   const FlowsResult result = run_flows(config, drawn);
-  print("incast", sizes, way, 0, result);
+  print("incast", sizes, way, config, result);
   for (int step = 1; step <= 200; ++step) {
     const double share = 1 - std::pow(0.95, step);  // finer towards the tail
     std::printf("cdf\t%s\t%s\t%.6f\t%.2f\n", sizes.name, way.name, share, us(at_share(result.times, share)));
@@ -105,7 +142,7 @@ void random_drops(const Sizes& sizes, const Way& way, const FlowSizes& drawn, st
     config.loss_ppm = loss_ppm;
     config.seed = seed;
     config.loses_answers = answers;
-    print(answers ? "answers" : "random", sizes, way, loss_ppm, run_flows(config, drawn));
+    print(answers ? "answers" : "random", sizes, way, config, run_flows(config, drawn));
   }
 }
 
@@ -113,7 +150,7 @@ void run(const Options& options) {
   const auto wanted = [&options](const char* kind) { return options.only.empty() || options.only == kind; };
   std::printf(
       "kind\tsizes\tway\tloss_percent\tflows\tmean_us\tp50_us\tp99_us\tmax_us\tlost\tresent\ttimeouts\tbroken\t"
-      "notices\tnotice_packets_percent\tnotice_bytes_percent\tflows_in_table_most\n");
+      "notices\tnotice_packets_percent\tnotice_bytes_percent\tflows_in_table_most\tnetwork\tqueue_kb\tsender\tseed\n");
   for (const Sizes& sizes : kSizes) {
     const FlowSizes drawn{options.directory + "/" + sizes.file};
     const std::uint32_t flows = options.quick ? 100 : sizes.flows;
@@ -121,7 +158,9 @@ void run(const Options& options) {
       if (wanted("random")) random_drops(sizes, way, drawn, flows, options.seed, false);
       if (wanted("answers")) random_drops(sizes, way, drawn, flows, options.seed, true);
       if (wanted("incast")) incast(sizes, way, drawn, flows, options.seed);
+      if (wanted("roomy") && way.mode != RecoveryMode::kGoBackN) roomy(sizes, way, drawn, flows, options.seed);
     }
+    if (wanted("timeouts")) timeouts(sizes, drawn, flows, options.seed, options.quick);
   }
 }
 

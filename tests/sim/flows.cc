@@ -54,6 +54,8 @@ class Flows {
     network_.link.delay = config.delay;
     network_.link.rate = Bandwidth::from_bps(config.rate_bps);
     network_.link.queue_bytes = config.queue_bytes;
+    network_.uplink = config.uplink;
+    if (config.buffer) network_.buffer = *config.buffer;
     if (config.edn) network_.edn = fabric::EdnForm::kIcmp;
     switched_ = &world_.switch_hosts(network_);
     for (Sender& sender : senders_) connect(sender);
@@ -76,15 +78,13 @@ class Flows {
     result_.packets = end.packets - begin_.packets;
     result_.retransmitted = end.retransmitted - begin_.retransmitted;
     result_.timeouts = end.timeouts - begin_.timeouts;
-    const fabric::LinkCounters link = switched_->counters_towards(*receiver_);
-    result_.lost = link.lost + link.queue_dropped;
-    result_.forwarded = link.forwarded;
-    result_.forwarded_bytes = link.bytes;
-    if (const auto* notifier = switched_->notifier()) {
-      result_.notices = notifier->counters().sent;
-      result_.notice_bytes = notifier->counters().sent_bytes;
-      result_.table_most = notifier->table().counters().flows_most;
-    }
+    result_.lost = end.lost - begin_.lost;
+    result_.forwarded = end.forwarded - begin_.forwarded;
+    result_.forwarded_bytes = end.forwarded_bytes - begin_.forwarded_bytes;
+    result_.notices = end.notices - begin_.notices;
+    result_.notice_bytes = end.notice_bytes - begin_.notice_bytes;
+    result_.table_most = end.table_most;
+    result_.network = fabric::network_text(network_) + (config_.loses_answers ? ";both-ways" : "");
     return result_;
   }
 
@@ -101,6 +101,10 @@ class Flows {
     host.name = number == 0 ? "rx" : "tx" + std::to_string(number);
     host.address = IpAddress::v4(10, 77, 0, static_cast<std::uint8_t>(number + 1));
     host.engine.recovery.mode = config_.mode;
+    host.engine.recovery.congestion.control = config_.control;
+    host.engine.recovery.window_packets = config_.window;
+    host.engine.recovery.standard_window_packets =
+        std::min(config_.window, host.engine.recovery.standard_window_packets);
     host.engine.recovery.edn = config_.edn;
     host.engine.recovery.edn_pause_max = kPauseMax;
     host.engine.recovery.probe_timeout_min = kTimeoutLow;
@@ -207,6 +211,7 @@ class Flows {
     receiver_->touch();
   }
 
+  // Since the start; what setting up the connections took is subtracted.
   [[nodiscard]] FlowsResult count() const {
     FlowsResult sum;
     for (const Sender& sender : senders_) {
@@ -214,6 +219,15 @@ class Flows {
       sum.packets += tx.get(Counter::kSentDataPackets);
       sum.timeouts += tx.get(Counter::kLocalAckTimeout);
       sum.retransmitted += retransmitted(tx);
+    }
+    const fabric::LinkCounters link = switched_->counters_towards(*receiver_);
+    sum.lost = link.lost + link.queue_dropped + link.buffer_dropped;
+    sum.forwarded = link.forwarded;
+    sum.forwarded_bytes = link.bytes;
+    if (const auto* notifier = switched_->notifier()) {
+      sum.notices = notifier->counters().sent;
+      sum.notice_bytes = notifier->counters().sent_bytes;
+      sum.table_most = notifier->table().counters().flows_most;
     }
     return sum;
   }

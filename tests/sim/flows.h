@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/config.h"
 #include "base/units.h"
 #include "fabric/drop_notifier.h"
+#include "fabric/network.h"
 #include "flow_sizes.h"
 #include "qp/own_judge.h"
 
@@ -21,7 +23,8 @@ struct FlowsConfig {
   std::uint8_t timeout = 10;             // the queue pairs' local ACK timeout: 4.096 us * 2^timeout
   std::uint32_t senders = 1;
   std::uint64_t rate_bps = 25'000'000'000;
-  Duration delay = 5_us;  // each way
+  Duration delay = 5_us;                       // each way
+  fabric::UplinkConfig uplink{.same = false};  // senders leave at rate_bps: one hop with a rate is the receiver's
   std::uint64_t queue_bytes = 1u << 20;
   std::uint32_t loss_ppm = 0;  // at random, in the switch, on the way to the receiver
   bool loses_answers = false;  // and back
@@ -29,10 +32,14 @@ struct FlowsConfig {
   std::uint32_t flows = 1000;
   bool together = false;           // each time one of every sender; else one of a random sender
   std::uint32_t connections = 64;  // of each sender
+  CongestionControl control = CongestionControl::kWindow;
+  std::uint32_t window = 4096;                         // recovery.window; with kNone what a flow may have under way
+  std::optional<fabric::SharedBufferConfig> buffer{};  // that the switch's queues share
   std::uint64_t seed = 1;
 };
 
 struct FlowsResult {
+  std::string network;          // fabric/network.h: network_text; and which way it loses
   std::vector<Duration> times;  // of the flows, sorted
   std::uint64_t packets = 0;    // data, first transmissions
   std::uint64_t bytes = 0;      // payload of the flows

@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "fabric/controller/controller.h"
+#include "fabric/network.h"
 #include "port_report.h"
 #include "sim/world.h"
 #include "stream_pair.h"
@@ -104,6 +105,8 @@ class Receivers {
   [[nodiscard]] std::uint64_t bytes(std::uint32_t stream) const {
     return stream < streams() ? pairs_[stream]->completed() * kRequest : 0;
   }
+  // fabric/network.h: network_text of the link that both share, undisturbed.
+  [[nodiscard]] static std::string network() { return fabric::network_text({.link = link(kLong, kRate)}); }
   [[nodiscard]] std::uint64_t dropped() const {
     return network_.link(*routers_[1], *routers_[2]).counters().queue_dropped;
   }
@@ -127,7 +130,7 @@ class Receivers {
     host.engine.receive_packets = kWindow;
     host.engine.receive_bytes = kWindow * 4096;
     host.engine.recovery.window_packets = kWindow;
-    host.engine.recovery.congestion.rate_max_mbps = kRate / 1'000'000;
+    host.engine.recovery.congestion.port_rate_mbps = kRate / 1'000'000;
     if (!managed) host.engine.recovery.wan.inquiry_timeouts = 0;
     if (number == 0) host.output_rate = Bandwidth::from_bps(kSenderRate);
     return host;
@@ -208,11 +211,12 @@ void run(const Way& way, bool managed, Event event, bool quick) {
       return static_cast<double>(bytes) * 8e3 / static_cast<double>(kStep.ns());
     };
     const std::uint64_t again = retransmitted(world.sender());
-    std::printf("simulator\t%s\t%s\t%s\t%.1f\t%d\t%.0f\t%.0f\t%llu\t%llu\t%.0f\n", way.name, managed ? "on" : "off",
+    std::printf("simulator\t%s\t%s\t%s\t%.1f\t%d\t%.0f\t%.0f\t%llu\t%llu\t%.0f\t%s\n", way.name, managed ? "on" : "off",
                 kEvents[static_cast<int>(event)], static_cast<double>((kStep * (step + 1)).ns()) / 1e9,
                 step >= from && step < to ? 1 : 0, mbps(0), mbps(1),
                 static_cast<unsigned long long>(world.dropped() - std::exchange(dropped, world.dropped())),
-                static_cast<unsigned long long>(again - std::exchange(resent, again)), world.managed_mbps());
+                static_cast<unsigned long long>(again - std::exchange(resent, again)), world.managed_mbps(),
+                Receivers::network().c_str());
   }
   std::fflush(stdout);
 }
@@ -224,7 +228,8 @@ int main(int argc, char** argv) {
   using namespace brdma::test;
   const bool quick = argc > 1 && std::strcmp(argv[1], "--quick") == 0;
   const char* const only = argc > (quick ? 2 : 1) ? argv[quick ? 2 : 1] : nullptr;
-  std::printf("where\tway\tmanaged\tevent\ts\tdisturbed\tfirst_mbps\tsecond_mbps\tdropped\tresent\tmanaged_mbps\n");
+  std::printf(
+      "where\tway\tmanaged\tevent\ts\tdisturbed\tfirst_mbps\tsecond_mbps\tdropped\tresent\tmanaged_mbps\tnetwork\n");
   for (const Way& way : kWays) {
     if (only != nullptr && std::strcmp(only, way.name) != 0) continue;
     run(way, false, Event::kAlone, quick);

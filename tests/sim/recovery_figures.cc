@@ -48,12 +48,12 @@ void run(const Way& way, const Point& point, double lossless) {
   StreamResult result = run_stream(config);
   std::sort(result.recoveries.begin(), result.recoveries.end());
   const auto packets = static_cast<double>(result.packets);
-  std::printf("%s\t%g\t%u\t%u\t%u\t%.4f\t%.4f\t%.4f\t%llu\t%llu\t%.1f\t%.1f\t%.1f\n", way.name,
+  std::printf("%s\t%g\t%u\t%u\t%u\t%.4f\t%.4f\t%.4f\t%llu\t%llu\t%.1f\t%.1f\t%.1f\t%s\n", way.name,
               static_cast<double>(point.loss_ppm) / 1e4, point.reorder_depth, point.paths, point.skew_us, result.share,
               lossless > 0 ? result.share / lossless : 1.0, static_cast<double>(result.spurious) / packets * 100,
               static_cast<unsigned long long>(result.lost + result.queue_dropped),
               static_cast<unsigned long long>(result.retransmitted), at_share(result.recoveries, 0.5),
-              at_share(result.recoveries, 0.99), at_share(result.recoveries, 1));
+              at_share(result.recoveries, 0.99), at_share(result.recoveries, 1), result.network.c_str());
   std::fflush(stdout);
 }
 
@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
   const double clean = lossless();
   std::printf(
       "way\tloss_percent\treorder_depth\tpaths\tskew_us\tshare\tof_lossless\tspurious_percent\tlost\tretransmitted\t"
-      "recovery_p50_us\trecovery_p99_us\trecovery_max_us\n");
+      "recovery_p50_us\trecovery_p99_us\trecovery_max_us\tnetwork\n");
   for (const std::uint32_t loss : losses) {
     for (const std::uint32_t depth : depths) {
       for (const Way& way : kWays) run(way, {.loss_ppm = loss, .reorder_depth = depth}, clean);

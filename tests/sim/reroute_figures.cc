@@ -120,11 +120,11 @@ bool run(const Way& way, bool cut, std::uint32_t delay_ms, bool quick, bool show
                                          stream.bytes[from - 1]);
   const double after = static_cast<double>(stream.bytes.back() - stream.bytes[from - 1]) /
                        static_cast<double>(kAfter.ns() / kBin.ns());  // a bin
-  std::printf("simulator\t%s\t%s\t%u\t%.0f\t%.1f\t%.1f\t%.1f\t%.1f\t%llu\t%llu\t%.0f\n", way.name, cut ? "cut" : "slow",
-              delay_ms, before * 8 / 1000, ms(world.told_at(), event), ms(world.installed_at(), event),
-              came ? static_cast<double>(back - from) : -1.0, std::max(0.0, (expected - got) / before),
-              static_cast<unsigned long long>(world.lost() - lost),
-              static_cast<unsigned long long>(stream.resent() - resent), after * 8 / 1000);
+  std::printf("simulator\t%s\t%s\t%u\t%.0f\t%.1f\t%.1f\t%.1f\t%.1f\t%llu\t%llu\t%.0f\t%s\n", way.name,
+              cut ? "cut" : "slow", delay_ms, before * 8 / 1000, ms(world.told_at(), event),
+              ms(world.installed_at(), event), came ? static_cast<double>(back - from) : -1.0,
+              std::max(0.0, (expected - got) / before), static_cast<unsigned long long>(world.lost() - lost),
+              static_cast<unsigned long long>(stream.resent() - resent), after * 8 / 1000, world.network().c_str());
   std::fflush(stdout);
   return came && world.told_at() && world.installed_at() && *world.installed_at() > event;
 }
@@ -136,7 +136,8 @@ int main(int argc, char** argv) {
   using namespace brdma::test;
   const bool quick = argc > 1 && std::strcmp(argv[1], "--quick") == 0;
   std::printf(
-      "where\tway\tevent\tdelay_ms\tbefore_mbps\ttold_ms\troutes_ms\tback_ms\tmissed_ms\tlost\tresent\tafter_mbps\n");
+      "where\tway\tevent\tdelay_ms\tbefore_mbps\ttold_ms\troutes_ms\tback_ms\tmissed_ms\tlost\tresent\tafter_"
+      "mbps\tnetwork\n");
   bool good = true;
   if (argc == 4) {
     for (const Way& way : kWays) {

@@ -1,9 +1,9 @@
 // Latency of large transfers, in segments and undivided, and of a small command while large ones run, in virtual time:
 // the same engine, no machine in between. One line of tab-separated values a point; tests/figures/make draws them.
 //   transfer_figures [--quick]
-//   size      MODE  LOSS%  BYTES  MEDIAN_US  P99_US     from the post to the receiver's event, and ...
-//   done      MODE  LOSS%  BYTES  MEDIAN_US  P99_US     ... to the sender's completion
-//   beside    MODE  K      BYTES  MEDIAN_US  P99_US  GBIT_S
+//   size      MODE  LOSS%  BYTES  MEDIAN_US  P99_US  -  NETWORK     from the post to the receiver's event, and ...
+//   done      MODE  LOSS%  BYTES  MEDIAN_US  P99_US  -  NETWORK     ... to the sender's completion
+//   beside    MODE  K      BYTES  MEDIAN_US  P99_US  GBIT_S  NETWORK
 //             a WRITE of 64 bytes, post to the receiver's event, beside K queue pairs that keep large WRITEs under way;
 //             what those moved
 // The hosts: 25 Gbit/s of output a core, one batch at a time; a network of 40 Gbit/s and 5 us; path MTU 4096.
@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "fabric/network.h"
 #include "sim/world.h"
 #include "support/arena.h"
 #include "support/endpoint.h"
@@ -136,6 +137,7 @@ struct Setting {
     return when;
   }
   fabric::LinkConfig faulty;
+  [[nodiscard]] std::string network() const { return fabric::network_text({.link = faulty}); }
 };
 
 void watch(Setting& setting, Connection& connection) {
@@ -167,8 +169,8 @@ void transfer(Mode mode, std::uint32_t loss_ppm, std::uint32_t bytes, unsigned r
     done.push_back(setting.world.now() - begin);
     setting.world.run_for(100_us);
   }
-  print("size", mode, loss_ppm / 1e4, bytes, arrived);
-  print("done", mode, loss_ppm / 1e4, bytes, done);
+  print("size", mode, loss_ppm / 1e4, bytes, arrived, "\t\t" + setting.network());
+  print("done", mode, loss_ppm / 1e4, bytes, done, "\t\t" + setting.network());
 }
 
 // K queue pairs with two large WRITEs under way each; every 100 to 300 us a small WRITE on one of its own.
@@ -219,7 +221,7 @@ void beside(Mode mode, std::uint32_t large, std::uint32_t bytes, unsigned rounds
   const double seconds = static_cast<double>((setting.world.now() - start).ns()) / 1e9;
   char more[32];
   std::snprintf(more, sizeof more, "\t%.2f", static_cast<double>(moved() - before) * bytes * 8 / seconds / 1e9);
-  print("beside", mode, large, bytes, times, more);
+  print("beside", mode, large, bytes, times, more + ("\t" + setting.network()));
 }
 
 }  // namespace
@@ -229,6 +231,7 @@ int main(int argc, char** argv) {
   using namespace brdma::test;
   const bool quick = argc > 1 && std::strcmp(argv[1], "--quick") == 0;
   const unsigned rounds = quick ? 2 : 40;
+  std::printf("kind\tway\tsecond\tbytes\tmedian_us\tp99_us\tgbit_s\tnetwork\n");
   for (const Mode mode : {Mode::kUndivided, Mode::kQueues, Mode::kSegments, Mode::kPlain}) {
     for (const std::uint32_t loss : {0u, 10'000u}) {
       for (std::uint32_t bytes = 4096; bytes <= (quick ? 262'144u : 16u << 20); bytes *= 2) {

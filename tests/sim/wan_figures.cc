@@ -1,6 +1,6 @@
 // Share of a long path's bandwidth that five ways to recover use, over round trip and loss; no PFC anywhere. One line
 // of tab-separated values a point; tests/figures/wan makes tables and pictures of them.
-//   wan_figures [--quick]
+//   wan_figures [--quick]                                  all of it; a point without any drop first (column queue_kb)
 //   wan_figures 100g                                       100 Gbit/s over 100 ms, wan and wan+FFM: minutes
 //   wan_figures WAY RATE_MBPS RTT_US LOSS_PPM [WINDOW [TRIPS]]
 //                                                          one point; WINDOW 0: what the path asks for; measured
@@ -35,6 +35,7 @@ struct Point {
   std::uint32_t rate_mbps = 0, rtt_us = 0, loss_ppm = 0;
   std::uint32_t window = 0;  // 0: what the path asks for
   std::uint32_t trips = 0;   // before what is measured; 0: as usual
+  bool roomy = false;        // a queue that takes all that is under way: nothing is dropped
 };
 
 StreamConfig config_of(const Way& way, const Point& point) {
@@ -46,7 +47,7 @@ StreamConfig config_of(const Way& way, const Point& point) {
   config.loss_ppm = point.loss_ppm;
   const std::uint64_t path_bytes = config.rate_bps / 8 * point.rtt_us / 1'000'000;
   // A quarter of what the path holds, as a router for such links has; at least what a switch has.
-  config.queue_bytes = std::max<std::uint64_t>(256 * 1024, path_bytes / 4);
+  config.queue_bytes = point.roomy ? 1u << 30 : std::max<std::uint64_t>(256 * 1024, path_bytes / 4);
   // A lost packet holds the window's base for two round trips, one that is lost twice for three.
   std::uint32_t window = point.window;
   for (window = std::max(window, 4096u); point.window == 0 && window < path_bytes / kPayload * 4;) window *= 2;
@@ -55,6 +56,7 @@ StreamConfig config_of(const Way& way, const Point& point) {
     config.state_bytes_max = 1u << 30;
     config.hold_bytes_max = 64u << 20;
   }
+  config.standard_window = config.window;  // go-back-N has as much under way as the others
   config.receive_packets = config.window;
   config.receive_bytes =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(0xFFFF'FFFF, config.window * std::uint64_t{kPayload}));
@@ -88,12 +90,13 @@ void run(const Way& way, const Point& point, bool course = false) {
   StreamConfig config = config_of(way, point);
   if (course) config.watch = show, config.watch_each = 1_us * (point.rtt_us / 10);
   const StreamResult result = run_stream(config);
-  std::printf("%s\t%u\t%g\t%g\t%u\t%.4f\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\n", way.name, point.rate_mbps,
+  std::printf("%s\t%u\t%g\t%g\t%u\t%.4f\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%s\n", way.name, point.rate_mbps,
               static_cast<double>(point.rtt_us) / 1e3, static_cast<double>(point.loss_ppm) / 1e4, config.window,
               result.share, static_cast<unsigned long long>(result.packets),
               static_cast<unsigned long long>(result.lost), static_cast<unsigned long long>(result.queue_dropped),
               static_cast<unsigned long long>(result.retransmitted), static_cast<unsigned long long>(result.timeouts),
-              static_cast<unsigned long long>(result.acknowledgements));
+              static_cast<unsigned long long>(result.acknowledgements),
+              static_cast<unsigned long long>(config.queue_bytes / 1024), result.network.c_str());
   std::fflush(stdout);
 }
 
@@ -104,7 +107,7 @@ int main(int argc, char** argv) {
   using namespace brdma::test;
   std::printf(
       "way\trate_mbps\trtt_ms\tloss_percent\twindow\tshare\tpackets\tlost\tqueue_"
-      "dropped\tretransmitted\ttimeouts\tacknowledgements\n");
+      "dropped\tretransmitted\ttimeouts\tacknowledgements\tqueue_kb\tnetwork\n");
   if (argc == 2 && std::strcmp(argv[1], "100g") == 0) {
     for (const std::uint32_t loss : {0u, 1000u}) {
       for (const Way& way : kWays) {
@@ -127,6 +130,8 @@ int main(int argc, char** argv) {
       quick ? std::vector<std::uint32_t>{1000} : std::vector<std::uint32_t>{1000, 10'000, 50'000, 100'000};
   const std::vector<std::uint32_t> losses =
       quick ? std::vector<std::uint32_t>{0, 10'000} : std::vector<std::uint32_t>{0, 100, 1000, 10'000};
+  // No loss and no drop: there all ways are to carry the same.
+  for (const Way& way : kWays) run(way, {.rate_mbps = quick ? 1000u : 10'000u, .rtt_us = 1000, .roomy = true});
   for (const std::uint32_t trip : trips) {
     for (const std::uint32_t loss : losses) {
       for (const Way& way : kWays) run(way, {quick ? 1000u : 10'000u, trip, loss});

@@ -19,6 +19,8 @@ constexpr std::chrono::milliseconds kTryAgainAfter{200};
 constexpr std::size_t kInboxMax = 4096;  // MADs; beyond, they are lost as on the network
 // A worker may die while it is asked; the next one answers. Whom brdmad does not serve, it never will.
 constexpr int kOpenTries = 3;
+// The next one may be killed as well. Not for ever: perhaps it is the question that they die of.
+constexpr int kAskTries = 8;
 
 Deadline soon() { return std::chrono::steady_clock::now() + kAnswerWithin; }
 
@@ -106,8 +108,8 @@ bool CmLink::write(const void* bytes, std::size_t size, Deadline deadline) {
 CmFrame CmLink::ask(CmFrame question) {
   const std::lock_guard lock(mutex_);
   const Deadline deadline = soon();
-  for (int attempt = 0; attempt < 2; ++attempt) {
-    if (!connection_.valid() && !reconnect()) break;
+  for (int attempt = 0; attempt < kAskTries && milliseconds_left(deadline) > 0; ++attempt) {
+    if (!connection_.valid() && !reconnect()) continue;
     question.number = next_number_++;
     answers_.clear();
     if (!write(&question, sizeof question, deadline)) {

@@ -75,6 +75,44 @@ class Connections : public DaemonTest {
   io::CmLink a_, b_;
 };
 
+// In the place of brdmad: greets whoever comes, and dies `deaths` times of the first question. Exit code 0: the one
+// after them has answered it.
+int serve_and_die(const io::FileDescriptor& listener, int deaths) {
+  for (;; --deaths) {
+    const io::FileDescriptor client{::accept(listener.get(), nullptr, nullptr)};
+    io::CmHello hello;
+    if (::recv(client.get(), &hello, sizeof hello, MSG_WAITALL) != sizeof hello) return 1;
+    const io::CmFrame greeting{.kind = io::CmFrameKind::kHello, .prefix = 7};
+    if (::send(client.get(), &greeting, sizeof greeting, MSG_NOSIGNAL) != sizeof greeting) return 2;
+    io::CmFrame question;
+    if (::recv(client.get(), &question, sizeof question, MSG_WAITALL) != sizeof question) return 3;
+    if (deaths > 0) continue;
+    return ::send(client.get(), &question, sizeof question, MSG_NOSIGNAL) == sizeof question ? 0 : 4;
+  }
+}
+
+// Whoever kills brdmad may kill the next one, too.
+TEST_F(DaemonTest, AQuestionOutlivesSeveralDeaths) {
+  Gate listening;
+  Child daemon([&] {
+    const io::FileDescriptor listener{::socket(AF_UNIX, SOCK_STREAM, 0)};
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path + 1, io::kDaemonName.data(), io::kDaemonName.size());
+    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + io::kDaemonName.size());
+    if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) return 100;
+    if (::listen(listener.get(), 1) != 0) return 101;
+    listening.open();
+    return serve_and_die(listener, 5);
+  });
+  listening.open();
+  ASSERT_TRUE(listening.wait());
+  io::CmLink link;
+  ASSERT_EQ(link.open().error, 0);
+  EXPECT_EQ(link.ask({.kind = io::CmFrameKind::kTakePort, .port = 7174}).error, 0);
+  EXPECT_EQ(daemon.join(), 0);
+}
+
 TEST_F(Connections, PortsBelongToOneProcess) {
   EXPECT_EQ(take(a_, 7174), 0);
   EXPECT_EQ(take(b_, 7174), EADDRINUSE);

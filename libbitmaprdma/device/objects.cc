@@ -114,7 +114,10 @@ Result<QueuePair*, Status> Engine::create_qp(QpCreate& request) {
 }
 
 bool Engine::has_queue_pair_numbers() const { return impl_->queue_pairs.size() < impl_->queue_pairs.queue_pairs_max(); }
-void Engine::add_slot(std::uint32_t slot) { impl_->queue_pairs.add_slot(slot); }
+void Engine::add_slot(std::uint32_t slot) {
+  impl_->queue_pairs.add_slot(slot);
+  impl_->environment.slots = &impl_->queue_pairs.slots();
+}
 const std::vector<std::uint32_t>& Engine::slots() const { return impl_->queue_pairs.slots(); }
 
 Status Engine::destroy_qp(QueuePair* qp) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "base/config.h"
 #include "base/random.h"
@@ -57,10 +58,19 @@ struct RoundTripHeard {
 };
 
 struct Environment {
+  // Of the socket that a packet to this queue pair reaches. `own`: at this engine's address, which may have many slots.
+  [[nodiscard]] std::uint32_t steered_to(std::uint32_t qpn, bool own) const {
+    const std::uint32_t slot = qpn & ((1u << config.slot_bits) - 1);
+    if (slots == nullptr || !own) [[likely]]
+      return slot;
+    return std::ranges::find(*slots, slot) == slots->end() ? slot : slots->front();
+  }
+
   const EngineConfig& config;
   memory::MemoryTable& memory;
   Statistics& statistics;
   trace::Sink* sink = nullptr;
+  const std::vector<std::uint32_t>* slots = nullptr;  // all of this engine, where it has several
   mutable std::uint32_t active_qps = 0;  // queue pairs that receive: the socket's credit is shared among them
   mutable Ring<CompletionNotice> notices{};
   mutable Ring<SharedReceiveQueue*> low_queues{};  // that have reached their limit

@@ -213,7 +213,7 @@ class QueuePair {
             .path = identity_.bitmap_agreed ? std::uint8_t{0} : negotiation_path(),
             .traffic_class = traffic_class(),
             .hop_limit = to.hop_limit,
-            .slot = to.destination_qpn & ((1u << environment_.config.slot_bits) - 1)};
+            .slot = environment_.steered_to(to.destination_qpn, to.local_address == to.peer_address)};
   }
   [[nodiscard]] std::uint8_t take_turn(Instant now);
   bool poll_answers(qp::TransmitBatch& batch, bool naks, Instant now);

@@ -194,6 +194,19 @@ TEST_F(Fairness, ABatchIsForOneSocketOfOnePeer) {
   EXPECT_THAT(batches(), ElementsAre(2, 2));
 }
 
+// One's own slots are of one socket, at one's own address.
+TEST_F(Fairness, ABatchIsForAllSlotsOfOnesOwnSocket) {
+  engine_->add_slot(config_.slot ^ 1);
+  const auto two_of_each = [this](std::uint8_t host) {
+    for (int round = 0; round < 2; ++round) {
+      for (const std::uint32_t slot : {0u, 1u, 4u}) add(64, 1, {.host = host, .slot = slot});
+    }
+    return batches();
+  };
+  EXPECT_THAT(two_of_each(1), ElementsAre(2, 1, 2, 1));
+  EXPECT_THAT(two_of_each(2), ElementsAre(1, 1, 1, 1, 1, 1)) << "another's";
+}
+
 // A longer packet begins a batch, a shorter one ends it; nobody is forgotten.
 TEST_F(Fairness, PacketsOfABatchAreOfOneSize) {
   add(64, 2);

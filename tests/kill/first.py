@@ -21,18 +21,26 @@ import time
 
 from kill import DONE, KILLED, PATIENCE, Seed, ask, ask_patiently, run_seeds
 
-CGROUPS = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup"]  # version 1, 2
+# Where they may be: what is killed process by process, and what is killed at once.
+CGROUPS = {"cgroup": ["/sys/fs/cgroup/cpu"], "cgroup v2": ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"]}
 
 
-def cgroup_parent():
-    return next((folder for folder in CGROUPS if os.path.exists(f"{folder}/cgroup.procs") and os.access(folder, os.W_OK)), None)
+def cgroup_parents():
+    """Of each version that is here, where cgroups can be made."""
+    found = {}
+    for version, folders in CGROUPS.items():
+        for folder in folders:
+            second = os.path.exists(f"{folder}/cgroup.controllers")
+            if os.path.exists(f"{folder}/cgroup.procs") and second == (version == "cgroup v2") and os.access(folder, os.W_OK):
+                found.setdefault(version, folder)
+    return found
 
 
 class Cgroup:
     """One of our own, gone with the object."""
 
-    def __init__(self, name):
-        self.folder = f"{cgroup_parent()}/{name}"
+    def __init__(self, version, name):
+        self.folder = f"{cgroup_parents()[version]}/{name}"
         os.mkdir(self.folder)
 
     def enter(self):
@@ -59,14 +67,14 @@ class Cgroup:
 class First(Seed):
     def __init__(self, build, seed, folder):
         super().__init__(build, seed, folder)
-        kinds = ["pid namespace", "container", "daemon"] + (["cgroup"] if cgroup_parent() else [])
+        kinds = ["pid namespace", "container", "daemon", *cgroup_parents()]
         self.kind = self.random.choice(kinds)
         self.victim = None
         self.deaths = self.random.choice([1, 1, 2, 3]) if self.kind == "daemon" else 1
         self.moments = [self.random.uniform(0, 0.15) for _ in range(self.deaths)]
         self.programs = self.random.random() < 0.1
         self.work = [str(n) for n in (self.random.randint(2, 8), self.random.randint(20, 200), self.random.choice([1, 1000, 20000, 65536]))]
-        self.cgroup = Cgroup(f"brdma-kill-{os.getpid()}-{seed}") if self.kind == "cgroup" else None
+        self.cgroup = Cgroup(self.kind, f"brdma-kill-{os.getpid()}-{seed}") if self.kind in CGROUPS else None
         self.adopted = False
 
     def story(self):

@@ -214,7 +214,8 @@ class Seed:
                 lines.append(f"{question}: {problem}")
         for process in self.processes:
             if process.poll() is not None:
-                lines.append(f"{process.args[1:]} has ended with {process.returncode}")
+                said = process.stdout.read() if process.stdout and not process.stdout.closed else b""
+                lines.append(f"{process.args[1:]} has ended with {process.returncode}: {said.decode(errors='replace')[-500:]}")
                 continue
             lines.append(f"{process.args[1:]} is process {process.pid}")
             lines += threads_of(process.pid)

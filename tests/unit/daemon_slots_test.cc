@@ -112,6 +112,21 @@ TEST_F(Slots, ExtraOnesAreTheLast) {
   EXPECT_EQ(choose_extra_slot(*state_, 7950), 8000u) << "the others have a socket";
 }
 
+// What the XDP programs are told: every further slot's lessee, and 0 for all that are nobody's or leased themselves.
+TEST_F(Slots, LesseesOfTheLastSlots) {
+  const auto is_none = [](std::uint32_t lessee) { return lessee == 0; };
+  EXPECT_TRUE(std::ranges::all_of(lessees(*state_), is_none));
+  constexpr std::uint32_t kLent = io::kSlotCount - 1, kLeased = kExtraSlotsFirst;
+  state_->slots[kLent].state = SlotState::kExtra;
+  state_->slots[kLent].lessee = 5;
+  state_->slots[kLeased].state = SlotState::kLeased;
+  state_->slots[kLeased].lessee = 6;  // of an earlier time
+  EXPECT_EQ(lessees(*state_).back(), 5u);
+  EXPECT_EQ(std::ranges::count_if(lessees(*state_), is_none), kExtraSlotsMax - 1);
+  state_->slots[kLent].state = SlotState::kFree;
+  EXPECT_TRUE(std::ranges::all_of(lessees(*state_), is_none));
+}
+
 TEST_F(Slots, AnOfferedSlotIsInUse) {
   const auto slot = choose_slot(*state_, kAlice);
   state_->slots[*slot].state = SlotState::kOffered;

@@ -1,4 +1,5 @@
 // The XDP program, run by the kernel on frames that we give it (BPF_PROG_TEST_RUN), attached to nothing.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/bpf.h>
 #include <linux/if_link.h>
@@ -27,8 +28,9 @@ class SteeringProgram : public testing::Test {
     slots_.reset(bpf_map_create(BPF_MAP_TYPE_ARRAY, "slots", 4, 4, 4, nullptr));
     if (!slots_.valid() && errno == EPERM) GTEST_SKIP() << "needs CAP_BPF";
     targets_.reset(bpf_map_create(BPF_MAP_TYPE_DEVMAP, "targets", 4, 4, 4, nullptr));
-    ASSERT_TRUE(slots_.valid() && targets_.valid());
-    const auto code = daemon::steering_program(slots_.get(), targets_.get(), kMtu);
+    lessees_.reset(bpf_map_create(BPF_MAP_TYPE_ARRAY, "lessees", 4, 4, daemon::kExtraSlotsMax, nullptr));
+    ASSERT_TRUE(slots_.valid() && targets_.valid() && lessees_.valid());
+    const auto code = daemon::steering_program(slots_.get(), lessees_.get(), targets_.get(), kMtu);
     std::vector<char> log(65536);
     LIBBPF_OPTS(bpf_prog_load_opts, load);
     load.log_buf = log.data();
@@ -44,6 +46,13 @@ class SteeringProgram : public testing::Test {
     ASSERT_EQ(bpf_map_update_elem(targets_.get(), &queue, &loopback, BPF_ANY), 0);
   }
 
+  void lend(std::uint32_t slot, std::uint32_t lessee) {
+    daemon::XdpSteering steering;
+    steering.lessees.reset(fcntl(lessees_.get(), F_DUPFD_CLOEXEC, 0));
+    table_[slot - daemon::kExtraSlotsFirst] = lessee;
+    ASSERT_TRUE(steering.set_lessees(table_).ok());
+  }
+
   [[nodiscard]] std::uint32_t run(const std::vector<std::byte>& frame) const {
     LIBBPF_OPTS(bpf_test_run_opts, options);
     options.data_in = frame.data();
@@ -52,7 +61,8 @@ class SteeringProgram : public testing::Test {
     return options.retval;
   }
 
-  FileDescriptor slots_, targets_, program_;
+  FileDescriptor slots_, lessees_, targets_, program_;
+  daemon::Lessees table_{};
 };
 
 TEST_F(SteeringProgram, TakesPacketsOfItsSlot) {
@@ -63,6 +73,33 @@ TEST_F(SteeringProgram, TakesPacketsOfItsSlot) {
     EXPECT_EQ(run(make_frame({.ipv6 = ipv6, .qpn = 0x003002})), XDP_PASS) << "a slot with the same low byte";
     EXPECT_EQ(run(make_frame({.ipv6 = ipv6, .qpn = 0x000001})), XDP_PASS) << ipv6;
   }
+}
+
+TEST_F(SteeringProgram, TakesPacketsOfFurtherSlotsOfItsLease) {
+  constexpr std::uint32_t kFirst = daemon::kExtraSlotsFirst, kLast = io::kSlotCount - 1;
+  lend(kFirst, kSlot);
+  lend(kFirst + 1, kSlot + 1);
+  lend(kLast, kSlot);
+  for (const bool ipv6 : {false, true}) {
+    EXPECT_EQ(run(make_frame({.ipv6 = ipv6, .qpn = 0x002000 | kFirst})), XDP_REDIRECT) << ipv6;
+    EXPECT_EQ(run(make_frame({.ipv6 = ipv6, .qpn = 0x002000 | kLast})), XDP_REDIRECT) << ipv6;
+    EXPECT_EQ(run(make_frame({.ipv6 = ipv6, .qpn = 0x002000 | kSlot})), XDP_REDIRECT) << ipv6;
+    EXPECT_EQ(run(make_frame({.ipv6 = ipv6, .qpn = 0x002000 | (kFirst - 1)})), XDP_PASS) << "a slot without lessees";
+    EXPECT_EQ(run(make_frame({.ipv6 = ipv6, .qpn = 0x002000 | (kFirst + 1)})), XDP_PASS) << "another lease's";
+    EXPECT_EQ(run(make_frame({.ipv6 = ipv6, .qpn = 0x002000 | (kFirst + 2)})), XDP_PASS) << "nobody's";
+  }
+  EXPECT_EQ(run(make_frame({.qpn = 0xFFFFFF})), XDP_PASS) << "multicast, whose low bits are the last slot's";
+  lend(kLast, 0);
+  EXPECT_EQ(run(make_frame({.qpn = 0x002000 | kLast})), XDP_PASS) << "it has been given back";
+  lend(kFirst, kSlot + 1);
+  EXPECT_EQ(run(make_frame({.qpn = 0x002000 | kFirst})), XDP_PASS) << "another lease has it now";
+}
+
+// With thousands of leases the last slots are leased themselves.
+TEST_F(SteeringProgram, TakesPacketsOfALeasedSlotAmongTheLast) {
+  steer(0, daemon::kExtraSlotsFirst);
+  EXPECT_EQ(run(make_frame({.qpn = 0x002000 | daemon::kExtraSlotsFirst})), XDP_REDIRECT);
+  EXPECT_EQ(run(make_frame({.qpn = 0x002000 | (daemon::kExtraSlotsFirst + 1)})), XDP_PASS);
 }
 
 TEST_F(SteeringProgram, LeavesMulticastToTheKernelWhateverTheSlot) {

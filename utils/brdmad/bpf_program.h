@@ -52,6 +52,7 @@ class BpfProgram {
   }
   void jump_if_not(Register a, std::int32_t value, Label to) { jump_by(BPF_JMP | BPF_JNE | BPF_K, a, r0, value, to); }
   void jump_if_not(Register a, Register b, Label to) { jump_by(BPF_JMP | BPF_JNE | BPF_X, a, b, 0, to); }
+  void jump_if_below(Register a, std::int32_t value, Label to) { jump_by(BPF_JMP | BPF_JLT | BPF_K, a, r0, value, to); }
   void jump_if_above(Register a, Register b, Label to) { jump_by(BPF_JMP | BPF_JGT | BPF_X, a, b, 0, to); }
   void jump_if_above(Register a, std::int32_t value, Label to) { jump_by(BPF_JMP | BPF_JGT | BPF_K, a, r0, value, to); }
 

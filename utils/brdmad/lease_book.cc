@@ -153,6 +153,7 @@ ContextError LeaseBook::open_up_to(std::uint32_t slot) {
 ContextError LeaseBook::steer_all() {
   ContextError error = steer(group_, extra_slots(state_));
   if (error.error == 0) steered_ = static_cast<std::uint32_t>(group_.sockets.size());
+  follow_(state_);
   return error;
 }
 
@@ -264,6 +265,7 @@ Result<std::uint32_t, ContextError> LeaseBook::extend(std::uint32_t uid, const i
   record.state = SlotState::kExtra;
   if (ContextError error = steer_all(); error.error != 0) {
     record.state = SlotState::kFree;
+    follow_(state_);
     return error;
   }
   spdlog::info("lease {} gets slot {} too, its {}th", request.lease_id, *slot, has + 1);

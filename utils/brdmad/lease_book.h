@@ -3,13 +3,15 @@
 // Order of a grant:  record, put into the vault, hand over to the holder, drain, answer, mark as leased.
 // Order of an end:   add the statistics, drain, free the record, tell the holder.
 // Sockets are added to the group when all that there are have been leased, slots for numbers (kExtra) when a lease's
-// own are used up: record first, then the steering filter, then the answer. A worker may die between any two steps, its
-// holder with it: adopt() of the next one puts things right.
+// own are used up: record first, then the steering filter and who follows it, then the answer. A worker may die between
+// any two steps, its holder with it: adopt() of the next one puts things right.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "bitmaprdma/context.h"
@@ -35,14 +37,20 @@ struct SurvivalMeans {
   bool programs_keep = false;  // those of the daemon's own user get the vault
 };
 
+// Told whenever further slots may have come to a lease or left it: what else steers packets follows (xdp_answer.h).
+using FollowSlots = std::function<void(const SharedState&)>;
+
 class LeaseBook {
  public:
-  LeaseBook(SharedState& state, SocketGroup& group, UseTableMapping& use, int channel, SurvivalMeans means = {})
+  LeaseBook(
+      SharedState& state, SocketGroup& group, UseTableMapping& use, int channel, SurvivalMeans means = {},
+      FollowSlots follow = [](const SharedState&) {})
       : state_(state),
         group_(group),
         use_(use),
         channel_(channel),
         means_(means),
+        follow_(std::move(follow)),
         steered_(static_cast<std::uint32_t>(group.sockets.size())) {
     connections_.fill(-1);
   }
@@ -103,6 +111,7 @@ class LeaseBook {
   UseTableMapping& use_;
   int channel_;
   SurvivalMeans means_;
+  FollowSlots follow_;
   std::uint32_t steered_;                        // sockets that the filter knows
   std::array<int, io::kSlotCount> connections_;  // of each lease its session's; -1: none
   std::array<StatisticsMapping, io::kSlotCount> pages_;

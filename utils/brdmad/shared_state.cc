@@ -7,12 +7,6 @@
 
 namespace brdma::daemon {
 
-namespace {
-
-constexpr std::uint32_t kExtraFirst = io::kSlotCount - kExtraSlotsMax;
-
-}  // namespace
-
 std::optional<std::uint32_t> choose_slot(const SharedState& state, std::uint32_t uid, std::uint32_t end) {
   std::optional<std::uint32_t> longest, unused;
   std::uint32_t resting = 0;
@@ -31,7 +25,7 @@ std::optional<std::uint32_t> choose_slot(const SharedState& state, std::uint32_t
 
 std::optional<std::uint32_t> choose_extra_slot(const SharedState& state, std::uint32_t first) {
   std::optional<std::uint32_t> best;
-  for (std::uint32_t slot = io::kSlotCount; slot-- > std::max(first, kExtraFirst);) {
+  for (std::uint32_t slot = io::kSlotCount; slot-- > std::max(first, kExtraSlotsFirst);) {
     const SlotRecord& record = state.slots[slot];
     if (record.state != SlotState::kFree) continue;
     if (!best || record.freed_at < state.slots[*best].freed_at) best = slot;
@@ -41,13 +35,19 @@ std::optional<std::uint32_t> choose_extra_slot(const SharedState& state, std::ui
 
 std::vector<ExtraSlot> extra_slots(const SharedState& state) {
   std::vector<ExtraSlot> extra;
-  for (std::uint32_t slot = kExtraFirst; slot < io::kSlotCount; ++slot) {
+  for (std::uint32_t slot = kExtraSlotsFirst; slot < io::kSlotCount; ++slot) {
     if (state.slots[slot].state == SlotState::kExtra) extra.push_back({slot, state.slots[slot].lessee});
   }
   std::ranges::sort(extra, {}, [&state](const ExtraSlot& each) {
     return std::pair{each.lessee, state.slots[each.slot].number};
   });
   return extra;
+}
+
+Lessees lessees(const SharedState& state) {
+  Lessees result{};
+  for (const ExtraSlot& extra : extra_slots(state)) result[extra.slot - kExtraSlotsFirst] = extra.lessee;
+  return result;
 }
 
 std::uint32_t leases_in_use(const SharedState& state) {

@@ -84,6 +84,7 @@ struct SharedState {
 inline constexpr std::uint32_t kRestingSlots = 64;
 // Slots for kExtra: the last ones, and there is no socket for them.
 inline constexpr std::uint32_t kExtraSlotsMax = 512;
+inline constexpr std::uint32_t kExtraSlotsFirst = io::kSlotCount - kExtraSlotsMax;
 
 // For a lease of `uid`, below `end`: where that user has kRestingSlots free, or no slot is left that nobody ever had,
 // the one of the user's whose last lease ended longest ago; else one that nobody ever had. None: all are leased or
@@ -94,6 +95,9 @@ inline constexpr std::uint32_t kExtraSlotsMax = 512;
 [[nodiscard]] std::optional<std::uint32_t> choose_extra_slot(const SharedState& state, std::uint32_t first);
 // In the order of lessees and numbers.
 [[nodiscard]] std::vector<ExtraSlot> extra_slots(const SharedState& state);
+// Of each slot from kExtraSlotsFirst on the lessee; 0: the slot is nobody's, or has a lease of its own.
+using Lessees = std::array<std::uint32_t, kExtraSlotsMax>;
+[[nodiscard]] Lessees lessees(const SharedState& state);
 
 [[nodiscard]] inline bool has_lease(const SlotRecord& record) {
   return record.state == SlotState::kOffered || record.state == SlotState::kLeased;

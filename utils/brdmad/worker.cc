@@ -25,6 +25,7 @@
 #include "queries.h"
 #include "session.h"
 #include "stopped_process.h"
+#include "xdp_answer.h"
 
 namespace brdma::daemon {
 namespace {
@@ -46,7 +47,8 @@ class Worker final : public SessionHost {
         book_(*inheritance.held.state, inheritance.held.group, inheritance.held.use, inheritance.channel,
               {&inheritance.held.vault, inheritance.lifeline, inheritance.held.listener.get(),
                inheritance.held.state_memory.get(), inheritance.held.connections_memory.get(),
-               !inheritance.options.system}),
+               !inheritance.options.system},
+              steer_extra_by_xdp),
         watch_(context_, book_, inheritance.options.alarms),
         acceptor_(context_, stream_protocol(), inheritance.held.listener.get()),
         management_{asio::posix::stream_descriptor(context_, inheritance.held.group.sockets[0].get()),

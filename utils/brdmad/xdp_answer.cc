@@ -16,6 +16,7 @@
 #include "io/pass_descriptors.h"
 #include "xdp_features.h"
 #include "xdp_grant.h"
+#include "xdp_steering.h"
 
 namespace brdma::daemon {
 namespace {
@@ -88,6 +89,7 @@ void answer_xdp(int connection, const SharedState& state, std::uint32_t uid, con
     return send_answer(connection, reply, {});
   }
   const XdpGrant& grant = granted.value();
+  if (grant.link.valid()) steer_extra_by_xdp(state);  // the program may be new
   reply.mode = grant.mode;
   reply.queue = grant.queue;
   reply.receive_chunks = request.receive_chunks;
@@ -97,6 +99,14 @@ void answer_xdp(int connection, const SharedState& state, std::uint32_t uid, con
                reply.receive_chunks > 0 ? " receive" : "", reply.transmit_chunks > 0 ? " transmit" : "");
   const std::array descriptors{grant.socket.get(), grant.memory.get(), grant.link.get()};
   send_answer(connection, reply, std::span{descriptors}.first(grant.link.valid() ? 3 : 2));
+}
+
+void steer_extra_by_xdp(const SharedState& state) {
+  const Lessees table = lessees(state);
+  for (const XdpSteering& steering : XdpSteering::find_all()) {
+    if (const Status done = steering.set_lessees(table); !done.ok())
+      spdlog::error("steering of further slots to AF_XDP sockets: {}", std::strerror(done.error()));
+  }
 }
 
 }  // namespace brdma::daemon

@@ -13,4 +13,8 @@ namespace brdma::daemon {
 void answer_xdp(int connection, const SharedState& state, std::uint32_t uid, const io::XdpRequest& request,
                 bool may_transmit);
 
+// Tells the XDP programs of all interfaces who has which further slots. After a failure, which is logged, packets to
+// them may come by UDP.
+void steer_extra_by_xdp(const SharedState& state);
+
 }  // namespace brdma::daemon

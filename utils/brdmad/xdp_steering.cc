@@ -9,6 +9,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/datagram.h"
 #include "bpf_program.h"
@@ -91,6 +92,33 @@ io::FileDescriptor map_named(const ProgramInfo& program, std::string_view name) 
   return {};
 }
 
+bool is_attached(std::uint32_t program, std::uint32_t ifindex) {
+  LIBBPF_OPTS(bpf_xdp_query_opts, there);
+  return bpf_xdp_query(static_cast<int>(ifindex), 0, &there) == 0 &&
+         (program == there.drv_prog_id || program == there.skb_prog_id);
+}
+
+// What that link holds to the interface (0: to any); without a link where that is not ours, or in another namespace:
+// links know the interface's number, but not whose namespace's; the interface knows its program.
+XdpSteering held_by(std::uint32_t link_id, std::uint32_t ifindex) {
+  io::FileDescriptor link{bpf_link_get_fd_by_id(link_id)};
+  bpf_link_info info{};
+  std::uint32_t size = sizeof info;
+  if (!link.valid() || bpf_obj_get_info_by_fd(link.get(), &info, &size) != 0) return {};
+  if (info.type != BPF_LINK_TYPE_XDP || info.xdp.ifindex == 0 || (ifindex != 0 && info.xdp.ifindex != ifindex))
+    return {};
+  const io::FileDescriptor program{bpf_prog_get_fd_by_id(info.prog_id)};
+  ProgramInfo read;
+  if (!program.valid() || !read.read(program.get()) || std::string_view{read.info.name} != kProgramName) return {};
+  if (!is_attached(info.prog_id, info.xdp.ifindex)) return {};
+  XdpSteering found;
+  found.slots = map_named(read, "slots");
+  found.lessees = map_named(read, "lessees");
+  found.sockets = map_named(read, "sockets");
+  if (found.slots.valid() && found.sockets.valid()) found.link = std::move(link);
+  return found;
+}
+
 ContextError attach_error(int error, XdpHook hook) {
   const std::string what = hook == XdpHook::kDriver ? "the driver's XDP hook" : "the generic XDP hook";
   switch (error) {
@@ -104,10 +132,34 @@ ContextError attach_error(int error, XdpHook hook) {
   }
 }
 
+constexpr std::int16_t kKey = -4;  // on the stack
+
+// The word that an array has at `index` into `to`; where it has none, to `none`. Spoils r0 to r5.
+void look_up(BpfProgram& p, int map, P::Register index, P::Register to, P::Label none) {
+  p.store_word(P::r10, kKey, index);
+  p.load_map(P::r1, map);
+  p.move(P::r2, P::r10);
+  p.add_to(P::r2, kKey);
+  p.call(BPF_FUNC_map_lookup_elem);
+  p.jump_if_equal(P::r0, 0, none);
+  p.load(P::Size::kWord, to, P::r0, 0);
+}
+
+// r7: the slot; from then on the lessee's, where it has one.
+void find_lessee(BpfProgram& p, int lessees_map, P::Label pass) {
+  const P::Label own = p.new_label();
+  p.jump_if_below(P::r7, kExtraSlotsFirst, own);
+  p.move(P::r8, P::r7);
+  p.add_to(P::r8, -static_cast<std::int32_t>(kExtraSlotsFirst));
+  look_up(p, lessees_map, P::r8, P::r5, pass);
+  p.jump_if_equal(P::r5, 0, own);
+  p.move(P::r7, P::r5);
+  p.bind(own);
+}
+
 }  // namespace
 
-std::vector<bpf_insn> steering_program(int slots_map, int sockets_map, std::uint32_t mtu) {
-  constexpr std::int16_t kKey = -4;  // on the stack
+std::vector<bpf_insn> steering_program(int slots_map, int lessees_map, int sockets_map, std::uint32_t mtu) {
   BpfProgram p;
   const P::Label pass = p.new_label();
   p.move(P::r6, P::r1);
@@ -124,14 +176,9 @@ std::vector<bpf_insn> steering_program(int slots_map, int sockets_map, std::uint
   p.mask(P::r5, static_cast<std::int32_t>(htonl(kMulticastQpn)));
   p.jump_if_equal32(P::r5, static_cast<std::int32_t>(htonl(kMulticastQpn)), pass);
 
+  find_lessee(p, lessees_map, pass);
   p.load(P::Size::kWord, P::r8, P::r6, offsetof(xdp_md, rx_queue_index));
-  p.store_word(P::r10, kKey, P::r8);
-  p.load_map(P::r1, slots_map);
-  p.move(P::r2, P::r10);
-  p.add_to(P::r2, kKey);
-  p.call(BPF_FUNC_map_lookup_elem);
-  p.jump_if_equal(P::r0, 0, pass);
-  p.load(P::Size::kWord, P::r5, P::r0, 0);
+  look_up(p, slots_map, P::r8, P::r5, pass);
   p.jump_if_not(P::r5, P::r7, pass);
   p.load_map(P::r1, sockets_map);
   p.move(P::r2, P::r8);
@@ -148,9 +195,12 @@ Result<XdpSteering, ContextError> XdpSteering::attach(std::uint32_t ifindex, std
   XdpSteering steering;
   steering.slots.reset(bpf_map_create(BPF_MAP_TYPE_ARRAY, "slots", 4, 4, kXdpQueuesMax, nullptr));
   if (!steering.slots.valid()) return attach_error(errno, hook);
+  steering.lessees.reset(bpf_map_create(BPF_MAP_TYPE_ARRAY, "lessees", 4, 4, kExtraSlotsMax, nullptr));
+  if (!steering.lessees.valid()) return attach_error(errno, hook);
   steering.sockets.reset(bpf_map_create(BPF_MAP_TYPE_XSKMAP, "sockets", 4, 4, kXdpQueuesMax, nullptr));
   if (!steering.sockets.valid()) return attach_error(errno, hook);
-  const std::vector<bpf_insn> code = steering_program(steering.slots.get(), steering.sockets.get(), mtu);
+  const std::vector<bpf_insn> code =
+      steering_program(steering.slots.get(), steering.lessees.get(), steering.sockets.get(), mtu);
   LIBBPF_OPTS(bpf_prog_load_opts, load);
   load.prog_flags = kHasFragments;
   const io::FileDescriptor program{
@@ -163,28 +213,19 @@ Result<XdpSteering, ContextError> XdpSteering::attach(std::uint32_t ifindex, std
   return steering;
 }
 
-// Links know the interface's number, but not whose namespace's; the interface knows its program.
 XdpSteering XdpSteering::find(std::uint32_t ifindex) {
-  XdpSteering found;
-  LIBBPF_OPTS(bpf_xdp_query_opts, there);
-  if (bpf_xdp_query(static_cast<int>(ifindex), 0, &there) != 0) return found;
   for (std::uint32_t id = 0; bpf_link_get_next_id(id, &id) == 0;) {
-    io::FileDescriptor link{bpf_link_get_fd_by_id(id)};
-    bpf_link_info info{};
-    std::uint32_t size = sizeof info;
-    if (!link.valid() || bpf_obj_get_info_by_fd(link.get(), &info, &size) != 0) continue;
-    if (info.type != BPF_LINK_TYPE_XDP || (info.prog_id != there.drv_prog_id && info.prog_id != there.skb_prog_id))
-      continue;
-    const io::FileDescriptor program{bpf_prog_get_fd_by_id(info.prog_id)};
-    ProgramInfo read;
-    if (!program.valid() || !read.read(program.get()) || std::string_view{read.info.name} != kProgramName) continue;
-    found.slots = map_named(read, "slots");
-    found.sockets = map_named(read, "sockets");
-    if (!found.slots.valid() || !found.sockets.valid()) continue;
-    found.link = std::move(link);
-    break;
+    if (XdpSteering found = held_by(id, ifindex); found.link.valid()) return found;
   }
-  return found;
+  return {};
+}
+
+std::vector<XdpSteering> XdpSteering::find_all() {
+  std::vector<XdpSteering> all;
+  for (std::uint32_t id = 0; bpf_link_get_next_id(id, &id) == 0;) {
+    if (XdpSteering found = held_by(id, 0); found.link.valid()) all.push_back(std::move(found));
+  }
+  return all;
 }
 
 std::uint32_t XdpSteering::slot_of(std::uint32_t queue) const {
@@ -197,6 +238,15 @@ Status XdpSteering::steer(std::uint32_t queue, std::uint32_t slot, int socket_fd
   if (bpf_map_update_elem(slots.get(), &queue, &slot, BPF_ANY) != 0) return Status{errno};
   if (bpf_map_update_elem(sockets.get(), &queue, &socket_fd, BPF_ANY) != 0) return Status{errno};
   return Status::success();
+}
+
+Status XdpSteering::set_lessees(const Lessees& table) const {
+  if (!lessees.valid()) return Status{ENOENT};
+  Status done = Status::success();
+  for (std::uint32_t i = 0; i < table.size(); ++i) {
+    if (bpf_map_update_elem(lessees.get(), &i, &table[i], BPF_ANY) != 0) done = Status{errno};
+  }
+  return done;
 }
 
 }  // namespace brdma::daemon

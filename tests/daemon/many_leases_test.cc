@@ -179,8 +179,10 @@ TEST_F(DaemonTest, ADaemonWithoutDescriptorsSaysSo) {
       leases.push_back(std::move(lease).value());
       continue;
     }
-    EXPECT_EQ(lease.reason().error, EMFILE);
     message = lease.reason().message;
+    const bool others_have_them = lease.reason().error == ETOOMANYREFS || (leases.empty() && !can_change_user());
+    if (others_have_them) GTEST_SKIP() << "other daemons of this user have not ended yet: " << message;
+    EXPECT_EQ(lease.reason().error, EMFILE);
   }
   EXPECT_GT(leases.size(), 100u);
   EXPECT_TRUE(contains(message, "brdmad has as many open files as it may (640")) << message;

@@ -54,6 +54,14 @@ ContextError no_descriptors() {
                       "LimitNOFILE= of a service)"};
 }
 
+// unix(7): what a user without CAP_SYS_RESOURCE has under way in all his sockets, and the vault of each of his daemons
+// is one, is limited by the same number.
+ContextError too_many_passed() {
+  return {ETOOMANYREFS, "daemons of this user keep as many open files in sockets as brdmad may have (" +
+                            std::to_string(file_limit()) +
+                            "): end programs, or raise the hard limit of who starts it (ulimit -Hn)"};
+}
+
 // Room for so many more? Numbers of descriptors are given from below: who came last tells how many there are.
 bool descriptors_left(int newest, std::uint32_t more) {
   return newest < 0 || static_cast<rlim_t>(newest) + more + kDescriptorsSpare <= file_limit();
@@ -204,9 +212,12 @@ Result<std::uint32_t, ContextError> LeaseBook::grant(const LeaseClient& client, 
   const bool kept = send_keep(channel_, slot, client.connection, pages_[slot].fd());
   set_leased_buffer(socket_fd);
   drain(socket_fd);
-  if (!kept || !answer(slot, client.connection)) {
+  const bool answered = kept && answer(slot, client.connection);
+  const bool too_many = kept && !answered && errno == ETOOMANYREFS;
+  if (too_many) (void)refused(too_many_passed());  // before the connection is shut
+  if (!answered) {
     end(slot);
-    return ContextError{EPIPE, "the client went away"};
+    return too_many ? too_many_passed() : ContextError{EPIPE, "the client went away"};
   }
   record.state = SlotState::kLeased;
   return slot;

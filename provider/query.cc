@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/multicast.h"
+#include "device/engine.h"
 #include "io/clock.h"
 #include "memory/memory_table.h"
 #include "open_device.h"

@@ -213,8 +213,11 @@ void expect(rdma_event_channel* channel, rdma_cm_event_type wanted) {
     must(::poll(&readable, 1, -1) >= 0 || errno == EINTR, "poll");
   }
   const rdma_cm_event_type type = event->event;
+  const int status = event->status;  // of a refusal: its reason (IBTA 12.6.7.2)
   rdma_ack_cm_event(event);
-  if (type != wanted) end(kTold, rdma_event_str(type));
+  if (type == wanted) return;
+  std::fprintf(stderr, "kill_peer: status %d\n", status);
+  end(kTold, rdma_event_str(type));
 }
 
 // Waits for the answer; whatever tells that none will come ends the program.

@@ -112,6 +112,8 @@ void CmService::run() {
       armed_ = cm_->next_timeout();
       if (armed_) timeout_ms = static_cast<int>((*armed_ - at).ns() / kNsPerMs + 1);
     }
+    // Asked meanwhile, perhaps by this thread: then brdmad may have died again, or have sent what was not asked for.
+    if (link_.needs_attention()) timeout_ms = 0;
     const int connection = link_.fd();
     if (connection < 0 && (timeout_ms < 0 || timeout_ms > kLookAgainMs)) timeout_ms = kLookAgainMs;
     std::array<pollfd, 2> fds{pollfd{wake_.get(), POLLIN, 0}, pollfd{connection, POLLIN, 0}};

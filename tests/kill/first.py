@@ -71,7 +71,8 @@ class First(Seed):
         self.kind = self.random.choice(kinds)
         self.victim = None
         self.deaths = self.random.choice([1, 1, 2, 3]) if self.kind == "daemon" else 1
-        self.moments = [self.random.uniform(0, 0.15) for _ in range(self.deaths)]
+        # The next daemon dies at any time, or while programs are still coming back to it.
+        self.moments = [self.random.uniform(0, 0.15 if first else self.random.choice([0.005, 0.15])) for first in [True] + [False] * (self.deaths - 1)]
         self.programs = self.random.random() < 0.1
         self.work = [str(n) for n in (self.random.randint(2, 8), self.random.randint(20, 200), self.random.choice([1, 1000, 20000, 65536]))]
         self.cgroup = Cgroup(self.kind, f"brdma-kill-{os.getpid()}-{seed}") if self.kind in CGROUPS else None

@@ -224,6 +224,26 @@ TEST(WaysIn, WithAnAddressSanitizer) {
 }
 #endif
 
+// Faults of theirs become exceptions as ever, ours answers.
+#if defined(BRDMA_JAVA_PROGRAM)
+TEST(WaysIn, FromJava) {
+  ::setenv("TESTED_JAVA_PROGRAM", BRDMA_JAVA_PROGRAM, 1);
+  ::setenv("TESTED_JAVA_LIBRARIES", BRDMA_JAVA_LIBRARIES, 1);
+  const Outcome java = run("java -Xcheck:jni -Djava.library.path=\"$TESTED_JAVA_LIBRARIES\" \"$TESTED_JAVA_PROGRAM\" 20");
+  EXPECT_EQ(java.exit_code, 0);
+  EXPECT_THAT(java.output, testing::HasSubstr("60 of 60 requests, 20 of 20 faults of its own\n"));
+}
+#endif
+
+#if defined(BRDMA_GO_PROGRAM)
+TEST(WaysIn, FromGo) {
+  ::setenv("TESTED_GO_PROGRAM", BRDMA_GO_PROGRAM, 1);
+  const Outcome go = run("\"$TESTED_GO_PROGRAM\" 20");
+  EXPECT_EQ(go.exit_code, 0);
+  EXPECT_EQ(go.output, "60 of 60 requests, 20 of 20 faults of its own\n");
+}
+#endif
+
 // --- a namespace, for programs that scrub their environment ---
 
 const std::string kScrubbed = "env -u LD_PRELOAD \"$TESTED_BRDMA\" run --namespace -- env -i ";

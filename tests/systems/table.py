@@ -6,8 +6,8 @@ import pathlib
 import sys
 
 BEGIN, END = "<!-- written by bash tests/run systems -->", "<!-- end -->"
-HEAD = ["system", "compiler", "CMake", "glibc", "Boost", "CLI11", "libibverbs", "libbpf", "programs", "quickstart", "unit lane"]
-KEYS = ["compiler", "cmake", "glibc", "libboost-dev", "libcli11-dev", "libibverbs-dev", "libbpf-dev", "build", "quickstart", "unit"]
+HEAD = ["system", "compiler", "CMake", "glibc", "Boost", "CLI11", "libibverbs", "libbpf", "programs", "quickstart", "lanes of tests/run"]
+KEYS = ["compiler", "cmake", "glibc", "libboost-dev", "libcli11-dev", "libibverbs-dev", "libbpf-dev", "build", "quickstart", "lanes"]
 
 
 def row(path):

@@ -229,7 +229,8 @@ TEST(WaysIn, WithAnAddressSanitizer) {
 TEST(WaysIn, FromJava) {
   ::setenv("TESTED_JAVA_PROGRAM", BRDMA_JAVA_PROGRAM, 1);
   ::setenv("TESTED_JAVA_LIBRARIES", BRDMA_JAVA_LIBRARIES, 1);
-  const Outcome java = run("java -Xcheck:jni -Djava.library.path=\"$TESTED_JAVA_LIBRARIES\" \"$TESTED_JAVA_PROGRAM\" 20");
+  const Outcome java =
+      run("java -Xcheck:jni -Djava.library.path=\"$TESTED_JAVA_LIBRARIES\" \"$TESTED_JAVA_PROGRAM\" 20");
   EXPECT_EQ(java.exit_code, 0);
   EXPECT_THAT(java.output, testing::HasSubstr("60 of 60 requests, 20 of 20 faults of its own\n"));
 }

@@ -1,5 +1,5 @@
-// A library for programs in Java and Go: one round of WRITEs of which some meet memory that is not there. The names are those that Java's
-// native methods have, and serve both.
+// A library for programs in Java and Go: one round of WRITEs of which some meet memory that is not there. The names are
+// those that Java's native methods have, and serve both.
 #include <infiniband/verbs.h>
 #include <sys/mman.h>
 

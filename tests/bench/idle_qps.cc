@@ -3,6 +3,7 @@
 #include <infiniband/verbs.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>

@@ -2,6 +2,7 @@
 // aligned tables for people.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>

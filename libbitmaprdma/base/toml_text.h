@@ -1,15 +1,23 @@
-// base/toml_text.h - a look at a TOML text before a parser sees it.
+// base/toml_text.h - a look at a TOML text before a parser sees it: toml++ runs into undefined behaviour, or an
+// assertion of its own, at some texts that are no TOML.
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string_view>
 
 namespace brdma {
 
-// The line (from 1) of the first character outside ASCII that is in neither a string nor a comment, or stands where the
-// blanks behind a string's backslash end; 0: there is none. TOML has no use for one there, but toml++ 3.3.0 does not
-// say so: it runs into undefined behaviour where it asks whether one of 0xA0 to 0x499, a letter with an accent say, is
-// blank.
-[[nodiscard]] std::size_t stray_character_line(std::string_view toml);
+struct StrayCharacter {
+  std::size_t line = 0;   // from 1
+  std::string_view what;  // in words
+};
+
+// The first character that has no place where it is, of these kinds; none: the parser may see the text.
+// - Outside ASCII, in neither a string nor a comment, or where the blanks behind a string's backslash end. toml++ 3.3
+// asks
+//   of 0xA0 to 0x499, a letter with an accent say, whether it is blank.
+// - Behind the bracket or brackets that begin a table, what begins no name. toml++ 3.4 reads it as one.
+[[nodiscard]] std::optional<StrayCharacter> stray_character(std::string_view toml);
 
 }  // namespace brdma

@@ -92,9 +92,9 @@ void load_file(Loader& loader, const std::string& path, SettingSource source) {
   if (path.empty()) return;
   const auto text = read_file(path, loader.result.errors);
   if (!text) return;
-  if (const std::size_t line = stray_character_line(*text); line != 0) {
-    loader.result.errors.push_back(path + ":" + std::to_string(line) +
-                                   ": not TOML: a character outside ASCII that is in neither a string nor a comment");
+  if (const auto stray = stray_character(*text)) {
+    loader.result.errors.push_back(path + ":" + std::to_string(stray->line) +
+                                   ": not TOML: " + std::string{stray->what});
     return;
   }
   const toml::parse_result parsed = toml::parse(*text, std::string_view(path));

@@ -86,7 +86,8 @@ GidTables gid_tables_from(const Json& list) {
 
 void adopt_common(GidTables& tables) {
   if (kept_apart) return;
-  const auto answer = ask_at(kDaemonName, {{"query", "gids"}, {"have", to_json(tables)}}, kAnswerWithin);
+  const auto answer =
+      ask_at(kDaemonName, {{"query", "gids"}, {"have", nlohmann::json(to_json(tables))}}, kAnswerWithin);
   if (!answer) return;
   const auto gids = answer.value().find("gids");
   if (gids == answer.value().end()) return;

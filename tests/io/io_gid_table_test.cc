@@ -98,8 +98,8 @@ TEST(GidTable, NoAddressEverMoves) {
 
 TEST(GidTable, OfAnotherProcessOnlyWhatIsSoIsTaken) {
   const IpAddress a = numbered(1), b = numbered(2), stranger = numbered(77);
-  GidTable table(std::vector{stranger, b, b, kDefault, stranger, a});
-  table.update(kDefault, std::vector{a, b});
+  GidTable table(std::vector<IpAddress>{stranger, b, b, kDefault, stranger, a});
+  table.update(kDefault, std::vector<IpAddress>{a, b});
   EXPECT_THAT(first_of(table, 7), ElementsAre(kDefault, b, kHole, kHole, kHole, a, kHole));
   const GidTable huge(std::vector<IpAddress>(10'000, a));
   EXPECT_THAT(huge.slots(), SizeIs(kGidSlotsMax));

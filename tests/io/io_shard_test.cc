@@ -20,7 +20,6 @@ namespace brdma::io {
 namespace {
 
 constexpr Duration kPatience = 20_s;
-constexpr std::uint32_t kBytes = Side::kTokenBytes;
 
 class HoldingBack : public testing::Test {
  protected:

@@ -33,8 +33,6 @@ constexpr int kPatienceMs = 20'000;
 constexpr IpAddress kLoopback4 = IpAddress::v4(127, 0, 0, 1);
 constexpr IpAddress kLoopback6{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
 constexpr IpAddress kHere = IpAddress::v4(10, 9, 0, 1), kThere = IpAddress::v4(10, 9, 0, 2);
-constexpr IpAddress kHere6{{0xfd, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
-constexpr IpAddress kThere6{{0xfd, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}};
 
 // A batch that owns its bytes: packet i is filled with i + 1.
 struct Batch {

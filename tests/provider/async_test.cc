@@ -137,7 +137,7 @@ class PortEvents : public testing::Test {
   }
   void TearDown() override {
     context.reset();
-    static_cast<void>(std::system("ip link del brdt0 2>/dev/null"));
+    [[maybe_unused]] const int gone = std::system("ip link del brdt0 2>/dev/null");
   }
   static void run(const char* command) { ASSERT_EQ(std::system(command), 0) << command; }
   [[nodiscard]] ibv_port_state state() const {

@@ -169,7 +169,7 @@ bool WorldSettings::near() const {
     const RecoveryConfig& recovery = host.engine.recovery;
     tolerance = std::min({tolerance, recovery.age_max * kAcrossTimes, recovery.stall_max * kAcrossTimes});
   }
-  return std::all_of(links.begin(), links.end(), [tolerance](const LinkSettings& link) {
+  return std::all_of(links.begin(), links.end(), [&](const LinkSettings& link) {
     return link.round_trip() < kFirstProbe && (link.clean.paths == 1 || link.clean.skew < tolerance);
   });
 }

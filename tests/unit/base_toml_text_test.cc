@@ -1,10 +1,15 @@
-// What a parser must not see: characters outside ASCII that are in no string and no comment.
+// What a parser must not see: characters outside ASCII that are in no string and no comment, and tables without a name.
 #include <gtest/gtest.h>
 
 #include "base/toml_text.h"
 
 namespace brdma {
 namespace {
+
+std::size_t stray_character_line(std::string_view toml) {
+  const auto stray = stray_character(toml);
+  return stray ? stray->line : 0;
+}
 
 TEST(TomlText, HasItsOwnCharactersInStringsAndComments) {
   for (const char* text : {"", "# Brücke\nname = \"s1\"", "name = \"Brücke\" # Brücke", "name = 'Brücke'",
@@ -24,6 +29,19 @@ TEST(TomlText, IsToldWhereAStrayCharacterIs) {
   EXPECT_EQ(stray_character_line("name = \"\"\"a\\\n  \n ü\"\"\""), 3u) << "behind a backslash and blanks";
   EXPECT_EQ(stray_character_line("name = \"\"\"ü\"\"\"ü"), 1u);
   EXPECT_EQ(stray_character_line("name = \"\"\"a \"\"\"\"\"ü"), 1u) << "behind a string that ends with quotes";
+}
+
+TEST(TomlText, TablesHaveNames) {
+  for (const char* text :
+       {"[", "[\t", "[[", "x = 1\n [ a ]", "['a']\n[[\"b\"]]", "[-]\n[_.a]\n[0]", "x = [\n [ 1 ],\n[[2]], [ ]\n]\n[a]",
+        "x = {a = [\n[ ]]}", "x = '''\n[=]\n'''", "# [=]\nx = [ ]", "x = \"\"\"\n[=\"\"\""}) {
+    EXPECT_EQ(stray_character_line(text), 0u) << text;
+  }
+  for (const char* text :
+       {"x = 1\n[]", "x = 1\n[ = 2", "x = []\n[[=", "x = ']'\n [[ [a]]", "x = [[1]]\n[\x01]", "# [\n[.a]"}) {
+    EXPECT_EQ(stray_character_line(text), 2u) << text;
+  }
+  EXPECT_EQ(stray_character("[\n]")->what, "a table without a name");
 }
 
 }  // namespace

@@ -135,7 +135,8 @@ TEST(DropTable, SaysHowLongTheQueueTakesAndQuotesTheFirstOfWhatItNames) {
   const auto reports = table.dropped(flow(1), {5, 1, first}, 10_us, at(0_us));
   ASSERT_EQ(reports.count, 1u);
   EXPECT_EQ(reports.begin()->drain, 10_us);
-  EXPECT_THAT(reports.begin()->quote(), ElementsAre(std::byte{1}, std::byte{0}, std::byte{0}));
+  const auto quote = reports.begin()->quote();
+  EXPECT_THAT(std::vector(quote.begin(), quote.end()), ElementsAre(std::byte{1}, std::byte{0}, std::byte{0}));
   EXPECT_EQ(table.dropped(flow(1), {6, 1, second}, 20_us, at(1_us)).count, 0u);
   EXPECT_EQ(table.dropped(flow(1), {7, 1, third}, 30_us, at(2_us)).count, 0u);
   const auto tail = table.enqueued(flow(1));

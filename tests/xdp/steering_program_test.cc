@@ -34,7 +34,7 @@ class SteeringProgram : public testing::Test {
     std::vector<char> log(65536);
     LIBBPF_OPTS(bpf_prog_load_opts, load);
     load.log_buf = log.data();
-    load.log_size = static_cast<std::uint32_t>(log.size());
+    load.log_size = static_cast<decltype(load.log_size)>(log.size());
     program_.reset(bpf_prog_load(BPF_PROG_TYPE_XDP, "steer", "Dual MIT/GPL", code.data(), code.size(), &load));
     ASSERT_TRUE(program_.valid()) << log.data();
     steer(0, kSlot);

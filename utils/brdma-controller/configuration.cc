@@ -119,8 +119,8 @@ void each(const toml::table& root, const char* name, Take take) {
 
 Configuration parse_configuration(const std::string& text) {
   Configuration result;
-  if (const std::size_t line = stray_character_line(text); line != 0)
-    refuse("a character outside ASCII, in neither a string nor a comment, at line " + std::to_string(line));
+  if (const auto stray = stray_character(text))
+    refuse(std::string{stray->what} + " at line " + std::to_string(stray->line));
   const toml::parse_result parsed = toml::parse(text);
   if (!parsed) {
     std::ostringstream where;

@@ -21,6 +21,8 @@ inline int bpf_map_create(bpf_map_type type, const char* name, std::uint32_t key
 struct bpf_prog_load_opts {
   std::size_t sz;
   std::uint32_t prog_flags;
+  char* log_buf;
+  std::uint32_t log_size;
 };
 inline int bpf_prog_load(bpf_prog_type type, const char* name, const char* license, const bpf_insn* code,
                          std::size_t count, const bpf_prog_load_opts* options) {
@@ -30,8 +32,9 @@ inline int bpf_prog_load(bpf_prog_type type, const char* name, const char* licen
   attributes.license = license;
   attributes.insns = code;
   attributes.insns_cnt = count;
-  attributes.prog_flags = options == nullptr ? 0 : options->prog_flags;
-  return bpf_load_program_xattr(&attributes, nullptr, 0);
+  if (options == nullptr) return bpf_load_program_xattr(&attributes, nullptr, 0);
+  attributes.prog_flags = options->prog_flags;
+  return bpf_load_program_xattr(&attributes, options->log_buf, options->log_size);
 }
 
 struct bpf_xdp_query_opts {

@@ -21,9 +21,8 @@ class Parser {
   explicit Parser(std::string name) : name_(std::move(name)) {}
 
   Topology parse(const std::string& text) {
-    if (const std::size_t line = stray_character_line(text); line != 0)
-      fail(static_cast<toml::source_index>(line),
-           "a character outside ASCII that is in neither a string nor a comment");
+    if (const auto stray = stray_character(text))
+      fail(static_cast<toml::source_index>(stray->line), std::string{stray->what});
     const toml::parse_result result = toml::parse(text, name_);
     if (!result) fail(result.error().source().begin.line, std::string{result.error().description()});
     const toml::table& root = result.table();

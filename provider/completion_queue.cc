@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 
+#include "channel_sleep.h"
 #include "event_channels.h"
 #include "objects.h"
 #include "verbs.h"
@@ -42,7 +43,8 @@ static_assert(kCompletionWithGrh == IBV_WC_GRH && kCompletionWithImm == IBV_WC_W
 void CompletionQueueObject::write_event() {
   if (channel == nullptr) return;
   const ibv_cq* self = &core.cq;
-  if (channel->write(std::as_bytes(std::span(&self, 1)))) ++completion_events_written;
+  if (taken_by_reader(*channel, self) || channel->write(std::as_bytes(std::span(&self, 1))))
+    ++completion_events_written;
 }
 
 void wait_for_acknowledgements(pthread_mutex_t& mutex, pthread_cond_t& cond, const std::uint32_t& completed,
@@ -114,7 +116,9 @@ ibv_cq* make_completion_queue(ibv_context* context, int entries, ibv_comp_channe
     if (const auto ring = ring_in(*cq, device, *shard); !ring) return fail<ibv_cq>(ring.reason().error());
   }
   cq->core.cq.handle = device.next_handle();
-  if (cq->channel != nullptr) event_channel_joined(*cq->channel, cq->channel_fd, &cq->core.cq, &device);
+  if (cq->channel != nullptr)
+    event_channel_joined(*cq->channel, cq->channel_fd, &cq->core.cq, &device,
+                         cq->alone ? &device.shards().first() : nullptr);
   device.undestroyed().completion_queues.insert(cq.get());
   return &cq.release()->core.cq;
 }

@@ -19,13 +19,30 @@ struct Channel {
   std::shared_ptr<EventPipe> pipe;
   int fd = -1;                   // as the program had it when it last made a completion queue
   const void* device = nullptr;  // of its queues
+  Context* context = nullptr;    // likewise
   std::set<const void*> queues{};
+  std::shared_ptr<ChannelSleep> sleep{};  // of completion channels
+  enum class Sleeper : std::uint8_t { kNotYet, kYes, kOneOfSeveral } sleeper = Sleeper::kNotYet;
 };
 
 struct Channels {
   std::mutex lock;
   std::map<ino_t, Channel> by_inode;
   std::size_t look_at = 16;  // with so many of them: whether all can still be read
+
+  // The program sleeps on this one. Where it does on several of one context, packets would wake all who sleep: then
+  // the thread does it for all.
+  void is_slept_on(Channel& sleeper) {
+    if (sleeper.context == nullptr || sleeper.sleeper != Channel::Sleeper::kNotYet) return;
+    sleeper.sleeper = Channel::Sleeper::kYes;
+    for (auto& [inode, channel] : by_inode) {
+      if (&channel == &sleeper || channel.context != sleeper.context) continue;
+      if (channel.sleeper == Channel::Sleeper::kNotYet) continue;
+      channel.sleep->leave();
+      channel.sleeper = sleeper.sleeper = Channel::Sleeper::kOneOfSeveral;
+    }
+    if (sleeper.sleeper == Channel::Sleeper::kYes) sleeper.sleep->join(*sleeper.context);
+  }
 
   // Without those that were closed behind our back (by a system call, or under a number that fcntl() gave).
   void drop_unread() {
@@ -36,19 +53,30 @@ struct Channels {
 
 // Never destroyed: hooks run until the very end of the process. A thread may be in it while another one forks, and the
 // child closes descriptors.
+void forked();
+
 Channels& channels() {
   static auto* const instance = [] {
     auto* const made = new Channels;
-    ::pthread_atfork([] { channels().lock.lock(); }, [] { channels().lock.unlock(); },
-                     [] { channels().lock.unlock(); });
+    ::pthread_atfork([] { channels().lock.lock(); }, [] { channels().lock.unlock(); }, [] { forked(); });
     return made;
   }();
   return *instance;
 }
 
+// In the child: a thread of the parent may have been in a sleep's lock.
+void forked() {
+  for (auto& [inode, channel] : channels().by_inode) {
+    if (channel.sleep == nullptr) continue;
+    channel.sleep = std::make_shared<ChannelSleep>();
+    channel.sleeper = Channel::Sleeper::kOneOfSeveral;
+  }
+  channels().lock.unlock();
+}
+
 }  // namespace
 
-Result<EventPipe::Made, Status> make_event_channel() {
+Result<EventPipe::Made, Status> make_event_channel(EventsOf what) {
   const std::lock_guard held(channels().lock);
   Channels& all = channels();
   if (all.by_inode.size() >= all.look_at) all.drop_unread();
@@ -58,7 +86,8 @@ Result<EventPipe::Made, Status> make_event_channel() {
     made = EventPipe::make();
   }
   if (made) {
-    all.by_inode[made.value().pipe->inode()] = {.pipe = made.value().pipe, .fd = made.value().fd};
+    Channel& channel = all.by_inode[made.value().pipe->inode()] = {.pipe = made.value().pipe, .fd = made.value().fd};
+    if (what == EventsOf::kCompletions) channel.sleep = std::make_shared<ChannelSleep>();
     preload::node_marks.mark(made.value().fd, preload::Node::kEvents);
   }
   return made;
@@ -71,19 +100,35 @@ std::shared_ptr<EventPipe> find_event_channel(int fd) {
   return found == channels().by_inode.end() ? nullptr : found->second.pipe;
 }
 
-void event_channel_joined(const EventPipe& channel, int fd, const void* queue, const void* device) {
+SleepingChannel find_sleeping_channel(int fd) {
+  const std::lock_guard held(channels().lock);
+  const auto inode = EventPipe::inode_of(fd);
+  const auto found = inode ? channels().by_inode.find(*inode) : channels().by_inode.end();
+  if (found == channels().by_inode.end() || found->second.sleep == nullptr) return {};
+  channels().is_slept_on(found->second);
+  return {found->second.pipe, found->second.sleep};
+}
+
+void event_channel_joined(const EventPipe& channel, int fd, const void* queue, const void* device, Context* context) {
   const std::lock_guard held(channels().lock);
   const auto found = channels().by_inode.find(channel.inode());
   if (found == channels().by_inode.end()) return;
   found->second.fd = fd;
   found->second.device = device;
+  found->second.context = context;
   found->second.queues.insert(queue);
+  if (found->second.sleep->is_watched()) channels().is_slept_on(found->second);
 }
 
 void event_channel_left(const EventPipe& channel, const void* queue) {
   const std::lock_guard held(channels().lock);
   const auto found = channels().by_inode.find(channel.inode());
-  if (found != channels().by_inode.end()) found->second.queues.erase(queue);
+  if (found == channels().by_inode.end()) return;
+  found->second.queues.erase(queue);
+  if (!found->second.queues.empty()) return;
+  found->second.sleep->leave();
+  found->second.context = nullptr;
+  found->second.sleeper = Channel::Sleeper::kNotYet;
 }
 
 void replace_event_channels(const void* device) {

@@ -20,7 +20,7 @@ void close_own(int fd) { ::syscall(SYS_close, fd); }
 
 // Never waits, though the description may be one that does. vmsplice() copies out of a pipe's read end; newer kernels
 // (6.5) also have reads that do not wait, for where a sandbox forbids it.
-ssize_t read_now(int fd, std::span<std::byte> into) {
+ssize_t read_without_waiting(int fd, std::span<std::byte> into) {
   const iovec piece{into.data(), into.size()};
   const ssize_t got = ::vmsplice(fd, &piece, 1, SPLICE_F_NONBLOCK);
   if (got >= 0 || (errno != ENOSYS && errno != EPERM)) return got;
@@ -62,15 +62,28 @@ bool EventPipe::has_reader() {
 
 bool EventPipe::write(std::span<const std::byte> record) {
   if (writer_fd_ < 0 || unread_.load(std::memory_order_relaxed)) return false;
+  waiting_.fetch_add(1, std::memory_order_relaxed);
   // Records are far shorter than PIPE_BUF: all or nothing.
   while (::write(writer_fd_, record.data(), record.size()) < 0) {
     if (errno == EINTR) continue;
     if (errno != EAGAIN || ::fcntl(writer_fd_, F_GETPIPE_SZ) >= static_cast<int>(kPipeBytesMin) ||
         ::fcntl(writer_fd_, F_SETPIPE_SZ, static_cast<int>(kPipeBytesMin)) < 0) {
+      waiting_.fetch_sub(1, std::memory_order_relaxed);
       return false;
     }
   }
   return true;
+}
+
+bool EventPipe::read_now(int fd, std::span<std::byte> record) {
+  std::uint32_t before = waiting();
+  const bool got = read_without_waiting(fd, record) == static_cast<ssize_t>(record.size());
+  if (got) {
+    waiting_.fetch_sub(1, std::memory_order_relaxed);
+  } else {
+    waiting_.compare_exchange_strong(before, 0, std::memory_order_relaxed);  // read by who was not seen
+  }
+  return got;
 }
 
 std::uint32_t EventPipe::purge(int fd, std::size_t record_bytes,
@@ -81,9 +94,10 @@ std::uint32_t EventPipe::purge(int fd, std::size_t record_bytes,
   std::vector<std::byte> record(record_bytes);
   std::uint32_t purged = 0;
   for (;;) {
-    const ssize_t got = read_now(fd, record);
+    const ssize_t got = read_without_waiting(fd, record);
     if (got < 0 && errno == EINTR) continue;
     if (got != static_cast<ssize_t>(record_bytes)) break;
+    waiting_.fetch_sub(1, std::memory_order_relaxed);
     if (is_ours(record)) {
       ++purged;
     } else {

@@ -36,6 +36,11 @@ class EventPipe {
   // False: no room, even after enlarging the pipe (a program that reads none of thousands), or nobody can read.
   [[nodiscard]] bool write(std::span<const std::byte> record);
 
+  // Records written and not read since, as far as was seen: who reads past read_now() is not. May be asked any time.
+  [[nodiscard]] std::uint32_t waiting() const { return waiting_.load(std::memory_order_relaxed); }
+  // One record off the program's end, without waiting. False: none was there.
+  [[nodiscard]] bool read_now(int fd, std::span<std::byte> record);
+
   // Takes the records that `is_ours` recognises out of the pipe, keeping the others in order; answers how many there
   // were. `fd`: the program's end; 0 where it is another file by now.
   [[nodiscard]] std::uint32_t purge(int fd, std::size_t record_bytes,
@@ -57,6 +62,7 @@ class EventPipe {
   int writer_fd_;
   ino_t inode_;  // no other pipe has it while this one exists
   std::atomic<bool> unread_{false};
+  std::atomic<std::uint32_t> waiting_{0};
 };
 
 }  // namespace brdma::provider

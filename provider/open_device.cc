@@ -72,7 +72,7 @@ Result<void*, Status> OpenDevice::open(ibv_device* device, int cmd_fd) {
 
 // Set before the library looks: it would ask the kernel for the descriptor otherwise.
 Status OpenDevice::make_async_pipe() {
-  const auto made = make_event_channel();
+  const auto made = make_event_channel(EventsOf::kDevice);
   if (!made) return made.reason();
   ibv_->async_fd = made.value().fd;
   async_events_ = made.value().pipe;

@@ -7,7 +7,14 @@
 
 #include <algorithm>
 
+#include "io/clock.h"
+
 namespace brdma::io {
+namespace {
+
+constexpr Duration kStandBySlack = 200_us;
+
+}  // namespace
 
 Attendance::Attendance()
     : wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
@@ -26,14 +33,24 @@ void Attendance::request_charge() {
   if (thread_.load() == Thread::kParked) wake_requested_ = true;
 }
 
+void Attendance::request_help() {
+  polls_.store(0);
+  if (help_wanted_.exchange(true)) return;
+  const Thread thread = thread_.load();
+  if (thread == Thread::kParked || thread == Thread::kStandingBy) wake_requested_ = true;
+}
+
 void Attendance::take_charge() {
   polls_.store(0);
+  help_wanted_.store(false, std::memory_order_relaxed);
   set_thread(Thread::kSpinning);
 }
 
 void Attendance::deadline_is(std::optional<Instant> deadline) {
-  if (thread() != Thread::kBlocked || !deadline) return;
+  if ((thread() != Thread::kBlocked && thread() != Thread::kStandingBy) || !deadline) return;
   if (blocked_until_ && *blocked_until_ <= *deadline) return;
+  // Most deadlines are put off before they come. Who stands by is not woken for each.
+  if (thread() == Thread::kStandingBy) deadline = std::max(*deadline, monotonic_now() + kStandBySlack);
   blocked_until_ = deadline;
   constexpr std::int64_t kNsPerSecond = 1'000'000'000;
   const std::int64_t ns = std::max<std::int64_t>(deadline->ns(), 1);  // 0 would switch it off
@@ -45,6 +62,12 @@ void Attendance::deadline_is(std::optional<Instant> deadline) {
 void Attendance::block_until(std::optional<Instant> deadline) {
   blocked_until_ = deadline;
   set_thread(Thread::kBlocked);
+}
+
+void Attendance::stand_by(std::optional<Instant> deadline) {
+  block_until(std::nullopt);
+  set_thread(Thread::kStandingBy);
+  deadline_is(deadline);
 }
 
 void Attendance::wake() {

@@ -8,6 +8,8 @@
 //   kParked    the application polls; the thread looks now and then whether it still does
 //   kSpinning  in charge, polling the socket
 //   kBlocked   in charge, asleep until a packet, a deadline or a wake-up
+//   kStandingBy the application sleeps on the sockets itself (it is attended()); the thread keeps the deadlines, and
+//              looks now and then whether packets wait for nobody
 #pragma once
 
 #include <sched.h>
@@ -22,7 +24,7 @@ namespace brdma::io {
 
 class Attendance {
  public:
-  enum class Thread : std::uint8_t { kAbsent, kParked, kSpinning, kBlocked };
+  enum class Thread : std::uint8_t { kAbsent, kParked, kSpinning, kBlocked, kStandingBy };
 
   Attendance();  // without its descriptors (none left) the thread is never started
   ~Attendance();
@@ -53,8 +55,17 @@ class Attendance {
   }
   // The application has polled in vain for some 100 us: whoever it waits for may be waiting for its core.
   [[nodiscard]] bool should_yield() const { return yield_due_; }
-  // The application may go to sleep now, it has armed a completion queue: the thread must be in charge.
+  // The application may go to sleep now, it has armed a completion queue: the thread must be in charge, unless packets
+  // wake the application itself.
   void request_charge();
+  // There is more to do than this call does, and the application may not call again.
+  void request_help();
+  // Packets wake the application, which takes them by its next call; until the thread finds that it does not.
+  void attend() {
+    if (!distrusted_.load(std::memory_order_relaxed)) attended_.store(true, std::memory_order_relaxed);
+  }
+  // It has taken what the socket had.
+  void looked() { bump(looks_); }
   void notified() { armed_.store(false, std::memory_order_relaxed); }
   // After a call: the earliest deadline there is. A thread that would oversleep it is woken then, not now: most often
   // the application goes on polling.
@@ -80,10 +91,19 @@ class Attendance {
   // charge or was asked to. A program that sleeps on a completion channel polls in vain once or twice.
   [[nodiscard]] bool application_spins() const { return polls_.load() >= kLoopPolls; }
   [[nodiscard]] bool armed() const { return armed_.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool attended() const { return attended_.load(std::memory_order_relaxed); }
+  void distrust() {
+    distrusted_.store(true, std::memory_order_relaxed);
+    attended_.store(false, std::memory_order_relaxed);
+  }
+  [[nodiscard]] std::uint64_t looks() const { return looks_.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool help_wanted() const { return help_wanted_.load(std::memory_order_relaxed); }
   void set_thread(Thread state) { thread_.store(state); }
   void take_charge();  // lock held
   // Shard's lock held: from here on deadline_is() compares with `deadline`.
   void block_until(std::optional<Instant> deadline);
+  // Likewise; the timer fires then.
+  void stand_by(std::optional<Instant> deadline);
   void clear_wake();
 
   // Where the application made its last call.
@@ -104,9 +124,11 @@ class Attendance {
   }
   alignas(64) std::atomic<std::uint64_t> calls_{0};
   std::atomic<std::uint64_t> polls_{0};
+  std::atomic<std::uint64_t> looks_{0};
   std::atomic<int> core_{-1};
   alignas(64) std::atomic<Thread> thread_{Thread::kAbsent};
-  std::atomic<bool> armed_{false};        // a completion queue was, since the last notification
+  std::atomic<bool> armed_{false};  // a completion queue was, since the last notification
+  std::atomic<bool> attended_{false}, distrusted_{false}, help_wanted_{false};
   std::optional<Instant> blocked_until_;  // guarded by the shard's lock; none: no deadline
   bool wake_requested_ = false;           // likewise
   std::uint64_t vain_in_a_row_ = 0;       // looks of polls; likewise

@@ -311,6 +311,19 @@ void Context::request_notify(CompletionQueue* cq, bool solicited_only) {
   impl_->shard.request_notify(cq, solicited_only);
 }
 
+std::array<int, 2> Context::packet_descriptors() const { return impl_->shard.receive_fds(); }
+
+void Context::attend(bool all) {
+  const Call call{impl_->shard};
+  impl_->shard.attendance().attend();
+  impl_->shard.attend(all);
+}
+
+void Context::sleeps() {
+  const Call call{impl_->shard};
+  impl_->shard.sleeps();
+}
+
 void Context::request_notify(std::span<const NotifiedQueue> queues, const std::function<NotifyOf()>& decide) {
   std::array<std::optional<Call>, kShardsMax> calls;
   for (std::size_t i = 0; i < queues.size(); ++i) calls[i].emplace(queues[i].context->impl_->shard);

@@ -28,6 +28,11 @@ constexpr Duration kSleepMin = 20_us;
 // this one.
 constexpr Duration kReplyWait = 3_us;
 constexpr int kRelaxBetweenRounds = 8;  // leaves the application's thread a moment to take the lock
+// Of standing by: looks at a quiet connection before the thread sleeps on the sockets, too; what a packet then leaves
+// to the application; and what each help costs in trust, of how much there is at most.
+constexpr unsigned kQuietLooks = 4;
+constexpr Duration kAnswerWait = 50_us;
+constexpr int kHelpCosts = 8, kTrustMax = 64;
 
 void relax() {
   for (int i = 0; i < kRelaxBetweenRounds; ++i) cpu_relax();
@@ -60,7 +65,11 @@ void ProgressThread::run() {
   while (!stopping()) {
     be_in_charge();
     stop_spinning();
-    stay_parked();
+    if (shard_.attendance().application_spins()) {
+      stay_parked();
+    } else {
+      stand_by();
+    }
   }
 }
 
@@ -97,13 +106,20 @@ void ProgressThread::stop_spinning() {
   if (std::exchange(has_permit_, false)) options_.spin_permits->give_back();
 }
 
-// Returns when the application spins itself.
+// Its own sockets wake it, and it has come since.
+bool ProgressThread::application_attends(std::uint64_t looks_seen) const {
+  const Attendance& attendance = shard_.attendance();
+  return attendance.attended() && !attendance.help_wanted() && attendance.looks() != looks_seen;
+}
+
+// Returns when the application spins itself, or takes its packets.
 void ProgressThread::be_in_charge() {
   Attendance& attendance = shard_.attendance();
+  const std::uint64_t looks = attendance.looks();
   bool first = true;
   Instant last_busy = monotonic_now();
   for (; !stopping(); relax()) {
-    if (!first && attendance.application_spins()) return;
+    if (!first && (attendance.application_spins() || application_attends(looks))) return;
     take_lock();
     std::unique_lock held{shard_.lock(), std::adopt_lock};
     if (first) {
@@ -141,7 +157,55 @@ void ProgressThread::stay_parked() {
   }
 }
 
-void ProgressThread::sleep(bool on_packets, int writable_fd, Duration at_most, bool bounded) {
+// Returns when packets wait for nobody, or the application is no longer woken by them.
+void ProgressThread::stand_by() {
+  Attendance& attendance = shard_.attendance();
+  {
+    take_lock();
+    const std::lock_guard held{shard_.lock(), std::adopt_lock};
+    attendance.stand_by(shard_.next_deadline());
+  }
+  for (unsigned quiet = 0; !stopping() && attendance.attended() && !attendance.help_wanted();) {
+    if (attendance.application_spins()) return;
+    const std::uint64_t looks = attendance.looks();
+    const bool deep = quiet >= kQuietLooks;
+    const Woken woken = sleep(deep, -1, park_interval_.interval(), !deep);
+    if (woken.by_timer) keep_deadline();
+    if (woken.by_packets && attendance.looks() == looks) sleep(false, -1, kAnswerWait, true);
+    if (attendance.looks() != looks) {
+      quiet = 0;
+      trust_ = std::min(trust_ + 1, kTrustMax);
+      park_interval_.present();
+    } else if (packets_wait()) {
+      trust_ -= kHelpCosts;
+      if (trust_ < -kTrustMax) attendance.distrust();
+      take_lock();
+      const std::lock_guard held{shard_.lock(), std::adopt_lock};
+      shard_.count_help();
+      return;
+    } else if (!deep && !woken.by_timer) {
+      ++quiet;
+    }
+  }
+}
+
+// The timer has fired: what is due is done, and the timer set again.
+void ProgressThread::keep_deadline() {
+  Attendance& attendance = shard_.attendance();
+  take_lock();
+  const std::lock_guard held{shard_.lock(), std::adopt_lock};
+  if (const auto deadline = shard_.next_deadline(); deadline && *deadline <= monotonic_now())
+    (void)shard_.make_progress();
+  attendance.stand_by(shard_.next_deadline());
+}
+
+bool ProgressThread::packets_wait() const {
+  const std::array<int, 2> packets = shard_.receive_fds();
+  std::array<pollfd, 2> fds{pollfd{packets[0], POLLIN, 0}, pollfd{packets[1], POLLIN, 0}};
+  return ::poll(fds.data(), fds.size(), 0) > 0;
+}
+
+ProgressThread::Woken ProgressThread::sleep(bool on_packets, int writable_fd, Duration at_most, bool bounded) {
   constexpr std::int64_t kNsPerSecond = 1'000'000'000;
   const Attendance& attendance = shard_.attendance();
   const std::array<int, 2> packets = on_packets ? shard_.receive_fds() : std::array{-1, -1};
@@ -152,13 +216,14 @@ void ProgressThread::sleep(bool on_packets, int writable_fd, Duration at_most, b
                             pollfd{packets[1], POLLIN, 0},
                             pollfd{writable_fd, POLLOUT, 0}};
   const timespec timeout{at_most.ns() / kNsPerSecond, at_most.ns() % kNsPerSecond};
-  if (ppoll(fds.data(), fds.size(), bounded ? &timeout : nullptr, nullptr) <= 0) return;
+  if (ppoll(fds.data(), fds.size(), bounded ? &timeout : nullptr, nullptr) <= 0) return {};
   if ((fds[1].revents | fds[2].revents) != 0) shard_.attendance().clear_wake();
   if (fds[0].revents != 0) {
     options_.watched_fd = -1;
     const std::lock_guard held{shard_.lock()};
     if (options_.on_hangup) options_.on_hangup();
   }
+  return {.by_packets = (fds[3].revents | fds[4].revents) != 0, .by_timer = fds[2].revents != 0};
 }
 
 }  // namespace brdma::io

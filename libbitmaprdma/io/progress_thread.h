@@ -7,6 +7,10 @@
 //              some 20 us a packet), then sleeps on the socket, the wake descriptor and the engine's next deadline.
 //              Parks again when the application is seen to poll in a loop: the two would only take turns at the lock.
 // An application that arms a completion queue puts the thread in charge at once.
+//   stands by  the application sleeps on the sockets itself (Shard::attend()). Keeps the deadlines; looks about every
+//   millisecond whether packets wait that nobody takes, and takes charge then until the application comes again. After
+//   some looks at a quiet connection it sleeps on the sockets, too, and leaves the first packet to the application for
+//   a moment. Where it has to help again and again, it takes the application at its word no longer.
 //
 // A program may spin on its memory and call us seldom (ib_write_lat): then packets wait for a parked thread. How soon
 // it looks is told by how often they had to (park_interval.h): 50 us to 0.7 ms.
@@ -60,7 +64,14 @@ class ProgressThread {
   [[nodiscard]] bool may_spin();
   void stop_spinning();
   void stay_parked();
-  void sleep(bool on_packets, int writable_fd, Duration at_most, bool bounded);
+  void stand_by();
+  void keep_deadline();
+  [[nodiscard]] bool packets_wait() const;
+  [[nodiscard]] bool application_attends(std::uint64_t looks_seen) const;
+  struct Woken {
+    bool by_packets = false, by_timer = false;
+  };
+  Woken sleep(bool on_packets, int writable_fd, Duration at_most, bool bounded);
   [[nodiscard]] bool stopping() const { return stop_.load(std::memory_order_relaxed); }
 
   Shard& shard_;
@@ -68,6 +79,7 @@ class ProgressThread {
   ParkInterval park_interval_;
   std::uint64_t calls_seen_ = 0;  // and since when it has been so many:
   Instant last_call_;
+  int trust_ = 0;  // in an application that attends: looks that found it present, less those that found it away
   bool has_permit_ = false;  // one of spin_permits
   std::atomic<bool> stop_{false};
   std::thread thread_;

@@ -39,6 +39,10 @@ int verbs_event(Notification::Kind kind) {
   return -1;
 }
 
+// What is held back for a reply leaves before a program sleeps, if it says so (Shard::sleeps()). One that does not
+// has its thread woken for it; as the past says that replies come, seldom for anything.
+constexpr Duration kHeldForSleeper = 700_us;
+
 }  // namespace
 
 Shard::Shard(const EngineConfig& config, Intake intake, Outlet outlet, Statistics& statistics,
@@ -69,6 +73,8 @@ std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out, std::
   Instant now = monotonic_now();
   const bool due = deadline_ && *deadline_ <= now;
   const bool idle = !due && !pending_ && !cut_short_ && (!gathered_.any() || rest_waits(now));
+  if (idle && packets_will_wake()) return 0;
+  attendance_.looked();
   ReceivedMessage message;
   unsigned received = 0;
   bool found = !out.empty() && (take_message(message, now) || (idle && look_again(message, now)));
@@ -93,6 +99,14 @@ std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out, std::
   }
   end_call();
   return count;
+}
+
+// The application has armed a completion queue and asks once more before it sleeps, as it must where events come from a
+// thread. Here what is in the socket wakes it at once. Who asks more often spins.
+bool Shard::packets_will_wake() {
+  constexpr unsigned kPolls = 2;
+  if (!sleeps_on_events_ || attendance_.thread() != Attendance::Thread::kStandingBy) return false;
+  return polls_since_wake_++ < kPolls;
 }
 
 void Shard::polled_well() {
@@ -204,6 +218,34 @@ void Shard::request_notify(CompletionQueue* cq, bool solicited_only) {
   attendance_.request_charge();
   sleeps_on_events_ = true;
   settle(monotonic_now());
+}
+
+// A small packet that comes alone is mostly a request or a reply, and nothing behind it; to look costs as much as it.
+void Shard::attend(bool all) {
+  constexpr std::size_t kSmall = 2048;
+  attendance_.called();
+  attendance_.looked();
+  sleeps_on_events_ = true;
+  polls_since_wake_ = 0;
+  Instant now = monotonic_now();
+  ReceivedMessage message;
+  for (unsigned received = 0; received < intake_.burst() && take_message(message, now);) {
+    handle_message(message, now);
+    statistics_.add(Counter::kSleeperTook);
+    if (++received % intake_.messages_per_drain() == 0) drain(now);
+    if (!all && message.bytes.size() <= kSmall) break;
+  }
+  handle_due_timeouts(now);
+  drain(now);
+  end_call();
+}
+
+void Shard::sleeps() {
+  if (!deferral_.holding()) return;
+  attendance_.called();
+  output_possible_ = true;
+  drain(monotonic_now(), Hold::kNo);
+  end_call();
 }
 
 void Shard::before() {
@@ -320,6 +362,8 @@ void Shard::handle_message(const ReceivedMessage& message, Instant now) {
     statistics_.add(Counter::kSocketOverflow, lost);
 }
 
+void Shard::count_help() { statistics_.add(Counter::kSleeperHelped); }
+
 void Shard::count_drops() {
   if (const std::uint64_t lost = intake_.take_drops(); lost > 0) statistics_.add(Counter::kSocketOverflow, lost);
 }
@@ -353,6 +397,7 @@ void Shard::deliver_write_events() {
 void Shard::end_call() {
   deliver_notifications();
   find_deadline();
+  if ((pending_ || cut_short_) && attendance_.attended()) attendance_.request_help();
   attendance_.deadline_is(deadline_);
 }
 
@@ -366,7 +411,8 @@ void Shard::find_deadline() {
   engine_.publish_state_bytes();
   deadline_ = engine_.next_timeout();
   if (pending_) return;  // what is held back cannot leave before it
-  const auto deferred = deferral_.deadline();
+  auto deferred = deferral_.deadline();
+  if (deferred && attendance_.thread() == Attendance::Thread::kStandingBy) deferred = *deferred + kHeldForSleeper;
   if (deferred && (!deadline_ || *deferred < *deadline_)) deadline_ = deferred;
 }
 

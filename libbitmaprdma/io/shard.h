@@ -51,6 +51,10 @@ class Shard {
   Status post_receive(QueuePair* qp, std::span<const ReceiveRequest> requests, std::size_t& posted);
   Status post_receive(SharedReceiveQueue* srq, std::span<const ReceiveRequest> requests, std::size_t& posted);
   void request_notify(CompletionQueue* cq, bool solicited_only);
+  // The application sleeps on receive_fds() itself, and was woken or is about to sleep: takes what has come. `all`:
+  // until nothing is left, for who is woken by new packets only; else what is left wakes it again.
+  void attend(bool all);
+  void sleeps();  // it has nothing to reply now
   // Around other engine calls (they may take away queue pairs and memory that a pending batch points to): before()
   // sends what is held back and gets rid of the pending batch, settle() sends what they made.
   Status attach_multicast(QueuePair* qp, const IpAddress& group, std::uint32_t ifindex);
@@ -75,6 +79,7 @@ class Shard {
   [[nodiscard]] const Outlet& outlet() const { return outlet_; }
   // Before the thread sleeps: what the kernel has dropped since it was last asked.
   void count_drops();
+  void count_help();  // of an application that was to attend
 
  private:
   template <class Queue>
@@ -83,6 +88,7 @@ class Shard {
   [[nodiscard]] bool take_message(ReceivedMessage& message, Instant& now);  // `now`: set if there was one
   void handle_message(const ReceivedMessage& message, Instant now);
   bool handle_due_timeouts(Instant now);
+  [[nodiscard]] bool packets_will_wake();
   void polled_well();
   [[nodiscard]] bool look_again(ReceivedMessage& message, Instant& now);
   [[nodiscard]] bool leaves_for_reply(Instant now);
@@ -121,6 +127,7 @@ class Shard {
   VainPolls vain_polls_;
   std::optional<Instant> deadline_;  // of the engine and of what is held back, as the last call left it
   bool sleeps_on_events_ = false;    // has armed a completion queue, and not polled in a loop since
+  unsigned polls_since_wake_ = 0;    // of an application that attends
   bool output_possible_ = false;     // something happened since poll_transmit answered false
   bool cut_short_ = false;           // there was more than kTransmitBurstMax batches
   PostGather gathered_;              // posts that wait for more of them

@@ -133,6 +133,8 @@ namespace brdma {
   X(kStrayPackets, stray_pkts)                  /* packets of another slot's queue pairs */                          \
   X(kXdpReceived, xdp_rcvd_pkts)                /* packets that came by AF_XDP; the others by UDP */                 \
   X(kXdpUnreadable, xdp_unreadable_pkts)        /* frames that came by it and are no RoCE packets */                 \
+  X(kSleeperTook, sleeper_took)                 /* messages taken by a program that they woke (io/shard.h) */        \
+  X(kSleeperHelped, sleeper_helped)             /* times that it did not come, and the thread took them */           \
   X(kSendBlocked, send_blocked)                 /* batches that the system could not take at once */                 \
   X(kPeerUnreachable, peer_unreachable) /* ICMP errors of earlier packets, told when sending; nothing is lost */     \
   X(kLinkStateInquiriesSent, link_state_inquiries_sent)                                                              \

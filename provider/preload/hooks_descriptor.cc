@@ -2,6 +2,7 @@
 #include <linux/close_range.h>
 #include <linux/netlink.h>
 #include <pthread.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -14,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "channel_sleep.h"
 #include "event_channels.h"
 #include "preload/descriptors.h"
 #include "preload/real.h"
@@ -26,7 +28,9 @@ using brdma::preload::node_marks;
 
 namespace {
 
+BRDMA_REAL(read);
 BRDMA_REAL(write);
+BRDMA_REAL(epoll_ctl);
 BRDMA_REAL(close);
 BRDMA_REAL(dup);
 BRDMA_REAL(dup2);
@@ -93,7 +97,9 @@ bool is_channel(int fd) {
 
 // Before main, so that no signal handler is the first to call dlsym.
 __attribute__((constructor)) void prepare() {
+  real_read.resolve();
   real_write.resolve();
+  real_epoll_ctl.resolve();
   real_close.resolve();
   real_dup.resolve();
   real_dup2.resolve();
@@ -114,6 +120,20 @@ BRDMA_HOOK ssize_t write(int fd, const void* bytes, size_t count) {
     if (node == Node::kRdmaCm && is_channel(fd)) return brdma::provider::cm_write(fd, bytes, count);
   }
   return real_write.get()(fd, bytes, count);
+}
+
+// A record that waits is read from the pipe as ever; the read of one that does not takes packets (channel_sleep.h).
+BRDMA_HOOK ssize_t read(int fd, void* into, size_t count) {
+  if (node_marks.node(fd) == Node::kEvents) [[unlikely]]
+    return brdma::provider::read_channel(fd, into, count);
+  return real_read.get()(fd, into, count);
+}
+
+BRDMA_HOOK int epoll_ctl(int epoll, int operation, int fd, epoll_event* event) noexcept {
+  const int done = real_epoll_ctl.get()(epoll, operation, fd, event);
+  if (done == 0 && node_marks.node(fd) == Node::kEvents) [[unlikely]]
+    brdma::provider::channel_watched(epoll, operation, fd, event);
+  return done;
 }
 
 BRDMA_HOOK int close(int fd) {

@@ -48,7 +48,7 @@ ssize_t create_completion_channel(const void* bytes, std::size_t count) {
   if (count != sizeof command || command.in_words * kWordBytes != count) return fail(EINVAL);
   std::uint32_t fd = 0;
   if (command.out_words * kWordBytes < sizeof fd) return fail(ENOSPC);
-  const auto made = provider::make_event_channel();
+  const auto made = provider::make_event_channel(provider::EventsOf::kCompletions);
   if (!made) return fail(made.reason().error());
   fd = static_cast<std::uint32_t>(made.value().fd);
   if (!provider::copy_to_program(reinterpret_cast<void*>(command.response), &fd, sizeof fd)) {

@@ -130,11 +130,11 @@ Device open_device() {
   return device;
 }
 
-ibv_qp* create_queue_pair(const Device& device, ibv_cq* cq, std::uint32_t depth) {
+ibv_qp* create_queue_pair(const Device& device, ibv_cq* cq, std::uint32_t depth, std::uint32_t receives) {
   ibv_qp_init_attr init{};
   init.send_cq = init.recv_cq = cq;
   init.qp_type = IBV_QPT_RC;
-  init.cap = {depth, 1, 1, 1, 64};
+  init.cap = {depth, receives, 1, 1, 64};
   ibv_qp* qp = ibv_create_qp(device.pd, &init);
   need(qp != nullptr, "ibv_create_qp");
   return qp;
@@ -207,7 +207,7 @@ void post(ibv_qp* qp, const Request& request) {
   work.sg_list = &sge;
   work.num_sge = 1;
   work.opcode = request.opcode;
-  work.send_flags = IBV_SEND_SIGNALED;
+  work.send_flags = request.signaled ? static_cast<unsigned>(IBV_SEND_SIGNALED) : 0;
   work.wr.rdma = {.remote_addr = request.to.address, .rkey = request.to.rkey};
   need(ibv_post_send(qp, &work, &bad) == 0, "ibv_post_send");
 }

@@ -40,6 +40,7 @@ class Peer {
   void meet() const;
   // The other end has said something, or has gone: it costs a system call.
   [[nodiscard]] bool said_something() const;
+  [[nodiscard]] int descriptor() const { return fd_; }
 
  private:
   explicit Peer(int fd) : fd_(fd) {}
@@ -63,7 +64,8 @@ struct Address {
 };
 
 // Work requests, the most under way at once.
-[[nodiscard]] ibv_qp* create_queue_pair(const Device& device, ibv_cq* cq, std::uint32_t depth);
+[[nodiscard]] ibv_qp* create_queue_pair(const Device& device, ibv_cq* cq, std::uint32_t depth,
+                                        std::uint32_t receives = 1);
 void connect_queue_pair(const Device& device, ibv_qp* qp, const Address& peer);
 
 // The other end's memory.
@@ -86,7 +88,8 @@ struct Request {
   std::uint32_t bytes = 0;
   std::uint64_t local = 0;
   std::uint32_t lkey = 0;
-  Window to;
+  Window to{};
+  bool signaled = true;
 };
 void post(ibv_qp* qp, const Request& request);
 // How many have completed since.

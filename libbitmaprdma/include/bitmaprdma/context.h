@@ -8,6 +8,7 @@
 // with the verbs manual's errno value. Opening: Result with a sentence that says what to do next.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -126,6 +127,15 @@ class Context {
     CompletionQueue* queue = nullptr;
   };
   static void request_notify(std::span<const NotifiedQueue> queues, const std::function<NotifyOf()>& decide);
+  // For a program that sleeps until packets come, instead of being woken by the progress thread: one thread of its own
+  // less in the way of each packet. It waits for any of packet_descriptors() to become readable (-1: none), and calls
+  // attend(), which takes what has come, in its own thread; `all`: until nothing is left, for who hears of new packets
+  // only (EPOLLET). The progress thread keeps the deadlines, and takes over where nobody comes for some milliseconds.
+  // The descriptors are the context's, and valid while it is.
+  [[nodiscard]] std::array<int, 2> packet_descriptors() const;
+  void attend(bool all = false);
+  // The program does so now, and replies to nothing before.
+  void sleeps();
   // As Engine::attach_multicast, and the interface joins the group. Errors also as setsockopt(2) has them.
   Status attach_multicast(QueuePair* qp, const IpAddress& group);
   Status detach_multicast(QueuePair* qp, const IpAddress& group);

@@ -1,0 +1,64 @@
+// channel_sleep.h - a program that sleeps on a completion channel takes its packets itself: they wake it, not our
+// thread, which would have to be woken first and wake it in turn.
+//
+// In ibv_get_cq_event(), which reads the channel: the read waits for the sockets beside the pipe, and takes what came.
+// In epoll_wait() on a channel that does not block: the program's epoll set gets, with the channel and the same data,
+// an epoll instance that has the sockets in it. So the channel may be told readable though there is no event yet
+// (ibv_get_cq_event() answers EAGAIN): for that it must not block. Who sleeps in poll() or select(), asks for
+// EPOLLONESHOT or EPOLLEXCLUSIVE, calls the kernel itself, or has several shards or several channels on a device is
+// served by the thread as ever.
+// Thread-safety: any.
+#pragma once
+
+#include <sys/epoll.h>
+#include <sys/types.h>
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+
+#include "bitmaprdma/context.h"
+#include "event_pipe.h"
+
+namespace brdma::provider {
+
+class ChannelSleep {
+ public:
+  ChannelSleep() = default;
+  ~ChannelSleep();
+  ChannelSleep(const ChannelSleep&) = delete;
+  ChannelSleep& operator=(const ChannelSleep&) = delete;
+
+  // Packets of this context wake whoever sleeps on the channel. leave() when it may go away; it returns when nobody is
+  // in it.
+  void join(Context& context);
+  void leave();
+
+  // Packets that are there are handled. False: no context.
+  [[nodiscard]] bool attend();
+  // The caller waits for these now, beside the channel; -1: none.
+  [[nodiscard]] std::array<int, 2> goes_to_sleep();
+  // The program has told its epoll set about the channel. May come before join().
+  [[nodiscard]] bool is_watched();
+  void watched(int epoll, int operation, const epoll_event& event);
+
+ private:
+  void watch_packets(int operation);
+  std::mutex lock_;
+  Context* context_ = nullptr;
+  int packets_ = -1;    // an epoll instance
+  int watchers_ = 0;    // epoll sets that have it
+  bool edges_ = false;  // the program hears of new packets only
+};
+
+// Of read(2), on a descriptor that is marked as an event channel's.
+ssize_t read_channel(int fd, void* into, std::size_t count);
+// After epoll_ctl(2) on one.
+void channel_watched(int epoll, int operation, int fd, const epoll_event* event);
+
+// This thread reads `channel`: a record for it that is made meanwhile is in hand, and need not go through the pipe.
+// False: it has to.
+[[nodiscard]] bool taken_by_reader(const EventPipe& channel, const void* record);
+
+}  // namespace brdma::provider

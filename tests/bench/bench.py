@@ -18,7 +18,7 @@ from hosts import Lab
 from systems import systems
 
 PATIENCE = 2.0  # seconds that a step with a goal of its own waits for near processors
-MEASURES = ("curves", "messages", "queue_pairs", "threads", "seldom", "connecting", "memory", "goodput")
+MEASURES = ("curves", "messages", "queue_pairs", "threads", "seldom", "sleepers", "connecting", "memory", "goodput")
 
 
 class Progress:
@@ -50,7 +50,7 @@ class Bench:
         made = {"curves": lambda: measures.curves(self.systems, mtu, quick)}
         if mtu == 9000:
             made |= {"messages": lambda: measures.message_rates(self.systems, build, mtu, quick), "queue_pairs": lambda: loads.many_queue_pairs(build, mtu, quick) + loads.instructions(build, mtu, quick),
-                     "threads": lambda: loads.threads(build, mtu, quick), "seldom": lambda: loads.seldom_polling(build, mtu), "connecting": lambda: loads.connecting(mtu),
+                     "threads": lambda: loads.threads(build, mtu, quick), "seldom": lambda: loads.seldom_polling(build, mtu), "sleepers": lambda: loads.sleepers(build, mtu), "connecting": lambda: loads.connecting(mtu),
                      "memory": lambda: loads.memory(build, mtu)}
         steps = [step for name, make in made.items() if self.wanted(name) for step in make()]
         return steps

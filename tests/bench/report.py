@@ -95,7 +95,7 @@ TITLES = {
     "bandwidth": "Bandwidth over size, Gbit/s", "latency": "Latency over size, one way (of READ: both), us", "CPU": "CPU seconds a gigabyte, both programs",
     "messages": "64-byte WRITEs over queue pairs, millions a second", "goodput": "Goodput of 64 KiB WRITEs over losses, Gbit/s", "memory": "Memory, bytes",
     "queue pairs": "One program, over its number of RC queue pairs, used in turn", "threads": "WRITEs of several threads or programs, thousands a second, all together",
-    "seldom polling": "READs of 1 MiB, by what the server does", "connecting": "RDMA-CM, by step, us",
+    "seldom polling": "READs of 1 MiB, by what the server does", "sleepers": "Request and reply of 64 bytes between programs that sleep, round trip", "connecting": "RDMA-CM, by step, us",
 }
 
 

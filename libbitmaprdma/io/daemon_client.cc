@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "control/json_text.h"
 #include "io/daemon_connection.h"
 
 namespace brdma::io {
@@ -45,7 +46,7 @@ Result<json, ContextError> ask_at(std::string_view name, const nlohmann::json& r
   }
   const auto answer = read_line(fd, who, deadline);
   if (!answer) return answer.reason();
-  json parsed = json::parse(answer.value(), nullptr, /*allow_exceptions=*/false);
+  json parsed = control::parse_json(answer.value(), {.bytes_max = 2 * kReplyMax, .values_max = kReplyMax});
   if (!parsed.is_object()) return ContextError{EPROTO, "the answer of " + who + " is not JSON"};
   return parsed;
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "control/json_text.h"
 #include "control/report.h"
 #include "io/clock.h"
 #include "io/lease_protocol.h"
@@ -47,6 +48,17 @@ std::optional<std::uint32_t> queue_pair_of(const Json& request) {
 
 Json no_such_queue_pair(std::uint32_t qpn) { return error_json(ENOENT, "no queue pair " + std::to_string(qpn)); }
 
+bool shows_keys(const Json& request) {
+  const auto found = request.find("keys");
+  return found != request.end() && *found == true;
+}
+
+void hide_keys(Json& row) {
+  for (const char* key : {"mrn", "lkey", "rkey", "iova", "rq-psn", "sq-psn", "send_base", "receive_highest",
+                          "send_bitmap", "receive_bitmap"})
+    row.erase(key);
+}
+
 struct Changes final : RecoveryEditor {
   explicit Changes(const Json& given) : changes(given) {}
   void edit(RecoveryConfig& config, bool made) const override { control::apply_changes(changes, config, made); }
@@ -57,7 +69,7 @@ struct Changes final : RecoveryEditor {
 }  // namespace
 
 std::string Management::answer(std::string_view line) {
-  const Json request = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const Json request = control::parse_json(line);
   if (!request.is_object()) return {};
   const auto id = request.find("id");
   const auto what = request.find("do");
@@ -85,7 +97,7 @@ std::string Management::answer(std::string_view line) {
   } else if (name == "completion_queues") {
     reply = completion_queues();
   } else if (name == "memory_regions") {
-    reply = memory_regions();
+    reply = memory_regions(request);
   } else if (name == "link_reports") {
     reply = link_reports();
   } else if (name == "managed") {
@@ -175,7 +187,7 @@ Json Management::queue_pairs(const Json& request, Json (*row)(const QueuePairRep
     const std::lock_guard held{shard_.lock()};
     numbers = shard_.engine().queue_pair_numbers();
   }
-  const bool cut = numbers.size() > kRowsMax;
+  const bool cut = numbers.size() > kRowsMax, keys = shows_keys(request);
   if (cut) numbers.resize(kRowsMax);
   Json rows = Json::array();
   std::vector<QueuePairReport> reports;
@@ -191,6 +203,7 @@ Json Management::queue_pairs(const Json& request, Json (*row)(const QueuePairRep
     }
     for (const QueuePairReport& report : reports) {
       rows.push_back(row(report));
+      if (!keys) hide_keys(rows.back());
       if (row != &control::queue_pair_json) continue;
       rows.back()["datapath"] = receives_by;
       rows.back()["transmits_by"] = transmits_by;
@@ -268,7 +281,8 @@ std::vector<MemoryRegion> Management::regions() {
   return tells_memory_ ? shard_.engine().memory_regions() : std::vector<MemoryRegion>{};
 }
 
-Json Management::memory_regions() {
+Json Management::memory_regions(const Json& request) {
+  const bool keys = shows_keys(request);
   Json rows = Json::array();
   bool cut = false;
   std::vector<MemoryRegion> regions;
@@ -277,7 +291,10 @@ Json Management::memory_regions() {
     regions = this->regions();
     cut = regions.size() > kRowsMax;
     if (cut) regions.resize(kRowsMax);
-    for (const auto& region : regions) rows.push_back(control::memory_region_json(region));  // reads its domain
+    for (const auto& region : regions) {
+      rows.push_back(control::memory_region_json(region));  // reads its domain
+      if (!keys) hide_keys(rows.back());
+    }
   }
   return {{"rows", std::move(rows)}, {"cut", cut}};
 }

@@ -15,6 +15,8 @@
 //   {"do":"icmp","messages":["0400..."]}                   not a question: what the network says of packets sent, each
 //                                                          message in hexadecimal, from the ICMP header on
 //
+// A question about queue pairs or memory regions is answered with keys and PSNs, by which packets could be forged, only
+// where it has "keys":true: brdmad says so of who may know them.
 // Errors: {"id":1,"error":{"errno":N,"message":"..."}}. The engine's lock is held for the time of some dozen queue
 // pairs at a time, never while something is written: the data path does not wait for a manager.
 #pragma once
@@ -46,7 +48,7 @@ class Management {
   [[nodiscard]] Json datapath() const;
   [[nodiscard]] const char* transmits_by() const;
   [[nodiscard]] Json completion_queues();
-  [[nodiscard]] Json memory_regions();
+  [[nodiscard]] Json memory_regions(const Json& request);
   // management_wan.cc
   [[nodiscard]] Json link_reports();
   [[nodiscard]] Json managed();

@@ -217,9 +217,10 @@ class World final : public SessionHost {
   void session_ended(Session* session) override { sessions_.erase(session); }
   void shut_down() override { shut_down_ = true; }
   asio::io_context& context() override { return context_; }
+  UserAccounts& accounts() override { return accounts_; }
   Watch& watch() override { return watch_; }
   void begin_cm(Session::Socket socket, std::uint32_t uid, std::uint32_t pid, std::string input) override {
-    auto session = std::make_shared<CmSession>(std::move(socket), uid, pid, std::move(input), port_,
+    auto session = std::make_shared<CmSession>(std::move(socket), uid, pid, std::move(input), port_, accounts_,
                                                [this](CmSession* ended) { cm_sessions_.erase(ended); });
     cm_sessions_[session.get()] = session;
     session->start();
@@ -237,6 +238,7 @@ class World final : public SessionHost {
   }
 
   Options options_;
+  UserAccounts accounts_{Quotas{}, ::geteuid()};
   std::unique_ptr<SharedState> state_;
   GidBook gids_{state_->gids};
   std::array<io::FileDescriptor, 2> holder_;

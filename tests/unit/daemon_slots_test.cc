@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "quotas.h"
 #include "shared_state.h"
 
 namespace brdma::daemon {
@@ -35,6 +36,13 @@ class Slots : public testing::Test {
 };
 
 constexpr std::uint32_t kAll = io::kSlotCount - 2;
+
+Quotas quotas_for(std::uint32_t user_leases) {
+  Options options;
+  options.system = true;
+  options.user_leases = user_leases;
+  return quotas_of(options, 65'536);
+}
 
 TEST_F(Slots, TheDaemonsOwnAreNeverLeased) {
   std::set<std::uint32_t> slots;
@@ -71,6 +79,42 @@ TEST_F(Slots, AUserWhoComesOftenLocksNobodyOut) {
   std::set<std::uint32_t> bobs;
   for (std::uint32_t i = 0; i < kAll - kRestingSlots; ++i) bobs.insert(lease(kBob));
   EXPECT_EQ(bobs.size(), kAll - kRestingSlots);
+}
+
+// All at once: a user gets what one user may have, and then goes round his own; what is beyond is for others.
+TEST_F(Slots, AUserAtHisQuotaLeavesTheOthersRoom) {
+  const Quotas quotas = quotas_for(1000);
+  const SlotLimits limits = quotas.slots();
+  std::uint32_t had = 0;
+  for (std::uint32_t i = 0; i < kAll; ++i) {
+    const auto slot = choose_slot(*state_, kAlice, limits);
+    if (!slot) break;
+    state_->slots[*slot].state = SlotState::kLeased;
+    state_->slots[*slot].has_owner = true;
+    state_->slots[*slot].uid = kAlice;
+    state_->slots_end = std::max(state_->slots_end, *slot + 1);
+    ++had;
+  }
+  EXPECT_EQ(had, 1000 + kRestingSlots);
+  EXPECT_TRUE(choose_slot(*state_, kBob, limits).has_value());
+  EXPECT_TRUE(choose_slot(*state_, 0).has_value());
+  end(9);
+  EXPECT_EQ(choose_slot(*state_, kAlice, limits), 9u) << "his own, though it has not rested";
+}
+
+// However many users there are: some slots are root's.
+TEST_F(Slots, ManyUsersLeaveSomeForRoot) {
+  const SlotLimits limits = quotas_for(1024).slots();
+  for (std::uint32_t uid = 1; uid < kAll; ++uid) {
+    const auto slot = choose_slot(*state_, uid, limits);
+    if (!slot) break;
+    state_->slots[*slot].state = SlotState::kLeased;
+    state_->slots[*slot].has_owner = true;
+    state_->slots[*slot].uid = uid;
+    state_->slots_end = std::max(state_->slots_end, *slot + 1);
+  }
+  EXPECT_EQ(choose_slot(*state_, 7'777'777, limits), std::nullopt);
+  for (int i = 0; i < 256; ++i) EXPECT_LT(lease(0), kExtraSlotsFirst);
 }
 
 TEST_F(Slots, ASlotStaysWithItsUser) {

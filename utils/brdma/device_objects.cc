@@ -74,7 +74,7 @@ Filter parse_show(Invocation& invocation, const char* object) {
 
 std::vector<DeviceInfo> devices_or_reason(const Filter& filter) {
   std::vector<DeviceInfo> devices = list_devices();
-  if (devices.empty()) std::fprintf(stderr, "brdma: %s\n", io::no_device_reason().c_str());
+  if (devices.empty()) print_error(io::no_device_reason());
   check_exists(filter, devices);
   return devices;
 }
@@ -135,9 +135,10 @@ Json datapaths(const std::string& device) {
   const auto reply = io::query_daemon({{"query", "resource"}, {"what", "objects"}, {"device", device}});
   if (!reply.ok()) return list;
   for (const Json& answer : reply.value().at("answers")) {
-    if (!answer.contains("datapath")) continue;
+    const auto said = answer.find("datapath");
+    if (said == answer.end() || !said->is_object()) continue;
     Json entry = {{"pid", answer.at("pid")}, {"comm", answer.at("comm")}};
-    entry.update(answer.at("datapath"));
+    entry.update(*said);
     list.push_back(std::move(entry));
   }
   return list;
@@ -266,12 +267,16 @@ std::map<std::string, Json> objects_by_device(const Target& target, const Output
   std::map<std::string, Json> sums;
   const auto reply = ask_processes({{"query", "resource"}, {"what", "objects"}}, target);
   if (!reply) return sums;
-  for (const auto& [record, answer] : process_answers(*reply, style, failed)) {
+  for_each_answer(*reply, style, failed, [&sums](const ProcessAnswer& each) {
+    const Json& answer = each.answer;
+    std::array<std::uint64_t, 4> counts{};
+    constexpr std::array<const char*, 4> kKeys{"cq", "qp", "mr", "state_bytes"};
+    for (std::size_t i = 0; i < kKeys.size(); ++i) counts[i] = answer.at(kKeys[i]).get<std::uint64_t>();
     Json& sum = sums.try_emplace(answer.at("device"), Json::object()).first->second;
     const auto add = [&sum](const char* key, std::uint64_t n) { sum[key] = sum.value(key, std::uint64_t{0}) + n; };
-    for (const char* key : {"cq", "qp", "mr", "state_bytes"}) add(key, answer.at(key).get<std::uint64_t>());
+    for (std::size_t i = 0; i < kKeys.size(); ++i) add(kKeys[i], counts[i]);
     add("ctx", 1);
-  }
+  });
   return sums;
 }
 

@@ -11,6 +11,7 @@
 
 #include "lab/keeper.h"
 #include "objects.h"
+#include "output.h"
 
 namespace brdma {
 namespace {
@@ -121,10 +122,10 @@ int main(int argc, char** argv) {
     }
     return brdma::dispatch({argv + 1, argv + argc});
   } catch (const brdma::UsageError& error) {
-    std::fprintf(stderr, "brdma: %s\n", error.what());
+    brdma::print_error(error.what());
     return 2;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "brdma: %s\n", error.what());
+    brdma::print_error(error.what());
     return 1;
   }
 }

@@ -20,13 +20,13 @@ int show(const Target& target, const OutputStyle& style) {
   std::vector<Record> records;
   int failed = 0;
   if (const auto reply = ask_processes({{"query", "managed"}}, target)) {
-    for (auto& [head, answer] : process_answers(*reply, style, failed)) {
-      for (const Json& row : answer.at("rows")) {
-        Record record = head;
+    for_each_answer(*reply, style, failed, [&records](const ProcessAnswer& each) {
+      for (const Json& row : each.answer.at("rows")) {
+        Record record = each.record;
         record.fields.update(row);
         records.push_back(std::move(record));
       }
-    }
+    });
   }
   print_records(records, style);
   return failed == 0 ? 0 : 1;
@@ -38,11 +38,11 @@ int change(const char* query, const std::string& address, const Target& target, 
   if (!reply) return 1;
   std::vector<Record> records;
   int failed = 0;
-  for (auto& [record, answer] : process_answers(*reply, style, failed)) {
-    if (!answer.at("changed").get<bool>()) continue;
-    record.fields["destination"] = address;
-    records.push_back(std::move(record));
-  }
+  for_each_answer(*reply, style, failed, [&records, &address](ProcessAnswer& each) {
+    if (!each.answer.at("changed").get<bool>()) return;
+    each.record.fields["destination"] = address;
+    records.push_back(std::move(each.record));
+  });
   if (records.empty() && failed == 0) {
     throw std::runtime_error(std::string_view{query} == "managed_add"
                                  ? "no program has a reliable connection to " + address

@@ -24,6 +24,13 @@ std::uint32_t queue_pair_number(const std::string& text) {
   return number;
 }
 
+constexpr const char* kNotUnderstood = "its answer is not understood";
+
+void say_failed(const Json& answer, const std::string& what, int& failed) {
+  ++failed;
+  print_error(answer.at("comm").get<std::string>() + " pid " + answer.at("pid").dump() + ": " + what);
+}
+
 }  // namespace
 
 bool take_target(Words& words, Target& target) {
@@ -60,9 +67,9 @@ std::vector<ProcessAnswer> process_answers(const Json& reply, const OutputStyle&
   for (const Json& answer : reply.at("answers")) {
     const std::string device = answer.at("device");
     if (const auto error = answer.find("error"); error != answer.end()) {
-      ++failed;
-      std::fprintf(stderr, "brdma: %s pid %d: %s\n", answer.at("comm").get<std::string>().c_str(),
-                   answer.at("pid").get<int>(), error->at("message").get<std::string>().c_str());
+      const auto message = error->is_object() ? error->find("message") : error->end();
+      const bool said = error->is_object() && message != error->end() && message->is_string();
+      say_failed(answer, said ? message->get<std::string>() : kNotUnderstood, failed);
       continue;
     }
     Record record{"dev " + device, {}};
@@ -71,6 +78,17 @@ std::vector<ProcessAnswer> process_answers(const Json& reply, const OutputStyle&
     answers.push_back({std::move(record), answer});
   }
   return answers;
+}
+
+void for_each_answer(const Json& reply, const OutputStyle& style, int& failed,
+                     const std::function<void(ProcessAnswer& answer)>& take) {
+  for (ProcessAnswer& each : process_answers(reply, style, failed)) {
+    try {
+      take(each);
+    } catch (const Json::exception&) {
+      say_failed(each.answer, kNotUnderstood, failed);
+    }
+  }
 }
 
 }  // namespace brdma

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,5 +29,9 @@ struct ProcessAnswer {
   Json answer;
 };
 [[nodiscard]] std::vector<ProcessAnswer> process_answers(const Json& reply, const OutputStyle& style, int& failed);
+// Likewise one after another. Where `take` finds something else than it expects, which any program may have said, that
+// program is named on standard error and counted in `failed`, and the others go on.
+void for_each_answer(const Json& reply, const OutputStyle& style, int& failed,
+                     const std::function<void(ProcessAnswer& answer)>& take);
 
 }  // namespace brdma

@@ -5,8 +5,43 @@
 
 namespace brdma {
 
+namespace {
+
+// Bytes of the UTF-8 character at the beginning of `text`; 0: it is none, or a control character.
+std::size_t printable_bytes(std::string_view text) {
+  const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return first >= 0x20 && first != 0x7F ? 1 : 0;
+  const std::size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+  if (first < 0xC2 || first > 0xF4 || text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  }
+  return first == 0xC2 && byte(1) < 0xA0 ? 0 : length;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const std::size_t bytes = printable_bytes(text);
+    if (bytes == 0) {
+      const auto byte = static_cast<unsigned char>(text.front());
+      out.append("\\x").append(1, kHex[byte >> 4]).append(1, kHex[byte & 15]);
+    }
+    out.append(text.substr(0, bytes));
+    text.remove_prefix(std::max<std::size_t>(bytes, 1));
+  }
+  return out;
+}
+
+void print_error(std::string_view text) { std::fprintf(stderr, "brdma: %s\n", printable(text).c_str()); }
+
 void print_json(const Json& json, const OutputStyle& style) {
-  const std::string text = json.dump(style.pretty ? 4 : -1, ' ', false, Json::error_handler_t::replace);
+  const std::string text = json.dump(style.pretty ? 4 : -1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
   std::printf("%s\n", text.c_str());
 }
 
@@ -22,7 +57,7 @@ void print_records(const std::vector<Record>& records, const OutputStyle& style)
       if (!line.empty()) line.append(1, ' ');
       line.append(key).append(1, ' ').append(value.is_string() ? value.get<std::string>() : value.dump());
     }
-    std::printf("%s\n", line.c_str());
+    std::printf("%s\n", printable(line).c_str());
   }
 }
 
@@ -44,7 +79,7 @@ void print_table(const std::vector<std::vector<std::string>>& rows) {
       }
     }
     line.erase(line.find_last_not_of(' ') + 1);
-    std::printf("%s\n", line.c_str());
+    std::printf("%s\n", printable(line).c_str());
   }
 }
 

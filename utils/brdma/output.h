@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace brdma {
@@ -27,6 +28,12 @@ void print_json(const Json& json, const OutputStyle& style);
 
 // First column to the left, the others to the right. An empty row makes an empty line.
 void print_table(const std::vector<std::vector<std::string>>& rows);
+
+// What other users' programs name themselves and say is no command to a terminal: control characters (C1 as well) and
+// what is no UTF-8 become \\xNN. All text that is printed passes here; JSON escapes by itself.
+[[nodiscard]] std::string printable(std::string_view text);
+// One line on standard error: "brdma: <text>".
+void print_error(std::string_view text);
 
 // 1234567 -> "1,234,567"
 [[nodiscard]] std::string grouped(std::uint64_t number);

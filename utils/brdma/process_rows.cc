@@ -1,6 +1,6 @@
 #include "process_rows.h"
 
-#include <cstdio>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -26,6 +26,7 @@ Record record_of(const Json& row, const Json& answer, const std::string& heading
     if (heading == "link") record.fields["port"] = 1;
   }
   record.fields.update(row);
+  if (style.json) record.fields["ifname"] = device;  // whatever the row says
   record.fields.update({{"pid", answer.at("pid")}, {"comm", answer.at("comm")}});
   return record;
 }
@@ -37,16 +38,19 @@ int show_rows(const Json& question, const Target& target, const Json& filters, c
   std::vector<Record> records;
   int failed = 0;
   if (const auto reply = ask_processes(question, target)) {
-    for (const auto& [head, answer] : process_answers(*reply, style, failed)) {
+    for_each_answer(*reply, style, failed, [&](const ProcessAnswer& each) {
+      const Json& answer = each.answer;
+      std::vector<Record> of_one;
       for (const Json& row : answer.at("rows")) {
-        if (matches(row, filters)) records.push_back(record_of(row, answer, heading, style));
+        if (matches(row, filters)) of_one.push_back(record_of(row, answer, heading, style));
       }
-      if (answer.at("cut") == true) {
-        ++failed;
-        std::fprintf(stderr, "brdma: %s has more than %zu: the others are left out\n",
-                     answer.at("comm").get<std::string>().c_str(), answer.at("rows").size());
-      }
-    }
+      const bool cut = answer.at("cut") == true;
+      records.insert(records.end(), of_one.begin(), of_one.end());
+      if (!cut) return;
+      ++failed;
+      print_error(answer.at("comm").get<std::string>() + " has more than " + std::to_string(answer.at("rows").size()) +
+                  ": the others are left out");
+    });
   }
   print_records(records, style);
   return failed == 0 ? 0 : 1;

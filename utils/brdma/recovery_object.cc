@@ -67,7 +67,8 @@ int show_running(const Subject& subject, const Target& target, const OutputStyle
       put_settings(record, subject, device.at("settings"), style);
       records.push_back(std::move(record));
     }
-    for (auto& [record, answer] : process_answers(*reply, style, failed)) {
+    for_each_answer(*reply, style, failed, [&](ProcessAnswer& each) {
+      auto& [record, answer] = each;
       if (style.json) record.fields["scope"] = target.qp ? "qp" : "process";
       if (target.qp) {
         record.fields.update({{"lqpn", answer.at("lqpn")}, {"own_settings", answer.at("own_settings")}});
@@ -75,7 +76,7 @@ int show_running(const Subject& subject, const Target& target, const OutputStyle
       }
       put_settings(record, subject, answer.at("settings"), style);
       records.push_back(std::move(record));
-    }
+    });
   }
   print_records(records, style);
   if (target.qp && records.empty() && failed == 0) {

@@ -83,7 +83,7 @@ int print_settings(std::string_view prefix, const OutputStyle& style) {
     records.push_back(std::move(record));
   }
   print_records(records, style);
-  for (const std::string& error : loaded.errors) std::fprintf(stderr, "brdma: %s\n", error.c_str());
+  for (const std::string& error : loaded.errors) print_error(error);
   return loaded.errors.empty() ? 0 : 1;
 }
 

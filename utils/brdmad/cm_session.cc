@@ -8,12 +8,10 @@
 #include <utility>
 
 #include "io/lease_protocol.h"
-#include "read_input.h"
 
 namespace brdma::daemon {
 namespace {
 
-constexpr std::size_t kReadBytes = 16 * sizeof(io::CmFrame);
 constexpr std::uint16_t kPrivilegedPorts = 1024;
 // RDMA-CM's ports are apart from TCP's; the range of free ones is Linux' default for those.
 constexpr std::uint16_t kFreePortFirst = 32'768, kFreePortLast = 60'999;
@@ -29,42 +27,44 @@ PortClaim claim_of(const io::CmFrame& frame) {
 }  // namespace
 
 CmSession::CmSession(Socket socket, std::uint32_t uid, std::uint32_t pid, std::string input, ManagementPort& port,
-                     std::function<void(CmSession*)> ended)
+                     UserAccounts& accounts, std::function<void(CmSession*)> ended)
     : socket_(std::move(socket)),
       uid_(uid),
       pid_(pid),
-      input_(std::move(input)),
+      reader_(socket_, accounts, uid),
       port_(port),
-      ended_(std::move(ended)) {}
+      ended_(std::move(ended)) {
+  reader_.input = std::move(input);
+}
 
 void CmSession::start() { take_input(); }
 
 void CmSession::read_more() {
-  read_input(shared_from_this(), socket_, input_, kReadBytes, [this](boost::system::error_code error, std::size_t) {
+  reader_.read(shared_from_this(), [this](boost::system::error_code error) {
     if (error) return end();
     take_input();
   });
 }
 
 void CmSession::take_input() {
-  if (prefix_ == 0 && input_.size() >= sizeof(io::CmHello) && !take_hello()) return end();
+  if (prefix_ == 0 && reader_.input.size() >= sizeof(io::CmHello) && !take_hello()) return end();
   std::size_t taken = 0;
   if (prefix_ != 0) {
     // One of them may end the session: what it asks for behind that nobody would give back.
-    for (io::CmFrame frame; socket_.is_open() && input_.size() - taken >= sizeof frame; taken += sizeof frame) {
-      std::memcpy(static_cast<void*>(&frame), input_.data() + taken, sizeof frame);
+    for (io::CmFrame frame; socket_.is_open() && reader_.input.size() - taken >= sizeof frame; taken += sizeof frame) {
+      std::memcpy(static_cast<void*>(&frame), reader_.input.data() + taken, sizeof frame);
       take_frame(frame);
     }
   }
-  input_.erase(0, taken);
+  reader_.input.erase(0, taken);
   if (socket_.is_open()) read_more();
 }
 
 // False: not of our language, or no room.
 bool CmSession::take_hello() {
   io::CmHello hello;
-  std::memcpy(&hello, input_.data(), sizeof hello);
-  input_.erase(0, sizeof hello);
+  std::memcpy(&hello, reader_.input.data(), sizeof hello);
+  reader_.input.erase(0, sizeof hello);
   io::CmFrame frame{.kind = io::CmFrameKind::kHello};
   if (hello.magic != io::kCmMagic || hello.version != io::kCmVersion) {
     frame.error = EPROTO;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "client_reader.h"
 #include "io/cm_protocol.h"
 #include "management_port.h"
 
@@ -20,7 +21,7 @@ class CmSession : public std::enable_shared_from_this<CmSession> {
   using Socket = asio::local::stream_protocol::socket;
   // `input`: what was read of the connection already. `ended` is called once, from a handler of the session's own.
   CmSession(Socket socket, std::uint32_t uid, std::uint32_t pid, std::string input, ManagementPort& port,
-            std::function<void(CmSession*)> ended);
+            UserAccounts& accounts, std::function<void(CmSession*)> ended);
   void start();
   [[nodiscard]] std::uint32_t uid() const { return uid_; }
 
@@ -35,7 +36,7 @@ class CmSession : public std::enable_shared_from_this<CmSession> {
 
   Socket socket_;
   std::uint32_t uid_, pid_;
-  std::string input_;
+  ClientReader reader_;
   ManagementPort& port_;
   std::function<void(CmSession*)> ended_;
   std::uint16_t prefix_ = 0;  // 0: not said hello yet

@@ -7,6 +7,7 @@
 
 #include "bitmaprdma/context.h"
 #include "control/address_text.h"
+#include "control/json_text.h"
 #include "control/wan_report.h"
 #include "controller-session/messages.h"
 
@@ -124,15 +125,16 @@ void ControllerLink::ask(std::uint32_t slot, Taken& taken, std::uint64_t session
   const auto link = find_link_(slot);
   if (link == nullptr) return;
   taken.asking = true;
-  link->ask({{"do", "link_reports"}}, [this, slot, lease = taken.lease_id, session](auto answer) {
+  link->ask({{"do", "link_reports"}}, [this, slot, lease = taken.lease_id, session](const AnswerMembers& answer) {
     if (const auto found = taken_.find(slot); found != taken_.end() && found->second.lease_id == lease) {
       found->second.asking = false;
     }
-    hand_up(answer, session);
+    hand_up(control::parse_json("{" + answer + "}"), session);
   });
 }
 
 void ControllerLink::hand_up(const nlohmann::ordered_json& answer, std::uint64_t session) {
+  if (!answer.is_object()) return;  // longer than reports are
   const auto rows = answer.find("rows");
   if (rows == answer.end() || !rows->is_array()) return;  // the process has ended, or its library is another
   for (const auto& row : *rows) {

@@ -69,29 +69,32 @@ void EventLog::add_adopted(std::uint32_t slot) {
 
 void EventLog::push(std::uint32_t slot, std::int64_t when, const Json& event, trace::EventRate rate) {
   const SlotRecord& lease = book_.state().slots[slot];
-  Json entry = {{"number", book_.number_event(slot)},
+  const std::uint64_t number = book_.number_event(slot);
+  Json entry = {{"number", number},
                 {"time_unix_ns", when},
                 {"ifname", std::string(io::get_text(lease.device))},
                 {"pid", lease.pid},
                 {"comm", std::string(io::get_text(lease.program))}};
   entry.update(event);
-  std::deque<Json>& list = events_[static_cast<std::size_t>(rate)];
-  list.push_back(std::move(entry));
+  std::deque<Entry>& list = events_[static_cast<std::size_t>(rate)];
+  list.push_back({lease.uid, number, std::move(entry)});
   if (list.size() > kEventsMax) list.pop_front();
 }
 
-Json EventLog::after(std::uint64_t after) const {
+Json EventLog::after(std::uint64_t after, std::optional<std::uint32_t> only) const {
   const std::uint64_t last = newest();
   if (after > last) after = 0;  // of a daemon before us
-  const auto number = [](const Json& event) { return event.at("number").get<std::uint64_t>(); };
-  std::vector<Json> list;
-  for (const std::deque<Json>& of_rate : events_) {
+  std::vector<const Entry*> found;
+  for (const std::deque<Entry>& of_rate : events_) {
     const auto first =
-        std::partition_point(of_rate.begin(), of_rate.end(), [&](const Json& event) { return number(event) <= after; });
-    list.insert(list.end(), first, of_rate.end());
+        std::partition_point(of_rate.begin(), of_rate.end(), [&](const Entry& entry) { return entry.number <= after; });
+    for (auto entry = first; entry != of_rate.end(); ++entry) found.push_back(&*entry);
   }
-  std::sort(list.begin(), list.end(), [&](const Json& a, const Json& b) { return number(a) < number(b); });
-  const std::uint64_t missing = last - after - list.size();
+  const std::uint64_t missing = last - after - found.size();
+  if (only) std::erase_if(found, [only](const Entry* entry) { return entry->uid != *only; });
+  std::ranges::sort(found, {}, &Entry::number);
+  Json list = Json::array();
+  for (const Entry* entry : found) list.push_back(entry->event);
   return {{"events", std::move(list)}, {"newest", last}, {"missing", missing}};
 }
 

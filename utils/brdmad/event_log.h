@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "lease_book.h"
@@ -30,15 +31,22 @@ class EventLog {
   void add_adopted(std::uint32_t slot);
 
   [[nodiscard]] std::uint64_t newest() const { return book_.state().events_logged; }
-  // Those with a number above `after`: {"events":[...],"newest":N,"missing":M}. `missing`: no longer here.
-  [[nodiscard]] Json after(std::uint64_t after) const;
+  // Those with a number above `after`: {"events":[...],"newest":N,"missing":M}. `missing`: no longer here. `only`: of
+  // that user's programs; they tell of PSNs.
+  [[nodiscard]] Json after(std::uint64_t after, std::optional<std::uint32_t> only = std::nullopt) const;
 
  private:
   void push(std::uint32_t slot, std::int64_t unix_ns, const Json& event,
             trace::EventRate rate = trace::EventRate::kRare);
 
+  struct Entry {
+    std::uint32_t uid = 0;
+    std::uint64_t number = 0;
+    Json event;
+  };
+
   LeaseBook& book_;
-  std::array<std::deque<Json>, 3> events_;  // [rate], each in the order of numbers
+  std::array<std::deque<Entry>, 3> events_;  // [rate], each in the order of numbers
 };
 
 }  // namespace brdma::daemon

@@ -18,7 +18,8 @@
 namespace brdma::daemon {
 namespace {
 
-constexpr int kBacklog = 4096;  // thousands of programs may start at once; the kernel cuts it to net.core.somaxconn
+// Beyond, programs wait to connect. Short, so that one user's connections delay another's only for milliseconds.
+constexpr int kBacklog = 512;
 
 // A socket at an abstract name. The message is what it could not do.
 Result<io::FileDescriptor, ContextError> bind_name(std::string_view name, int type) {

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <spdlog/spdlog.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "control/statistics.h"
+#include "io/daemon_connection.h"
 #include "io/pass_descriptors.h"
 #include "unix_time.h"
 
@@ -42,10 +42,10 @@ ContextError no_slot(const SharedState& state) {
   return {ENOSPC, how_many + ": end programs that use a device ('brdma resource show ctx' lists them)"};
 }
 
-rlim_t file_limit() {
-  rlimit limit{};
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  return limit.rlim_cur;
+ContextError too_many_leases(std::uint32_t uid, std::uint32_t most) {
+  return {ENOSPC, io::user_text(uid) + " has " + std::to_string(most) +
+                      " leases, as many as one user may have: end programs that use a device ('brdma resource show "
+                      "ctx' lists them), or have brdmad started with a larger --user-leases"};
 }
 
 ContextError no_descriptors() {
@@ -64,7 +64,7 @@ ContextError too_many_passed() {
 
 // Room for so many more? Numbers of descriptors are given from below: who came last tells how many there are.
 bool descriptors_left(int newest, std::uint32_t more) {
-  return newest < 0 || static_cast<rlim_t>(newest) + more + kDescriptorsSpare <= file_limit();
+  return newest < 0 || static_cast<std::uint64_t>(newest) + more + kDescriptorsSpare <= file_limit();
 }
 
 }  // namespace
@@ -165,15 +165,28 @@ ContextError LeaseBook::steer_all() {
   return error;
 }
 
+// Of users with a quota: what they leave is for others, and for root.
+std::optional<ContextError> LeaseBook::over_quota(const LeaseClient& client) const {
+  if (leases_of(state_, client.uid) >= quotas_.leases) return too_many_leases(client.uid, quotas_.leases);
+  if (!descriptors_left(client.connection, quotas_.descriptors_left)) return no_descriptors();
+  return std::nullopt;
+}
+
 Result<std::uint32_t, ContextError> LeaseBook::slot_for(const LeaseClient& client) {
   if (!descriptors_left(client.connection, 1)) return no_descriptors();
-  const auto slot = choose_slot(state_, client.uid);
+  const bool limited = has_quota(client.uid, ::geteuid());
+  SlotLimits limits = limited ? quotas_.slots() : SlotLimits{};
+  if (limited) {
+    if (auto error = over_quota(client)) return *error;
+  }
+  const auto slot = choose_slot(state_, client.uid, limits);
   if (!slot) return no_slot(state_);
   if (*slot < steered_) return *slot;
   const ContextError error =
       descriptors_left(client.connection, 2 * kSlotsAStep) ? open_up_to(*slot) : no_descriptors();
   if (error.error == 0) return *slot;
-  const auto resting = choose_slot(state_, client.uid, steered_);  // one that has not rested as long as it should
+  limits.end = steered_;
+  const auto resting = choose_slot(state_, client.uid, limits);  // one that has not rested as long as it should
   if (resting) return *resting;
   return error;
 }
@@ -252,6 +265,16 @@ void LeaseBook::take_back_extra(std::uint32_t lessee) {
   if (const ContextError error = steer_all(); error.error != 0) spdlog::warn("{}", error.message);
 }
 
+bool LeaseBook::may_extend(std::uint32_t uid) const {
+  std::uint32_t own = 0, of_all = 0;
+  for (const ExtraSlot& extra : extra_slots(state_)) {
+    const std::uint32_t owner = state_.slots[extra.lessee].uid;
+    if (has_quota(owner, ::geteuid())) ++of_all;
+    if (owner == uid) ++own;
+  }
+  return own < quotas_.extra_slots && of_all < quotas_.extra_slots_of_all;
+}
+
 Result<std::uint32_t, ContextError> LeaseBook::extend(std::uint32_t uid, const io::SlotRequest& request) {
   const bool leased = request.slot < state_.slots_end && state_.slots[request.slot].state == SlotState::kLeased;
   if (!leased || state_.slots[request.slot].lease_id != request.lease_id ||
@@ -264,6 +287,10 @@ Result<std::uint32_t, ContextError> LeaseBook::extend(std::uint32_t uid, const i
     if (state_.slots[extra.slot].number == request.slots) return extra.slot;  // the answer before was lost
   }
   if (request.slots != has) return ContextError{EINVAL, "the lease has " + std::to_string(has) + " slots"};
+  if (has_quota(uid, ::geteuid()) && !may_extend(uid))
+    return ContextError{ENOSPC, io::user_text(uid) +
+                                    " has as many queue pair numbers as one user may have: end programs that use many "
+                                    "queue pairs ('brdma resource' counts them)"};
   const auto slot = choose_extra_slot(state_, static_cast<std::uint32_t>(group_.sockets.size()));
   if (!slot)
     return ContextError{ENOSPC,

@@ -10,12 +10,14 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "bitmaprdma/context.h"
 #include "handover.h"
+#include "quotas.h"
 #include "shared_state.h"
 #include "socket_group.h"
 #include "statistics_page.h"
@@ -44,13 +46,14 @@ class LeaseBook {
  public:
   LeaseBook(
       SharedState& state, SocketGroup& group, UseTableMapping& use, int channel, SurvivalMeans means = {},
-      FollowSlots follow = [](const SharedState&) {})
+      FollowSlots follow = [](const SharedState&) {}, const Quotas& quotas = {})
       : state_(state),
         group_(group),
         use_(use),
         channel_(channel),
         means_(means),
         follow_(std::move(follow)),
+        quotas_(quotas),
         steered_(static_cast<std::uint32_t>(group.sockets.size())) {
     connections_.fill(-1);
   }
@@ -102,6 +105,8 @@ class LeaseBook {
   void keep(std::uint32_t slot);
   void rewrite_vault();
   [[nodiscard]] Result<std::uint32_t, ContextError> slot_for(const LeaseClient& client);
+  [[nodiscard]] std::optional<ContextError> over_quota(const LeaseClient& client) const;
+  [[nodiscard]] bool may_extend(std::uint32_t uid) const;
   [[nodiscard]] ContextError open_up_to(std::uint32_t slot);
   ContextError steer_all();
   void take_back_extra(std::uint32_t lessee);
@@ -112,6 +117,7 @@ class LeaseBook {
   int channel_;
   SurvivalMeans means_;
   FollowSlots follow_;
+  Quotas quotas_;
   std::uint32_t steered_;                        // sockets that the filter knows
   std::array<int, io::kSlotCount> connections_;  // of each lease its session's; -1: none
   std::array<StatisticsMapping, io::kSlotCount> pages_;

@@ -1,6 +1,7 @@
 // brdmad/lease_link.h - asks the process behind a lease over the lease's connection (io/management.h has the
 // questions). Each question has a number of its own; an answer to none that is open (late, or to a worker before us) is
-// thrown away.
+// thrown away. What the process says is another user's: it is looked at as it comes (json_scanner.h), kept only while
+// somebody waits for it, and handed on as text.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +10,30 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
+
+#include "bitmaprdma/context.h"
+#include "json_scanner.h"
+#include "user_accounts.h"
 
 namespace brdma::daemon {
+
+// What a process answered, or an "error": the members of a JSON object, as text: `"rows":[],"cut":false`. None of them
+// is one that names the lease (kLeaseMembers).
+using AnswerMembers = std::string;
+[[nodiscard]] AnswerMembers error_members(const ContextError& reason);
 
 class LeaseLink {
  public:
   using Json = nlohmann::ordered_json;
   using Write = std::function<bool(std::string_view text)>;
-  using Done = std::function<void(Json answer)>;
+  using Done = std::function<void(AnswerMembers answer)>;
+  static constexpr std::size_t kMembersMax = 32;
 
-  LeaseLink(std::uint32_t slot, Write write) : slot_(slot), write_(std::move(write)) {}
+  // `held`: the account of the lease's user. `adopted`: an earlier worker's, so that the first line may be half a one.
+  LeaseLink(std::uint32_t slot, Write write, BytesFor held, bool adopted = false)
+      : slot_(slot), write_(std::move(write)), held_(std::move(held)), line_(adopted ? Line::kIgnored : Line::kBegin) {}
 
   [[nodiscard]] std::uint32_t slot() const { return slot_; }
   // `done` is called once, later: with the answer, or with an "error" when the process does not read, or ends. Who is
@@ -28,16 +43,30 @@ class LeaseLink {
   [[nodiscard]] bool tell(const Json& news);
   void give_up(std::uint64_t id);
 
-  // Takes the whole lines at the beginning of `input`.
-  void take_lines(std::string& input);
-  void end();  // the process is gone
+  void take(std::string_view bytes);  // whatever came
+  void end();                         // the process is gone
 
  private:
-  void take_answer(std::string_view line);
+  enum class Line : std::uint8_t { kBegin, kObject, kComplete, kIgnored };
+  struct Span {
+    std::size_t begin = 0, end = 0;
+  };
+  void take_byte(char byte);
+  void take_in_object(char byte);
+  void end_member();
+  void finish();
+  void forget_line();
+  void fail(const ContextError& reason);
 
   std::uint32_t slot_;
   Write write_;
   std::map<std::uint64_t, Done> open_;
+  BytesFor held_;
+  Line line_;
+  JsonScanner scanner_;
+  std::string text_;  // of the object so far
+  std::size_t member_begin_ = 0;
+  std::vector<Span> members_;
 };
 
 }  // namespace brdma::daemon

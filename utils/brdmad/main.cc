@@ -143,6 +143,9 @@ int run(int argc, char** argv) {
   app.set_version_flag("-V,--version", std::string("brdmad ") + BRDMA_VERSION);
   app.add_flag("--foreground", options.foreground, "stay in the foreground and log to standard error");
   app.add_flag("--system", options.system, "serve every user, keeping them apart (root only)");
+  app.add_option("--user-leases", options.user_leases, "with --system: leases of one user at a time")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 8190));
   app.add_option("--idle-seconds", options.idle_seconds, "end after so long without lease and client; 0: never")
       ->capture_default_str()
       ->check(CLI::Range(0, 86'400));

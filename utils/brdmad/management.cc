@@ -12,11 +12,13 @@
 #include <vector>
 
 #include "control/definitions.h"
+#include "control/json_text.h"
 #include "control/report.h"
 #include "io/daemon_connection.h"
 #include "lease_link.h"
 #include "queries.h"
 #include "session.h"
+#include "user_accounts.h"
 
 namespace brdma::daemon {
 namespace {
@@ -28,42 +30,94 @@ std::string line_of(const Json& json) {
   return json.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";
 }
 
-// One question to several processes. Lives until the last answer, or until time is up.
+// `object` with one member more: a list of objects, which are text already.
+std::string with_answers(const Json& object, std::vector<std::string>& answers) {
+  std::string line = object.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
+  line.pop_back();
+  std::size_t bytes = line.size() + 32;
+  for (const std::string& answer : answers) bytes += answer.size() + 1;
+  line.reserve(bytes);
+  line.append(object.empty() ? "" : ",").append(R"("answers":[)");
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    line.append(i == 0 ? "" : ",").append(answers[i]);
+    std::string{}.swap(answers[i]);
+  }
+  return line.append("]}\n");
+}
+
+// One question to several processes. Lives until the last answer, or until time is up. All answers together are not
+// longer than kBytesMax, those of one user with a quota not longer than kBytesOfUser: the others are left out and
+// named.
 class Inquiry : public std::enable_shared_from_this<Inquiry> {
  public:
-  Inquiry(asio::io_context& context, Json frame, Done done)
-      : timer_(context), frame_(std::move(frame)), done_(std::move(done)) {
-    frame_["answers"] = Json::array();
-  }
+  Inquiry(asio::io_context& context, UserAccounts& accounts, std::uint32_t asker, Json frame, Done done)
+      : timer_(context),
+        accounts_(accounts),
+        asker_(asker),
+        held_(accounts, asker),
+        frame_(std::move(frame)),
+        done_(std::move(done)) {}
+  ~Inquiry() { accounts_.end_question(asker_); }
+  Inquiry(const Inquiry&) = delete;
+  Inquiry& operator=(const Inquiry&) = delete;
 
   // Before start(): whom to ask, and what is known without asking.
-  void add(std::shared_ptr<LeaseLink> link, Json lease) { asked_.push_back({std::move(link), std::move(lease), 0}); }
-  void add_answer(Json answer) { frame_["answers"].push_back(std::move(answer)); }
+  void add(std::shared_ptr<LeaseLink> link, std::uint32_t uid, const Json& lease, Json question) {
+    Asked& asked = asked_.emplace_back();
+    asked.link = std::move(link);
+    asked.uid = uid;
+    asked.lease = lease;
+    asked.question = std::move(question);
+  }
+  void add_answer(const Json& answer) {
+    Asked& asked = asked_.emplace_back();
+    asked.lease = answer;
+    asked.answered = true;
+  }
 
-  void start(const Json& question) {
+  void start() {
     left_ = asked_.size() + 1;  // and this function, so that answers at once do not end it too soon
     timer_.expires_after(kAnswerMax);
     timer_.async_wait([self = shared_from_this()](boost::system::error_code error) {
       if (!error) self->time_is_up();
     });
     for (std::size_t i = 0; i < asked_.size(); ++i) {
-      asked_[i].id = asked_[i].link->ask(question, [self = shared_from_this(), i](const Json& answer) {
-        self->asked_[i].lease.update(answer);
-        self->asked_[i].answered = true;
-        self->one_less();
+      if (asked_[i].link == nullptr) {
+        one_less();
+        continue;
+      }
+      asked_[i].id = asked_[i].link->ask(std::move(asked_[i].question), [self = shared_from_this(), i](auto answer) {
+        self->take(self->asked_[i], std::move(answer));
       });
     }
     one_less();
   }
 
  private:
+  static constexpr std::size_t kBytesMax = 15u << 20, kBytesOfUser = 4u << 20;
   struct Asked {
     std::shared_ptr<LeaseLink> link;
+    std::uint32_t uid = 0;
     Json lease;
+    Json question;
     std::uint64_t id = 0;
     bool answered = false;
+    AnswerMembers members;
   };
 
+  void take(Asked& asked, AnswerMembers answer) {
+    asked.answered = true;
+    std::size_t& of_user = bytes_of_[asked.uid];
+    const std::size_t bytes = answer.size();
+    const bool fits = bytes_ + bytes <= kBytesMax &&
+                      (!accounts_.limited(asked.uid) || of_user + bytes <= kBytesOfUser) && held_.add(2 * bytes);
+    if (fits) {
+      bytes_ += bytes;
+      of_user += bytes;
+    }
+    asked.members = fits ? std::move(answer) : error_members({EMSGSIZE, "its answer is too long beside the others"});
+    one_less();
+  }
   void one_less() {
     if (--left_ == 0) finish();
   }
@@ -72,24 +126,41 @@ class Inquiry : public std::enable_shared_from_this<Inquiry> {
     for (Asked& asked : asked_) {
       if (asked.answered) continue;
       asked.link->give_up(asked.id);
-      asked.lease["error"] = {{"errno", ETIMEDOUT},
-                              {"message", "the program does not answer: it is stopped, or its library is older"}};
+      asked.members = error_members({ETIMEDOUT, "the program does not answer: it is stopped, or its library is older"});
     }
     finish();
   }
   void finish() {
     timer_.cancel();
-    for (Asked& asked : asked_) frame_["answers"].push_back(std::move(asked.lease));
+    std::vector<std::string> answers;
+    for (Asked& asked : asked_) {
+      std::string text = asked.lease.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
+      if (!asked.members.empty()) {
+        text.pop_back();
+        text.reserve(text.size() + asked.members.size() + 2);
+        text.append(",").append(asked.members).append("}");
+        AnswerMembers{}.swap(asked.members);
+      }
+      answers.push_back(std::move(text));
+    }
     asked_.clear();
-    std::exchange(done_, nullptr)(line_of(frame_));
+    std::exchange(done_, nullptr)(with_answers(frame_, answers));
   }
 
   asio::steady_timer timer_;
+  UserAccounts& accounts_;
+  std::uint32_t asker_;
+  BytesFor held_;
   Json frame_;
   Done done_;
   std::vector<Asked> asked_;
-  std::size_t left_ = 0;
+  std::map<std::uint32_t, std::size_t> bytes_of_;  // by user
+  std::size_t bytes_ = 0, left_ = 0;
 };
+
+ContextError too_many_questions() {
+  return {EBUSY, "as many questions of this user as may wait at a time: ask again when one is answered"};
+}
 
 struct Question {
   std::string query;
@@ -192,11 +263,17 @@ std::optional<ContextError> keep_change(SessionHost& host, std::uint32_t asker, 
   return std::nullopt;
 }
 
+// Of a foreign program only root and its user learn by which numbers packets could be forged (io/management.h).
+bool may_see_keys(const Options& options, std::uint32_t asker, std::uint32_t owner) {
+  return !options.system || may_change(asker, owner);
+}
+
 void ask_processes(SessionHost& host, std::uint32_t asker, const Question& question, Done done) {
   const SharedState& state = host.book().state();
+  if (!host.accounts().begin_question(asker)) return done(line_of(error_json(too_many_questions())));
   Json frame = Json::object();
   if (question.query.starts_with("recovery")) frame["devices"] = devices_json(state, question.device);
-  auto inquiry = std::make_shared<Inquiry>(host.context(), std::move(frame), std::move(done));
+  auto inquiry = std::make_shared<Inquiry>(host.context(), host.accounts(), asker, std::move(frame), std::move(done));
   for (std::uint32_t slot = 0; slot < state.slots_end; ++slot) {
     const SlotRecord& record = state.slots[slot];
     if (!concerns(question, state, slot)) continue;
@@ -205,18 +282,20 @@ void ask_processes(SessionHost& host, std::uint32_t asker, const Question& quest
       lease["error"] = {
           {"errno", EACCES},
           {"message", "only root and " + io::user_text(record.uid) + " may change this program's settings"}};
-      inquiry->add_answer(std::move(lease));
+      inquiry->add_answer(lease);
     } else if (auto link = host.link(slot)) {
-      inquiry->add(std::move(link), std::move(lease));
+      Json asked = question_of(question);
+      if (may_see_keys(host.options(), asker, record.uid)) asked["keys"] = true;
+      inquiry->add(std::move(link), record.uid, lease, std::move(asked));
     }
   }
-  inquiry->start(question_of(question));
+  inquiry->start();
 }
 
 }  // namespace
 
 bool begin_management(SessionHost& host, std::uint32_t asker_uid, std::string_view line, Done done) {
-  const Json request = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const Json request = control::parse_json(line);
   if (!request.is_object()) return false;
   Question question{text_of(request, "query"), text_of(request, "device"),     std::nullopt, {},
                     text_of(request, "what"),  text_of(request, "destination")};
@@ -231,7 +310,21 @@ bool begin_management(SessionHost& host, std::uint32_t asker_uid, std::string_vi
     refuse(not_for_you());
     return true;
   }
-  if (of_watch) return host.watch().answer(request, may_change(asker_uid, ::geteuid()), std::move(done));
+  if (of_watch) {
+    const bool waits = question.query == "events";
+    if (waits && !host.accounts().begin_question(asker_uid)) {
+      refuse(too_many_questions());
+      return true;
+    }
+    const Watch::Asker asker{.may_change = may_change(asker_uid, ::geteuid()),
+                             .sees_only = host.options().system && host.accounts().limited(asker_uid)
+                                              ? std::optional{asker_uid}
+                                              : std::nullopt};
+    return host.watch().answer(request, asker, [&accounts = host.accounts(), asker_uid, waits, done](std::string text) {
+      if (waits) accounts.end_question(asker_uid);
+      done(std::move(text));
+    });
+  }
   if (question.query == "recovery_set") {
     if (const auto wrong = keep_change(host, asker_uid, question)) {
       refuse(*wrong);

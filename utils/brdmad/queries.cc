@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/datagram.h"
+#include "control/json_text.h"
 #include "control/report.h"
 #include "control/statistics.h"
 #include "io/daemon_connection.h"
@@ -216,7 +217,7 @@ ContextError not_for_you() {
 }
 
 QueryAnswer answer_query(const QueryContext& context, std::string_view line) {
-  const Json request = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const Json request = control::parse_json(line);
   QueryAnswer result;
   const Json reply = answer(context, request, result.shutdown);
   result.line = reply.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";

@@ -16,7 +16,6 @@
 #include "io/xdp_protocol.h"
 #include "management.h"
 #include "queries.h"
-#include "read_input.h"
 #include "xdp_answer.h"
 #include "xdp_right.h"
 
@@ -24,7 +23,7 @@ namespace brdma::daemon {
 namespace {
 
 constexpr std::chrono::seconds kFirstRequestMax{10};
-constexpr std::size_t kReadBytes = 4096;
+constexpr std::chrono::seconds kAnswerReadWithin{10};
 
 using ErrorCode = boost::system::error_code;
 
@@ -35,18 +34,26 @@ bool send_line(int fd, std::string_view text) {
 
 }  // namespace
 
-Session::Session(Socket socket, SessionHost& host)
-    : socket_(std::move(socket)), host_(host), first_request_(socket_.get_executor()) {
+Session::Peer Session::peer_of(const Socket& socket) {
   ucred peer{};
   socklen_t length = sizeof peer;
-  if (::getsockopt(socket_.native_handle(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return;
-  uid_ = peer.uid;
-  pid_ = static_cast<std::uint32_t>(peer.pid);
+  auto& fd = const_cast<Socket&>(socket);  // Asio's accessor is not const
+  if (::getsockopt(fd.native_handle(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return {};
+  return {peer.uid, static_cast<std::uint32_t>(peer.pid)};
 }
 
+Session::Session(Socket socket, SessionHost& host)
+    : socket_(std::move(socket)),
+      host_(host),
+      peer_(peer_of(socket_)),
+      time_(socket_.get_executor()),
+      reader_(socket_, host.accounts(), peer_.uid),
+      input_(reader_.input),
+      output_held_(host.accounts(), peer_.uid) {}
+
 void Session::start() {
-  first_request_.expires_after(kFirstRequestMax);
-  first_request_.async_wait([self = shared_from_this()](ErrorCode error) {
+  time_.expires_after(kFirstRequestMax);
+  time_.async_wait([self = shared_from_this()](ErrorCode error) {
     if (!error) self->end();
   });
   read_more();
@@ -54,29 +61,30 @@ void Session::start() {
 
 void Session::resume_lease(std::uint32_t slot) {
   host_.watch().lease_adopted(slot);
-  begin_lease(slot);
+  begin_lease(slot, /*adopted=*/true);
 }
 
-void Session::begin_lease(std::uint32_t slot) {
+void Session::begin_lease(std::uint32_t slot, bool adopted) {
   input_.clear();
-  link_ = std::make_shared<LeaseLink>(slot, [weak = weak_from_this()](std::string_view text) {
+  const auto write = [weak = weak_from_this()](std::string_view text) {
     const auto self = weak.lock();
     return self != nullptr && !self->ended_ && send_line(self->socket_.native_handle(), text);
-  });
+  };
+  link_ = std::make_shared<LeaseLink>(slot, write, BytesFor{host_.accounts(), peer_.uid}, adopted);
   host_.linked(link_);
   host_.watch().lease_begun();
   watch_lease();
 }
 
 void Session::read_more() {
-  read_input(shared_from_this(), socket_, input_, kReadBytes, [this](ErrorCode error, std::size_t bytes) {
+  reader_.read(shared_from_this(), [this](ErrorCode error) {
     if (error) return end();
-    handle_input(bytes);
+    handle_input();
   });
 }
 
-void Session::handle_input(std::size_t bytes) {
-  if (bytes == 0 || input_.size() > io::kQueryLineMax) return end();
+void Session::handle_input() {
+  if (input_.size() > io::kQueryLineMax) return end();
   if (input_.front() == '{') return answer_next_line();
   std::uint32_t magic = 0;
   if (input_.size() < sizeof magic) return read_more();
@@ -90,16 +98,16 @@ void Session::handle_input(std::size_t bytes) {
 
 // A program that has a lease was served before it changed its user, and goes on with what it has.
 bool Session::is_served() const {
-  return may_use(host_.options(), uid_) || (pid_ != 0 && host_.book().has_lease(pid_));
+  return may_use(host_.options(), peer_.uid) || (peer_.pid != 0 && host_.book().has_lease(peer_.pid));
 }
 
 void Session::handle_cm() {
   if (input_.size() < sizeof(io::CmHello)) return read_more();
-  first_request_.cancel();
+  time_.cancel();
   if (!is_served()) return end();
   Socket socket{socket_.get_executor()};
   std::swap(socket, socket_);
-  host_.begin_cm(std::move(socket), uid_, pid_, std::move(input_));
+  host_.begin_cm(std::move(socket), peer_.uid, peer_.pid, std::move(input_));
   end();
 }
 
@@ -110,8 +118,8 @@ void Session::handle_xdp() {
   std::memcpy(&request, input_.data(), sizeof request);
   input_.erase(0, sizeof request);
   if (request.version != io::kXdpVersion || request.transmit_chunks == 0) {
-    first_request_.cancel();
-    answer_xdp(socket_.native_handle(), host_.book().state(), uid_, request, false);
+    time_.cancel();
+    answer_xdp(socket_.native_handle(), host_.book().state(), peer_.uid, request, false);
     return end();
   }
   const char ask = io::kXdpShowRight;
@@ -123,13 +131,13 @@ void Session::handle_xdp() {
 }
 
 void Session::take_right(const io::XdpRequest& request) {
-  first_request_.cancel();
+  time_.cancel();
   std::array<std::byte, 1> answer{};
   std::array<io::FileDescriptor, 1> shown;
   if (io::receive_with_descriptors(socket_.native_handle(), answer, shown, MSG_DONTWAIT) != 1) return end();
   const auto& named = host_.options().xdp_transmit_users;
-  const bool right = proves_right_to_transmit(shown[0].get()) || std::ranges::find(named, uid_) != named.end();
-  answer_xdp(socket_.native_handle(), host_.book().state(), uid_, request, right);
+  const bool right = proves_right_to_transmit(shown[0].get()) || std::ranges::find(named, peer_.uid) != named.end();
+  answer_xdp(socket_.native_handle(), host_.book().state(), peer_.uid, request, right);
   end();
 }
 
@@ -147,19 +155,19 @@ void Session::handle_lease_request() {
     return end();
   }
   if (input_.size() < sizeof request) return read_more();
-  first_request_.cancel();
+  time_.cancel();
   request.program.back() = request.device.back() = '\0';
   if (!is_served()) {
     refuse(socket_.native_handle(), not_for_you());
     return end();
   }
-  const auto granted = host_.book().grant({uid_, pid_, socket_.native_handle()}, request);
+  const auto granted = host_.book().grant({peer_.uid, peer_.pid, socket_.native_handle()}, request);
   if (!granted) {
-    spdlog::warn("no lease for {} (pid {}): {}", io::get_text(request.program), pid_, granted.reason().message);
+    spdlog::warn("no lease for {} (pid {}): {}", io::get_text(request.program), peer_.pid, granted.reason().message);
     return end();
   }
-  spdlog::info("{} (pid {}, uid {}) leases slot {} for {}", io::get_text(request.program), pid_, uid_, granted.value(),
-               io::get_text(request.device));
+  spdlog::info("{} (pid {}, uid {}) leases slot {} for {}", io::get_text(request.program), peer_.pid, peer_.uid,
+               granted.value(), io::get_text(request.device));
   begin_lease(granted.value());
 }
 
@@ -167,7 +175,7 @@ void Session::handle_lease_request() {
 void Session::handle_slot_request() {
   io::SlotRequest request;
   if (input_.size() < sizeof request) return read_more();
-  first_request_.cancel();
+  time_.cancel();
   std::memcpy(&request, input_.data(), sizeof request);
   io::SlotReply reply;
   const auto refused = [&reply](const ContextError& reason) {
@@ -176,7 +184,7 @@ void Session::handle_slot_request() {
   };
   if (request.version != io::kLeaseVersion) {
     refused({EPROTO, "brdmad is of another version than this program's library"});
-  } else if (const auto extended = host_.book().extend(uid_, request); extended) {
+  } else if (const auto extended = host_.book().extend(peer_.uid, request); extended) {
     reply.slot = extended.value();
   } else {
     spdlog::warn("no more queue pair numbers for lease {}: {}", request.lease_id, extended.reason().message);
@@ -189,9 +197,9 @@ void Session::handle_slot_request() {
 
 // A client of a lease says nothing unasked; its end is the lease's end.
 void Session::watch_lease() {
-  read_input(shared_from_this(), socket_, input_, kReadBytes, [this](ErrorCode error, std::size_t) {
+  reader_.read(shared_from_this(), [this](ErrorCode error) {
     if (error) return end();
-    link_->take_lines(input_);
+    link_->take(std::exchange(input_, {}));
     watch_lease();
   });
 }
@@ -199,35 +207,45 @@ void Session::watch_lease() {
 void Session::answer_next_line() {
   const std::size_t line_end = input_.find('\n');
   if (line_end == std::string::npos) return read_more();
-  first_request_.cancel();
+  time_.cancel();
   const std::string line = input_.substr(0, line_end);
   input_.erase(0, line_end + 1);
-  spdlog::debug("uid {} asks: {}", uid_, line);
-  const bool begun = begin_management(host_, uid_, line, [self = shared_from_this()](std::string answer) {
+  spdlog::debug("uid {} asks: {}", peer_.uid, line);
+  const bool begun = begin_management(host_, peer_.uid, line, [self = shared_from_this()](std::string answer) {
     if (!self->ended_) self->write_answer(std::move(answer), false);
   });
   if (begun) return;
   QueryAnswer answer = answer_query({host_.options(), host_.book(), host_.management_port(), host_.icmp_intake(),
-                                     host_.controller_link(), host_.gid_book(), host_.dual_stack(), uid_},
+                                     host_.controller_link(), host_.gid_book(), host_.dual_stack(), peer_.uid},
                                     line);
   write_answer(std::move(answer.line), answer.shutdown);
 }
 
 void Session::write_answer(std::string line, bool shutdown) {
   output_ = std::move(line);
+  if (!output_held_.set(output_.capacity())) return end();
+  time_.expires_after(kAnswerReadWithin);  // who does not read what he asked for has its memory
+  time_.async_wait([self = shared_from_this()](ErrorCode error) {
+    if (!error) self->end();
+  });
   asio::async_write(socket_, asio::buffer(output_),
                     [self = shared_from_this(), shutdown](ErrorCode error, std::size_t) {
+                      self->time_.cancel();
+                      std::string{}.swap(self->output_);
+                      static_cast<void>(self->output_held_.set(0));
                       if (shutdown) return self->host_.shut_down();
                       if (error) return self->end();
                       if (self->input_.empty()) return self->read_more();
-                      self->answer_next_line();
+                      self->reader_.go_on(self, [session = self.get()](ErrorCode ended) {
+                        return ended ? session->end() : session->answer_next_line();
+                      });
                     });
 }
 
 void Session::end() {
   if (ended_) return;
   ended_ = true;
-  first_request_.cancel();
+  time_.cancel();
   if (link_) {
     link_->end();
     host_.watch().lease_ending(link_->slot());

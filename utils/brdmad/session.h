@@ -9,12 +9,14 @@
 #include <optional>
 #include <string>
 
+#include "client_reader.h"
 #include "icmp_intake.h"
 #include "io/xdp_protocol.h"
 #include "lease_book.h"
 #include "lease_link.h"
 #include "management_port.h"
 #include "options.h"
+#include "user_accounts.h"
 #include "watch.h"
 
 namespace brdma::daemon {
@@ -32,6 +34,7 @@ struct SessionHost {
   virtual void session_ended(Session* session) = 0;  // may destroy it once its handlers are done
   virtual void shut_down() = 0;
   virtual asio::io_context& context() = 0;
+  virtual UserAccounts& accounts() = 0;  // a session is in them from admit() to session_ended()
   virtual Watch& watch() = 0;
   // A connection that turned out to be of a process with RDMA-CM; `input` was read of it.
   virtual void begin_cm(asio::local::stream_protocol::socket socket, std::uint32_t uid, std::uint32_t pid,
@@ -48,16 +51,21 @@ class Session : public std::enable_shared_from_this<Session> {
  public:
   using Socket = asio::local::stream_protocol::socket;
   Session(Socket socket, SessionHost& host);
+  // Who is at the other end.
+  struct Peer {
+    static constexpr std::uint32_t kNobody = 65'534;  // who can't be told from others
+    std::uint32_t uid = kNobody, pid = 0;
+  };
+  [[nodiscard]] static Peer peer_of(const Socket& socket);
 
   void start();                           // a new connection
   void resume_lease(std::uint32_t slot);  // one that an earlier worker made into a lease
-  [[nodiscard]] std::uint32_t uid() const { return uid_; }
+  [[nodiscard]] std::uint32_t uid() const { return peer_.uid; }
   [[nodiscard]] const std::shared_ptr<LeaseLink>& link() const { return link_; }  // null: no lease
 
  private:
-  static constexpr std::uint32_t kNobody = 65'534;  // who can't be told from others
   void read_more();
-  void handle_input(std::size_t bytes);
+  void handle_input();
   void handle_lease_request();
   [[nodiscard]] bool is_served() const;
   void handle_slot_request();
@@ -66,15 +74,18 @@ class Session : public std::enable_shared_from_this<Session> {
   void take_right(const io::XdpRequest& request);
   void answer_next_line();
   void write_answer(std::string line, bool shutdown);
-  void begin_lease(std::uint32_t slot);
+  void begin_lease(std::uint32_t slot, bool adopted = false);
   void watch_lease();
   void end();
 
   Socket socket_;
   SessionHost& host_;
-  asio::steady_timer first_request_;
-  std::string input_, output_;
-  std::uint32_t uid_ = kNobody, pid_ = 0;
+  Peer peer_;
+  asio::steady_timer time_;  // for the first request, and for each answer to be read
+  ClientReader reader_;
+  std::string& input_;  // the reader's
+  std::string output_;
+  BytesFor output_held_;
   std::shared_ptr<LeaseLink> link_;
   bool ended_ = false;
 };

@@ -7,19 +7,22 @@
 
 namespace brdma::daemon {
 
-std::optional<std::uint32_t> choose_slot(const SharedState& state, std::uint32_t uid, std::uint32_t end) {
+std::optional<std::uint32_t> choose_slot(const SharedState& state, std::uint32_t uid, const SlotLimits& limits) {
   std::optional<std::uint32_t> longest, unused;
-  std::uint32_t resting = 0;
-  const std::uint32_t touched = std::min(state.slots_end, end);
+  std::uint32_t resting = 0, owned = 0;
+  const std::uint32_t touched = std::max(std::min(state.slots_end, limits.end), io::kFirstLeasableSlot);
   for (std::uint32_t slot = io::kFirstLeasableSlot; slot < touched; ++slot) {
     const SlotRecord& record = state.slots[slot];
+    const bool own = record.has_owner && record.uid == uid;
+    if (own) ++owned;
     if (record.state != SlotState::kFree) continue;
-    if (!record.has_owner && !unused) unused = slot;
-    if (!record.has_owner || record.uid != uid) continue;
+    if (!record.has_owner && !unused && slot < limits.unused_end) unused = slot;
+    if (!own) continue;
     ++resting;
     if (!longest || record.freed_at < state.slots[*longest].freed_at) longest = slot;
   }
-  if (!unused && std::max(touched, io::kFirstLeasableSlot) < end) unused = std::max(touched, io::kFirstLeasableSlot);
+  if (!unused && touched < std::min(limits.end, limits.unused_end)) unused = touched;
+  if (owned >= limits.owned_max) unused.reset();
   return longest && (resting >= kRestingSlots || !unused) ? longest : unused;
 }
 
@@ -53,6 +56,12 @@ Lessees lessees(const SharedState& state) {
 std::uint32_t leases_in_use(const SharedState& state) {
   const auto end = state.slots.begin() + state.slots_end;
   return static_cast<std::uint32_t>(std::count_if(state.slots.begin(), end, has_lease));
+}
+
+std::uint32_t leases_of(const SharedState& state, std::uint32_t uid) {
+  const auto end = state.slots.begin() + state.slots_end;
+  return static_cast<std::uint32_t>(std::count_if(
+      state.slots.begin(), end, [uid](const SlotRecord& record) { return has_lease(record) && record.uid == uid; }));
 }
 
 void add_ended(SharedState& state, std::string_view device, const Statistics& statistics) {

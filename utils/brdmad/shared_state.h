@@ -86,11 +86,16 @@ inline constexpr std::uint32_t kRestingSlots = 64;
 inline constexpr std::uint32_t kExtraSlotsMax = 512;
 inline constexpr std::uint32_t kExtraSlotsFirst = io::kSlotCount - kExtraSlotsMax;
 
-// For a lease of `uid`, below `end`: where that user has kRestingSlots free, or no slot is left that nobody ever had,
-// the one of the user's whose last lease ended longest ago; else one that nobody ever had. None: all are leased or
-// other users'.
+struct SlotLimits {
+  std::uint32_t end = io::kSlotCount;         // only slots below
+  std::uint32_t owned_max = io::kSlotCount;   // as many may be the user's for good
+  std::uint32_t unused_end = io::kSlotCount;  // never used ones from here on are for others
+};
+
+// For a lease of `uid`: where that user has kRestingSlots free, or none may be taken that nobody ever had, the one of
+// the user's whose last lease ended longest ago; else one that nobody ever had. None: all are leased or other users'.
 [[nodiscard]] std::optional<std::uint32_t> choose_slot(const SharedState& state, std::uint32_t uid,
-                                                       std::uint32_t end = io::kSlotCount);
+                                                       const SlotLimits& limits = {});
 // For more numbers: a free one from `first` on, among the last; that which was given back longest ago.
 [[nodiscard]] std::optional<std::uint32_t> choose_extra_slot(const SharedState& state, std::uint32_t first);
 // In the order of lessees and numbers.
@@ -107,6 +112,7 @@ using Lessees = std::array<std::uint32_t, kExtraSlotsMax>;
   return state.slots[slot].state == SlotState::kExtra ? state.slots[slot].lessee : slot;
 }
 [[nodiscard]] std::uint32_t leases_in_use(const SharedState& state);
+[[nodiscard]] std::uint32_t leases_of(const SharedState& state, std::uint32_t uid);
 
 // Adds to the totals of `device`; devices beyond kDevicesMax share the last entry, named "(others)".
 void add_ended(SharedState& state, std::string_view device, const Statistics& statistics);

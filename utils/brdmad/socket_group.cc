@@ -146,6 +146,12 @@ ContextError raise_file_limit() {
   return {};
 }
 
+std::uint64_t file_limit() {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  return limit.rlim_cur;
+}
+
 Result<SocketGroup, ContextError> open_socket_group() {
   if (ContextError error = raise_file_limit(); error.error != 0) return error;
   SocketGroup group;

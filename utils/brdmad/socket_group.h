@@ -41,6 +41,8 @@ struct SocketGroup {
 // As many descriptors as this user may have: of them hang how many may be open, and in flight (vault.h). EMFILE: too
 // few.
 [[nodiscard]] ContextError raise_file_limit();
+// How many this process may have.
+[[nodiscard]] std::uint64_t file_limit();
 
 // Throws away what waits in the socket; at most some ten thousand datagrams. Returns how many.
 std::uint32_t drain(int socket_fd);

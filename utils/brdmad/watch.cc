@@ -107,10 +107,10 @@ void Watch::serve_waiting() {
     ready.push_back(std::move(waiting));
     return true;
   });
-  for (const Waiting& waiting : ready) waiting.done(line_of(log_.after(waiting.after)));
+  for (const Waiting& waiting : ready) waiting.done(line_of(log_.after(waiting.after, waiting.sees_only)));
 }
 
-bool Watch::answer(const Json& request, bool may_change, Done done) {
+bool Watch::answer(const Json& request, const Asker& asker, Done done) {
   const auto query = request.find("query");
   if (query == request.end()) return false;
   if (*query == "alarms") {
@@ -118,7 +118,7 @@ bool Watch::answer(const Json& request, bool may_change, Done done) {
     return true;
   }
   if (*query == "alarm_set") {
-    done(line_of(set_alarms(request, may_change)));
+    done(line_of(set_alarms(request, asker.may_change)));
     return true;
   }
   if (*query != "events") return false;
@@ -129,10 +129,10 @@ bool Watch::answer(const Json& request, bool may_change, Done done) {
   }
   const auto wait = request.find("wait");
   if (wait == request.end() || *wait != true || log_.newest() != number) {
-    done(line_of(log_.after(number)));
+    done(line_of(log_.after(number, asker.sees_only)));
     return true;
   }
-  waiting_.push_back({number, Clock::now() + kWaitMax, std::move(done)});
+  waiting_.push_back({number, asker.sees_only, Clock::now() + kWaitMax, std::move(done)});
   look_soon();
   return true;
 }

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,12 +41,17 @@ class Watch {
   void lease_begun() { look_soon(); }
   void lease_adopted(std::uint32_t slot) { log_.add_adopted(slot); }  // it began under an earlier worker
   void lease_ending(std::uint32_t slot);                              // its page is still there
+  struct Asker {
+    bool may_change = false;
+    std::optional<std::uint32_t> sees_only;  // the events of that user's programs
+  };
   // Called by the sessions. False: not a question of this kind.
-  [[nodiscard]] bool answer(const Json& request, bool may_change, Done done);
+  [[nodiscard]] bool answer(const Json& request, const Asker& asker, Done done);
 
  private:
   struct Waiting {
     std::uint64_t after;
+    std::optional<std::uint32_t> sees_only;
     std::chrono::steady_clock::time_point until;
     Done done;
   };

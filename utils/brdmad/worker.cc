@@ -23,8 +23,10 @@
 #include "lease_book.h"
 #include "management_port.h"
 #include "queries.h"
+#include "quotas.h"
 #include "session.h"
 #include "stopped_process.h"
+#include "user_accounts.h"
 #include "xdp_answer.h"
 
 namespace brdma::daemon {
@@ -35,20 +37,19 @@ using boost::system::error_code;
 
 constexpr std::chrono::milliseconds kLook{50};
 constexpr std::size_t kSessionsMax = 3 * io::kSlotCount;  // a lease, RDMA-CM, and a question each
-// Of one user who is neither root nor the daemon's own, so that nobody can keep the others out: with --system, and of
-// those who are not served, who only may ask for the version.
-constexpr std::size_t kSessionsOfUserMax = kSessionsMax / 2, kSessionsOfStrangerMax = 16;
-constexpr std::chrono::milliseconds kAcceptPause{100};  // when no descriptor is left for one more connection
+constexpr std::chrono::milliseconds kAcceptPause{100};    // when no descriptor is left for one more connection
 
 class Worker final : public SessionHost {
  public:
   explicit Worker(WorkerInheritance inheritance)
       : inheritance_(inheritance),
+        quotas_(quotas_of(inheritance.options, file_limit())),
+        accounts_(quotas_, ::geteuid()),
         book_(*inheritance.held.state, inheritance.held.group, inheritance.held.use, inheritance.channel,
               {&inheritance.held.vault, inheritance.lifeline, inheritance.held.listener.get(),
                inheritance.held.state_memory.get(), inheritance.held.connections_memory.get(),
                !inheritance.options.system},
-              steer_extra_by_xdp),
+              steer_extra_by_xdp, quotas_),
         watch_(context_, book_, inheritance.options.alarms),
         acceptor_(context_, stream_protocol(), inheritance.held.listener.get()),
         management_{asio::posix::stream_descriptor(context_, inheritance.held.group.sockets[0].get()),
@@ -78,6 +79,7 @@ class Worker final : public SessionHost {
   void session_ended(Session* session) override;
   void shut_down() override;
   asio::io_context& context() override { return context_; }
+  UserAccounts& accounts() override { return accounts_; }
   Watch& watch() override { return watch_; }
   void begin_cm(stream_protocol::socket socket, std::uint32_t uid, std::uint32_t pid, std::string input) override;
   const ManagementPort& management_port() override { return port_; }
@@ -89,8 +91,8 @@ class Worker final : public SessionHost {
 
   void accept();
   void admit(stream_protocol::socket socket);
+  [[nodiscard]] bool few_descriptors_left(int newest) const;
   void keep(const std::shared_ptr<Session>& session);
-  [[nodiscard]] std::size_t sessions_of(std::uint32_t uid) const;
   void discard_qp0();
   void receive_mads();
   void receive_icmp();
@@ -102,6 +104,8 @@ class Worker final : public SessionHost {
   void watch_idleness();
 
   WorkerInheritance inheritance_;
+  Quotas quotas_;
+  UserAccounts accounts_;
   LeaseBook book_;
   asio::io_context context_{1};
   Watch watch_;
@@ -138,24 +142,24 @@ void Worker::accept() {
   });
 }
 
-std::size_t Worker::sessions_of(std::uint32_t uid) const {
-  const auto of_user = [uid](const auto& entry) { return entry.second->uid() == uid; };
-  return static_cast<std::size_t>(std::ranges::count_if(sessions_, of_user) +
-                                  std::ranges::count_if(cm_sessions_, of_user));
-}
-
 // Who finds no place is not answered: the connection just ends.
 void Worker::admit(stream_protocol::socket socket) {
-  auto session = std::make_shared<Session>(std::move(socket), *this);
-  const std::uint32_t uid = session->uid();
-  const bool own = uid == 0 || uid == ::geteuid();
-  const std::size_t user_max = may_use(options(), uid) ? kSessionsOfUserMax : kSessionsOfStrangerMax;
-  if (sessions_.size() + cm_sessions_.size() >= kSessionsMax || (!own && sessions_of(uid) >= user_max)) {
+  const std::uint32_t uid = Session::peer_of(socket).uid;
+  const WorkFor work{accounts_, uid};
+  const bool room = sessions_.size() + cm_sessions_.size() < kSessionsMax &&
+                    (!accounts_.limited(uid) || !few_descriptors_left(socket.native_handle()));
+  if (!room || !accounts_.admit(uid, may_use(options(), uid))) {
     ++inheritance_.held.state->connections_refused;
     return;
   }
+  auto session = std::make_shared<Session>(std::move(socket), *this);
   keep(session);
   session->start();
+}
+
+// Numbers of descriptors are given from below: who came last tells how many there are.
+bool Worker::few_descriptors_left(int newest) const {
+  return static_cast<std::uint64_t>(newest) + quotas_.descriptors_left > file_limit();
 }
 
 // Nothing is behind QP 0: RoCE has no subnet manager. Reading keeps its buffer from filling up.
@@ -219,18 +223,21 @@ void Worker::look_later() {
 }
 
 void Worker::begin_cm(stream_protocol::socket socket, std::uint32_t uid, std::uint32_t pid, std::string input) {
-  auto session =
-      std::make_shared<CmSession>(std::move(socket), uid, pid, std::move(input), port_, [this](CmSession* ended) {
-        cm_sessions_.erase(ended);
-        look_later();
-        watch_idleness();
-      });
+  if (!accounts_.admit(uid, true)) return;
+  auto session = std::make_shared<CmSession>(std::move(socket), uid, pid, std::move(input), port_, accounts_,
+                                             [this, uid](CmSession* ended) {
+                                               accounts_.leave(uid);
+                                               cm_sessions_.erase(ended);
+                                               look_later();
+                                               watch_idleness();
+                                             });
   cm_sessions_[session.get()] = session;
   session->start();
 }
 
 void Worker::session_ended(Session* session) {
   if (session->link() != nullptr) links_.erase(session->link()->slot());
+  accounts_.leave(session->uid());
   sessions_.erase(session);
   watch_idleness();
 }
@@ -262,6 +269,7 @@ int Worker::run() {
   for (LeaseBook::Adopted& adopted : book_.adopt(inheritance_.held.kept)) {
     stream_protocol::socket socket(context_, stream_protocol(), adopted.connection.release());
     const auto session = std::make_shared<Session>(std::move(socket), *this);
+    static_cast<void>(accounts_.admit(session->uid(), true));
     keep(session);
     session->resume_lease(adopted.slot);
   }

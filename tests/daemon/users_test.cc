@@ -1,0 +1,336 @@
+// brdmad --system: what one user does, however much of it, leaves the others served.
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon_fixture.h"
+#include "io/daemon_client.h"
+#include "io/daemon_connection.h"
+#include "io/lease_protocol.h"
+
+namespace brdma::test {
+namespace {
+
+constexpr uid_t kAlice = 61'001, kBob = 61'002;
+constexpr std::size_t kWorkerBytesMax = 64u << 20;
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+bool become(uid_t uid) {
+  return ::setgroups(0, nullptr) == 0 && ::setresgid(uid, uid, uid) == 0 && ::setresuid(uid, uid, uid) == 0;
+}
+
+int as_user(uid_t uid, const std::function<int()>& body) {
+  return Child([&] { return become(uid) ? body() : 100; }).join();
+}
+
+// brdmad --system with what else is named; ends with the test.
+class SystemDaemonTest : public DaemonTest {
+ protected:
+  void start(std::vector<const char*> more) {
+    if (!can_change_user()) GTEST_SKIP() << "only root has other users' ids to try with";
+    Gate ready;
+    const std::string ready_fd = std::to_string(ready.signal_end.get());
+    std::vector<const char*> words{"brdmad", "--system", "--foreground", "--ready-fd", ready_fd.c_str()};
+    words.insert(words.end(), more.begin(), more.end());
+    words.push_back(nullptr);
+    daemon_ = std::make_unique<Child>([&] {
+      ::dup2(::open("/dev/null", O_WRONLY), STDERR_FILENO);  // its log
+      ::execv(BRDMAD_PATH, const_cast<char* const*>(words.data()));
+      return 127;
+    });
+    ready.open();
+    ASSERT_TRUE(ready.wait());
+  }
+  void TearDown() override {
+    DaemonTest::TearDown();
+    daemon_.reset();
+  }
+
+ private:
+  std::unique_ptr<Child> daemon_;
+};
+
+TEST_F(SystemDaemonTest, AUserAtHisQuotaLeavesAnotherAndRootServed) {
+  start({"--user-leases", "20"});
+  if (IsSkipped()) return;
+  EXPECT_EQ(as_user(kAlice,
+                    [] {
+                      for (int i = 0; i < 300; ++i) {
+                        if (lease_or_die().socket_fd < 0) return 1;
+                      }
+                      return 0;
+                    }),
+            0)
+      << "one after another";
+  Gate full, stop;
+  Child alice([&] {
+    stop.signal_end.reset();
+    if (!become(kAlice)) return 100;
+    std::vector<io::Lease> leases;
+    std::string message;
+    for (int i = 0; i < 300; ++i) {
+      auto lease = io::acquire_lease(loopback_device());
+      if (lease) {
+        leases.push_back(std::move(lease).value());
+      } else {
+        message = lease.reason().message;
+      }
+    }
+    full.signal_end.reset();
+    if (leases.size() != 20 || !contains(message, "--user-leases")) return 1;
+    return stop.wait() ? 0 : 2;
+  });
+  full.open();
+  ASSERT_TRUE(full.wait());
+  EXPECT_EQ(as_user(kBob, [] { return lease_or_die().socket_fd >= 0 ? 0 : 1; }), 0);
+  EXPECT_GE(lease_or_die().socket_fd, 0);
+  stop.open();
+  EXPECT_EQ(alice.join(), 0);
+}
+
+io::FileDescriptor connect_raw() {
+  auto connected = io::connect_to_daemon(std::chrono::steady_clock::now() + 100ms);
+  return connected ? std::move(connected).value() : io::FileDescriptor{};
+}
+
+void raise_files() {
+  rlimit files{};
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = files.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &files);
+}
+
+void set_blocking(int fd, bool blocking) { ::fcntl(fd, F_SETFL, blocking ? 0 : O_NONBLOCK); }
+
+// What goes wrong meanwhile is what is tried. Until it is killed.
+int many_connections() {
+  raise_files();
+  std::vector<io::FileDescriptor> all;
+  for (;;) {
+    all.push_back(connect_raw());
+    if (all.size() == 4000) all.clear();
+  }
+}
+
+int half_open_requests() {
+  raise_files();
+  const std::string half = "{\"query\":\"" + std::string(60'000, 'a');
+  std::vector<io::FileDescriptor> all;
+  for (;;) {
+    all.push_back(connect_raw());
+    (void)!::send(all.back().get(), half.data(), half.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (all.size() == 4000) all.clear();
+  }
+}
+
+int many_requests() {
+  std::string questions;
+  for (int i = 0; i < 1000; ++i) questions += "{\"query\":\"statistics\"}\n{\"query\":\"resource\",\"what\":\"qp\"}\n";
+  std::vector<io::FileDescriptor> all;
+  for (int i = 0; i < 50; ++i) all.push_back(connect_raw());
+  std::array<char, 65536> answers{};
+  for (;;) {
+    for (io::FileDescriptor& fd : all) {
+      if (::send(fd.get(), questions.data(), questions.size(), MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno != EAGAIN)
+        fd = connect_raw();
+      (void)!::recv(fd.get(), answers.data(), answers.size(), MSG_DONTWAIT);
+    }
+  }
+}
+
+// As programs with a lease that say whatever they like to what they are asked.
+int answer_with(const std::string& begin, const std::string& part, std::size_t parts, const std::string& end) {
+  std::vector<io::Lease> leases;
+  std::vector<pollfd> polled;
+  for (int i = 0; i < 8; ++i) {
+    leases.push_back(lease_or_die());
+    polled.push_back({leases.back().control_fd, POLLIN, 0});
+  }
+  for (;;) {
+    ::poll(polled.data(), polled.size(), -1);
+    for (const pollfd& fd : polled) {
+      std::array<char, 4096> question{};
+      const ssize_t got = ::recv(fd.fd, question.data(), question.size() - 1, MSG_DONTWAIT);
+      if (got <= 0) continue;
+      const char* const id = std::strstr(question.data(), "\"id\":");
+      const std::string first =
+          "\n{\"id\":" + (id != nullptr ? std::to_string(std::strtoull(id + 5, nullptr, 10)) : "1") + "," + begin;
+      set_blocking(fd.fd, true);
+      (void)!::send(fd.fd, first.data(), first.size(), MSG_NOSIGNAL);
+      for (std::size_t i = 0; i < parts; ++i) (void)!::send(fd.fd, part.data(), part.size(), MSG_NOSIGNAL);
+      (void)!::send(fd.fd, end.data(), end.size(), MSG_NOSIGNAL);
+    }
+  }
+}
+
+int nested_answers() {
+  return answer_with("\"rows\":" + std::string(50'000, '[') + std::string(50'000, ']'), "", 0, "}\n");
+}
+int endless_answers() { return answer_with("\"rows\":[", std::string(1 << 16, ' '), 1 << 14, "\n"); }
+int long_answers() {
+  std::string many;
+  for (int i = 0; i < 30'000; ++i) many += ",1";
+  return answer_with("\"rows\":[1", many, 200, "]}\n");
+}
+
+// Answers each question once, like a program whose library answers so; "%" stands for the question's number.
+int answer_once_each(const std::string& program, const std::string& answer, const Gate& leased) {
+  DeviceInfo device = loopback_device();
+  program_invocation_short_name = const_cast<char*>(program.c_str());
+  const auto lease = io::acquire_lease(device);
+  if (!lease) return 1;
+  (void)!::write(leased.signal_end.get(), "x", 1);
+  for (;;) {
+    std::array<char, 4096> question{};
+    if (!wait_for_event(lease.value().control_fd, POLLIN)) return 2;
+    if (::recv(lease.value().control_fd, question.data(), question.size() - 1, 0) <= 0) return 0;
+    const char* const id = std::strstr(question.data(), "\"id\":");
+    if (id == nullptr) continue;
+    std::string said = answer;
+    said.replace(said.find('%'), 1, std::to_string(std::strtoull(id + 5, nullptr, 10)));
+    if (contains(question.data(), "\"keys\":true")) said.replace(said.find("no key"), 6, "a key!");
+    (void)!::send(lease.value().control_fd, said.data(), said.size(), MSG_NOSIGNAL);
+  }
+}
+
+struct Said {
+  int code = 0;
+  std::string text;
+};
+Said run_brdma(uid_t uid, const std::string& words) {
+  Said said;
+  Gate output;
+  Child brdma([&] {
+    ::dup2(output.signal_end.get(), STDOUT_FILENO);
+    ::dup2(output.signal_end.get(), STDERR_FILENO);
+    if (uid != 0 && !become(uid)) return 100;
+    ::execl("/bin/sh", "sh", "-c", (std::string("exec " BRDMA_PATH " ") + words).c_str(), nullptr);
+    return 127;
+  });
+  output.open();
+  std::array<char, 4096> bytes{};
+  for (ssize_t got = 0; (got = ::read(output.wait_end.get(), bytes.data(), bytes.size())) > 0;)
+    said.text.append(bytes.data(), static_cast<std::size_t>(got));
+  said.code = brdma.join();
+  return said;
+}
+
+void wait_for_lease(const Gate& leased) {
+  char byte = 0;
+  ASSERT_TRUE(leased.wait());
+  ASSERT_EQ(::read(leased.wait_end.get(), &byte, 1), 1);
+}
+
+// One program's answer is no reason not to show the others', and no command to a terminal.
+TEST_F(SystemDaemonTest, BrdmaNamesWhoAnswersNonsenseAndGoesOn) {
+  start({});
+  if (IsSkipped()) return;
+  const std::string rows = R"("rows":[{"lqpn":5,"type":"no key \u001b[2J\u009b2J","pid":1}],"cut":false)";
+  Gate leased;
+  Child good([&] { return answer_once_each("good", "\n{\"id\":%," + rows + "}\n", leased); });
+  wait_for_lease(leased);
+  std::vector<Child> bad;
+  for (const std::string answer :
+       {R"("rows":7,"cut":false)", R"("cut":false)", R"("rows":[7],"cut":false)", R"("rows":[}")", R"("error":7)"}) {
+    bad.emplace_back(
+        [&] { return answer_once_each("\x1b]0;bad", "\n{\"a\":\"no key\",\"id\":%," + answer + "}\n", leased); });
+    wait_for_lease(leased);
+  }
+  const Said said = run_brdma(0, "resource show qp");
+  EXPECT_EQ(said.code, 1);
+  EXPECT_EQ(said.text.find('\x1b'), std::string::npos) << said.text;
+  EXPECT_EQ(said.text.find("\xc2\x9b"), std::string::npos);
+  EXPECT_TRUE(contains(said.text, "lqpn 5")) << said.text;
+  EXPECT_TRUE(contains(said.text, "pid " + std::to_string(good.pid()))) << said.text;
+  for (const Child& child : bad) {
+    EXPECT_TRUE(contains(said.text, "\\x1b]0;bad pid " + std::to_string(child.pid()))) << said.text;
+  }
+  const Said as_json = run_brdma(0, "-j resource show qp");
+  EXPECT_EQ(as_json.text.find("\xc2\x9b"), std::string::npos);
+}
+
+// What a packet could be forged with is shown to its owner and to root.
+TEST_F(SystemDaemonTest, KeysAreTheOwnersAndRootsToSee) {
+  start({});
+  if (IsSkipped()) return;
+  Gate leased;
+  Child alice([&] {
+    if (!become(kAlice)) return 100;
+    return answer_once_each("alice", "\n{\"rows\":[{\"k\":\"no key\"}],\"cut\":false,\"id\":%}\n", leased);
+  });
+  wait_for_lease(leased);
+  for (const char* what : {"qp", "mr"}) {
+    const std::string words = std::string("-j resource show ") + what;
+    EXPECT_TRUE(contains(run_brdma(0, words).text, "a key!"));
+    EXPECT_TRUE(contains(run_brdma(kAlice, words).text, "a key!"));
+    EXPECT_TRUE(contains(run_brdma(kBob, words).text, "no key"));
+  }
+}
+
+struct Flood {
+  const char* name;
+  int (*body)();
+  friend std::ostream& operator<<(std::ostream& out, const Flood& flood) { return out << flood.name; }
+};
+
+class Floods : public SystemDaemonTest, public testing::WithParamInterface<Flood> {};
+
+std::size_t most_memory_of(pid_t pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::strtoull(line.c_str() + 6, nullptr, 10) * 1024;
+  }
+  return 0;
+}
+
+// For some seconds: others are answered, by the same worker, within its memory.
+TEST_P(Floods, LeaveTheOthersAnswered) {
+  start({});
+  if (IsSkipped()) return;
+  const pid_t worker = worker_pid();
+  Child alice([] { return become(kAlice) ? GetParam().body() : 100; });
+  std::vector<std::chrono::milliseconds> took;
+  const auto end = std::chrono::steady_clock::now() + 4s;
+  while (std::chrono::steady_clock::now() < end) {
+    const auto asked = std::chrono::steady_clock::now();
+    ASSERT_TRUE(io::query_daemon({{"query", "version"}}).ok());
+    took.push_back(std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - asked));
+    (void)io::query_daemon({{"query", "resource"}, {"what", "qp"}});  // as long as programs take to answer
+  }
+  EXPECT_EQ(as_user(kBob, [] { return lease_or_die().socket_fd >= 0 ? 0 : 1; }), 0);
+  std::ranges::sort(took);
+  std::printf("%zu answers, median %ld ms, longest %ld ms; worker's memory %zu MB\n", took.size(),
+              static_cast<long>(took[took.size() / 2].count()), static_cast<long>(took.back().count()),
+              most_memory_of(worker) >> 20);
+  EXPECT_LE(took[took.size() / 2], 100ms);
+  EXPECT_LE(took.back(), 1s) << "a busy machine may have the worker wait";
+  EXPECT_EQ(worker_pid(), worker) << "the worker died of it";
+  EXPECT_LE(most_memory_of(worker), kWorkerBytesMax);
+}
+
+INSTANTIATE_TEST_SUITE_P(System, Floods,
+                         testing::Values(Flood{"Connections", many_connections},
+                                         Flood{"HalfRequests", half_open_requests}, Flood{"Requests", many_requests},
+                                         Flood{"NestedAnswers", nested_answers},
+                                         Flood{"EndlessAnswers", endless_answers}, Flood{"LongAnswers", long_answers}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace brdma::test

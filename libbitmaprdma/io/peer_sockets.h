@@ -3,9 +3,9 @@
 // which a connected socket counts up by itself.
 //
 // A peer gets one once kBatchesToConnect batches in a row among those without one went to it; at most kPeersMax, the
-// oldest gives way. They share the unconnected socket's port, which both must allow (SO_REUSEPORT). ICMP errors come
-// back on connected sockets: the caller sends that batch by the unconnected one, and tells failed(). One thread at a
-// time.
+// oldest gives way. They share the unconnected socket's port, which both must allow (SO_REUSEPORT). ICMP errors over
+// IPv6 come back on connected sockets: the caller sends that batch by the unconnected one, and tells failed(). Those
+// over IPv4 come to a shield (io/icmp_shield.h). One thread at a time.
 #pragma once
 
 #include <array>
@@ -52,14 +52,15 @@ class PeerSockets {
   struct Peer {
     IpAddress source, destination;
     std::uint8_t traffic_class = 0, hop_limit = 0;
-    int fd = -1;
+    int fd = -1, shield_fd = -1;
     [[nodiscard]] bool is(const Transmit& transmit) const {
       return destination == transmit.destination && source == transmit.source &&
              traffic_class == transmit.traffic_class && hop_limit == transmit.hop_limit;
     }
   };
   void consider(const Transmit& transmit);
-  [[nodiscard]] int connect_to(const Peer& peer) const;
+  [[nodiscard]] bool connect_to(Peer& peer) const;
+  static void disconnect(Peer& peer);
 
   Options options_;
   std::array<Peer, kPeersMax> peers_;

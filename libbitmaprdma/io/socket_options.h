@@ -22,6 +22,14 @@ inline void take_multicast(int fd, bool dual_stack, bool take) {
   if (dual_stack) set_option(fd, IPPROTO_IPV6, kIpv6MulticastAll, take ? 1 : 0);
 }
 
+// Anybody can forge an ICMP that speaks of a path MTU: it must neither stop a sender nor change a route of the host.
+// IPv6, and what only receives: the system looks at none (INTERFACE). Over IPv4 that would leave "don't fragment" out,
+// which the ICRC covers; a socket that sends has PROBE, and io/icmp_shield.h beside it.
+inline void ignore_path_mtu(int fd, bool ipv6, bool sends) {
+  set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, sends ? IP_PMTUDISC_PROBE : IP_PMTUDISC_INTERFACE);
+  if (ipv6) set_option(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_INTERFACE);
+}
+
 // A socket that only sends: nobody may fill a buffer that nobody empties.
 inline bool receive_nothing(int fd) {
   sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);

@@ -14,6 +14,7 @@
 #include <string>
 #include <utility>
 
+#include "io/icmp_shield.h"
 #include "io/open_socket.h"
 #include "io/refusal.h"
 #include "io/socket_address.h"
@@ -119,6 +120,7 @@ TransmitSocket::TransmitSocket(TransmitSocket&& other) noexcept
       dual_stack_(other.dual_stack_),
       gso_(other.gso_),
       port_(other.port_),
+      shield_(std::move(other.shield_)),
       packets_done_(other.packets_done_),
       gso_refusals_(other.gso_refusals_),
       scratch_(std::move(other.scratch_)),
@@ -151,17 +153,15 @@ int TransmitSocket::open_socket() {
     fd_ = io::open_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   }
   if (fd_ < 0) return errno;
-  set_option(fd_, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+  ignore_path_mtu(fd_, dual_stack_, /*sends=*/true);
   set_option(fd_, IPPROTO_IP, IP_TTL, kDefaultHopLimit);
-  if (dual_stack_) {
-    set_option(fd_, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
-    set_option(fd_, IPPROTO_IPV6, IPV6_UNICAST_HOPS, kDefaultHopLimit);
-  }
+  if (dual_stack_) set_option(fd_, IPPROTO_IPV6, IPV6_UNICAST_HOPS, kDefaultHopLimit);
   set_option(fd_, SOL_SOCKET, SO_SNDBUF, options_.send_buffer_bytes);
   receive_nothing(fd_);
   bind_port();
-  // Only now: the sockets connected to peers may share the port, other contexts may not.
-  if (options_.connect) set_option(fd_, SOL_SOCKET, SO_REUSEPORT, 1);
+  // Only now: the sockets connected to peers and the shields may share the port, other contexts may not.
+  set_option(fd_, SOL_SOCKET, SO_REUSEPORT, 1);
+  if (dual_stack_ && port_ != 0) shield_.reset(open_icmp_shield(port_));
   return port_ != 0 ? 0 : (errno != 0 ? errno : EADDRINUSE);
 }
 

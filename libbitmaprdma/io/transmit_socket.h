@@ -17,6 +17,7 @@
 #include "base/datagram.h"
 #include "base/result.h"
 #include "bitmaprdma/context.h"
+#include "io/file_descriptor.h"
 #include "io/peer_sockets.h"
 #include "io/split_batch.h"
 
@@ -83,6 +84,7 @@ class TransmitSocket {
   bool dual_stack_ = true;
   bool gso_ = false;
   std::uint16_t port_ = 0;
+  FileDescriptor shield_;             // io/icmp_shield.h
   std::uint32_t packets_done_ = 0;    // of the batch that was blocked half-way
   std::uint32_t gso_refusals_ = 0;    // in a row, of batches whose packets went singly
   std::unique_ptr<Scratch> scratch_;  // for sending singly

@@ -401,18 +401,18 @@ TEST(Sockets, MorePeersThanPlacesGiveWay) {
   EXPECT_EQ(sender.connected(), PeerSockets::kPeersMax);
 }
 
-// A port unreachable comes back as the error of the next send on a connected socket, which then has not sent.
+// Over IPv6 a port unreachable comes back as the error of the next send on a connected socket, which then has not sent.
 TEST(Sockets, APeerThatDoesNotListenIsToldAndNothingIsLost) {
-  const int listener = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const int listener = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   ASSERT_GE(listener, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr = to_in_addr(kLoopback4);
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  address.sin6_addr = to_in6_addr(kLoopback6);
   socklen_t size = sizeof(address);
   ASSERT_EQ(bind(listener, reinterpret_cast<const sockaddr*>(&address), size), 0);
   ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  TransmitSocket sender = open_or_die({.destination_port = ntohs(address.sin_port)});
-  Batch batch{kLoopback4, kLoopback4, 100, 1};
+  TransmitSocket sender = open_or_die({.destination_port = ntohs(address.sin6_port)});
+  Batch batch{kLoopback6, kLoopback6, 100, 1};
   const auto send_some = [&] {
     unsigned unreachable = 0;
     for (unsigned i = 0; i < 2 * PeerSockets::kBatchesToConnect; ++i) {
@@ -437,7 +437,7 @@ TEST(Sockets, APeerThatDoesNotListenIsToldAndNothingIsLost) {
   close(listener);
   EXPECT_GT(send_some(), 0u);
   EXPECT_EQ(sender.connected(), 1u) << "as good as before";
-  const int again = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const int again = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   ASSERT_EQ(bind(again, reinterpret_cast<const sockaddr*>(&address), size), 0);
   EXPECT_LE(send_some(), 1u) << "the last one's error";
   expect_all_and_no_more(again);

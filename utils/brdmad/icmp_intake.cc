@@ -33,6 +33,15 @@ io::FileDescriptor open_source_quench() {
   return fd;
 }
 
+// A token bucket, told by the instant from which the next one is allowed.
+bool take_token(std::chrono::steady_clock::time_point& allowed_from, std::chrono::microseconds each, int burst) {
+  const auto now = std::chrono::steady_clock::now();
+  allowed_from = std::max(allowed_from, now - each * burst);
+  if (allowed_from > now) return false;
+  allowed_from += each;
+  return true;
+}
+
 std::string hexadecimal(ConstBytes bytes) {
   constexpr const char* kDigits = "0123456789abcdef";
   std::string text;
@@ -56,14 +65,19 @@ bool IcmpIntake::receive() {
     if (size < 0) break;
     const ConstBytes bytes = ConstBytes{packet}.first(static_cast<std::size_t>(size));
     const std::size_t header = bytes.empty() ? 0 : (load_u8(bytes.data()) & 15u) * 4u;
-    if (bytes.size() > header) take(bytes.subspan(header));
+    constexpr std::size_t kSourceAddress = 12;
+    if (header >= 20 && bytes.size() > header) take(bytes.subspan(header), load_be32(bytes.data() + kSourceAddress));
   }
   flush();
   return count == kBurst;
 }
 
-void IcmpIntake::take(ConstBytes message) {
+void IcmpIntake::take(ConstBytes message, std::uint32_t source) {
   ++counters_.received;
+  if (!may_speak(source)) {
+    ++counters_.limited;
+    return;
+  }
   const auto said = wire::parse_icmp_edn(message);
   if (!said || message.size() > kMessageMax) {
     ++counters_.bad;
@@ -89,12 +103,11 @@ void IcmpIntake::flush() {
   }
 }
 
-bool IcmpIntake::may_ask_all() {
-  const auto now = Clock::now();
-  allowed_from_ = std::max(allowed_from_, now - kForAllEach * kForAllBurst);
-  if (allowed_from_ > now) return false;
-  allowed_from_ += kForAllEach;
-  return true;
+bool IcmpIntake::may_ask_all() { return take_token(allowed_from_, kForAllEach, kForAllBurst); }
+
+bool IcmpIntake::may_speak(std::uint32_t source) {
+  const std::uint32_t place = (source * 0x9E37'79B1u) >> 22;
+  return take_token(source_allowed_from_[place], kSourceEach, kSourceBurst);
 }
 
 }  // namespace brdma::daemon

@@ -122,6 +122,7 @@ Result<io::FileDescriptor, ContextError> open_member(bool dual_stack) {
     errno = error;
     return system_error("bind a socket");
   }
+  io::ignore_path_mtu(fd.get(), dual_stack, /*sends=*/false);
   set_idle(fd.get());
   return fd;
 }

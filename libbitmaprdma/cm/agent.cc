@@ -13,6 +13,18 @@ bool ends_quietly(ConnectionState state) {
   return state == ConnectionState::kRejected || state == ConnectionState::kTimeWait;
 }
 
+wire::CmRej rejection_of(const Connection& connection, std::uint16_t reason) {
+  wire::CmRej rej{.local_comm_id = connection.id, .remote_comm_id = connection.remote_id, .reason = reason};
+  if (connection.state == ConnectionState::kRepReceived) rej.answered = wire::CmAnswered::kRep;
+  if (connection.state == ConnectionState::kReqSent || connection.state == ConnectionState::kRepSent)
+    rej.answered = wire::CmAnswered::kOther;
+  if (connection.state == ConnectionState::kReqSent) {  // the peer's id is unknown: it finds the request by our GUID
+    rej.information_length = sizeof connection.local_guid;
+    store_be64(rej.information.data(), connection.local_guid);
+  }
+  return rej;
+}
+
 }  // namespace
 
 Agent::Agent(const Config& config, Outbox& outbox)
@@ -146,6 +158,8 @@ void Agent::give_up(Connection& connection, Instant now) {
     return begin_time_wait(connection, now);
   }
   if (connection.state == ConnectionState::kRepSent) ++counters_.half_open;
+  // The peer may be there all the same, and take the connection for one that is, or will be.
+  send(connection, rejection_of(connection, wire::reject::kTimeout));
   end(connection, Event::Kind::kUnreachable);
 }
 
@@ -168,14 +182,8 @@ void Agent::send(const Connection& connection, const wire::CmMessage& message) {
 
 // A passive side says it again to a REQ that comes again, for a while; an active one has nothing to wait for.
 void Agent::send_rejection(Connection& connection, std::uint16_t reason, ConstBytes private_data, Instant now) {
-  wire::CmRej rej{.local_comm_id = connection.id, .remote_comm_id = connection.remote_id, .reason = reason};
+  wire::CmRej rej = rejection_of(connection, reason);
   std::copy(private_data.begin(), private_data.end(), rej.private_data.begin());
-  if (connection.state == ConnectionState::kRepReceived) rej.answered = wire::CmAnswered::kRep;
-  if (connection.state == ConnectionState::kReqSent) {  // the peer's id is unknown: it finds the request by our GUID
-    rej.answered = wire::CmAnswered::kOther;
-    rej.information_length = sizeof connection.local_guid;
-    store_be64(rej.information.data(), connection.local_guid);
-  }
   wire::emit_cm({.transaction = connection.transaction, .message = rej}, connection.last_sent);
   outbox_.push(connection.endpoints, connection.last_sent);
   leave_listener(connection);

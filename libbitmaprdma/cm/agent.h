@@ -106,7 +106,7 @@ class Agent {
   void on(const Received& from, const Other& message);
   void on_repeated(Connection& connection);
   [[nodiscard]] std::optional<std::uint16_t> refusal(const wire::CmReq& req);
-  void end_stale(const wire::CmReq& req, Instant now);
+  void examine_stale(const Connection& old);
   template <class Message>
   [[nodiscard]] Connection* addressee(const Received& from, const Message& message);
   [[nodiscard]] Connection* rejected(const Received& from, const wire::CmRej& rej);

@@ -1,5 +1,6 @@
 // What messages of peers do.
 #include <cerrno>
+#include <type_traits>
 
 #include "cm/agent.h"
 
@@ -33,7 +34,7 @@ void Agent::handle(const Endpoints& endpoints, const wire::CmMad& mad, Instant n
 }
 
 // Whom a message is for: by our id, and only if it comes from the peer, to the address and about the connection that it
-// should.
+// should. All messages of a connection have the transaction of its REQ, but those that begin something anew.
 template <class Message>
 Connection* Agent::addressee(const Received& from, const Message& message) {
   Connection* const connection = table_.find(message.remote_comm_id);
@@ -45,7 +46,9 @@ Connection* Agent::addressee(const Received& from, const Message& message) {
     ++counters_.wrong_address;
     return nullptr;
   }
-  if (connection->remote_id != 0 && message.local_comm_id != connection->remote_id) {
+  constexpr bool kBegins = std::is_same_v<Message, wire::CmDreq> || std::is_same_v<Message, wire::CmLap>;
+  const bool other_peer = connection->remote_id != 0 && message.local_comm_id != connection->remote_id;
+  if (other_peer || (!kBegins && from.transaction != connection->transaction)) {
     ++counters_.unknown;
     return nullptr;
   }
@@ -62,13 +65,11 @@ std::optional<std::uint16_t> Agent::refusal(const wire::CmReq& req) {
   return wire::reject::kNoResources;
 }
 
-// A queue pair asks for a connection that already has one, as far as we know: its owner has started anew. The old one
-// ends, and the peer is to try again with another queue pair (IBTA 12.9.8.3.1).
-void Agent::end_stale(const wire::CmReq& req, Instant now) {
-  Connection* const old = table_.find_remote_qp(req.ca_guid, req.qpn);
-  if (old == nullptr || !is_established(old->state)) return;
-  tell(*old, Event::Kind::kDisconnected);
-  begin_time_wait(*old, now);
+// A queue pair asks for a connection that already has one, as far as we know: its owner has started anew, or somebody
+// says so in its name. The peer is to try again with another queue pair (IBTA 12.9.8.3.1). The old connection does not
+// end by that: where its peer is asked, by our REP again, it confirms it, or rejects what it does not know.
+void Agent::examine_stale(const Connection& old) {
+  if (is_established(old.state) && old.service_id != 0) outbox_.push(old.endpoints, old.last_sent);
 }
 
 void Agent::on(const Received& from, const wire::CmReq& req) {
@@ -85,8 +86,9 @@ void Agent::on(const Received& from, const wire::CmReq& req) {
 
   std::optional<std::uint16_t> reason = refusal(req);
   if (req.path.remote_gid != from.endpoints.local) reason = wire::reject::kInvalidGid;
-  if (!reason && table_.find_remote_qp(req.ca_guid, req.qpn) != nullptr) {
-    end_stale(req, from.now);
+  const Connection* const old = table_.find_remote_qp({from.endpoints.remote, req.ca_guid, req.qpn});
+  if (!reason && old != nullptr) {
+    examine_stale(*old);
     reason = wire::reject::kStaleConnection;
   }
   Connection* const connection = reason ? nullptr : table_.add(from.endpoints);
@@ -164,7 +166,8 @@ void Agent::on(const Received& from, const wire::CmRtu& rtu) {
   }
 }
 
-// A peer that gives up before it has heard of us does not know our id, and names its own alone.
+// A peer that gives up before it has heard of us does not know our id, and names its own alone; one that has no such
+// connection names ours alone. What is established ends by a message with both, or by the answer to our own.
 Connection* Agent::rejected(const Received& from, const wire::CmRej& rej) {
   Connection* const connection = rej.remote_comm_id != 0 ? table_.find(rej.remote_comm_id)
                                                          : table_.find_remote(from.endpoints.remote, rej.local_comm_id);
@@ -172,8 +175,15 @@ Connection* Agent::rejected(const Received& from, const wire::CmRej& rej) {
     ++counters_.unknown;
     return nullptr;
   }
-  if (connection->endpoints == from.endpoints) return connection;
-  ++counters_.wrong_address;
+  if (!(connection->endpoints == from.endpoints)) {
+    ++counters_.wrong_address;
+    return nullptr;
+  }
+  const bool of_peer =
+      connection->remote_id == 0 || rej.local_comm_id == 0 || rej.local_comm_id == connection->remote_id;
+  const bool enough = rej.remote_comm_id != 0 || connection->state != ConnectionState::kEstablished;
+  if (of_peer && enough && from.transaction == connection->transaction) return connection;
+  ++counters_.unknown;
   return nullptr;
 }
 

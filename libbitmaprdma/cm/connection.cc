@@ -7,7 +7,8 @@
 namespace brdma::cm {
 namespace {
 
-constexpr std::size_t kIdsMax = 0xFFFF;  // the low 16 bits of an id; and never 0
+constexpr std::size_t kIdsMax =
+    0xF000;  // of the low 16 bits of an id, never 0; some are left, so that one is found soon
 
 bool in_use(const Connection& connection) {
   return connection.state != ConnectionState::kTimeWait && connection.state != ConnectionState::kRejected;
@@ -16,15 +17,13 @@ bool in_use(const Connection& connection) {
 }  // namespace
 
 ConnectionTable::ConnectionTable(std::uint16_t id_prefix, std::size_t connections_max, Random& random)
-    : prefix_(std::uint32_t{id_prefix} << 16),
-      max_(std::min(connections_max, kIdsMax)),
-      next_(static_cast<std::uint16_t>(random.next())) {}
+    : prefix_(std::uint32_t{id_prefix} << 16), max_(std::min(connections_max, kIdsMax)), random_(random) {}
 
 Connection* ConnectionTable::add(const Endpoints& endpoints) {
   if (connections_.size() >= max_) return nullptr;
   CommId id = 0;
   do {
-    id = prefix_ | next_++;
+    id = prefix_ | static_cast<std::uint16_t>(random_.next() >> 48);
   } while (id == prefix_ || connections_.contains(id));
   Connection& connection = connections_[id];
   connection.id = id;
@@ -35,7 +34,7 @@ Connection* ConnectionTable::add(const Endpoints& endpoints) {
 void ConnectionTable::remove(Connection& connection) {
   set_deadline(connection, std::nullopt);
   if (connection.remote_id != 0) by_remote_.erase({connection.endpoints.remote, connection.remote_id});
-  const auto by_qp = by_remote_qp_.find({connection.remote_guid, connection.remote_qpn});
+  const auto by_qp = by_remote_qp_.find({connection.endpoints.remote, connection.remote_guid, connection.remote_qpn});
   if (by_qp != by_remote_qp_.end() && by_qp->second == connection.id) by_remote_qp_.erase(by_qp);
   connections_.erase(connection.id);
 }
@@ -61,11 +60,11 @@ Connection* ConnectionTable::find_remote(const IpAddress& remote, CommId remote_
 void ConnectionTable::set_remote_qp(Connection& connection, std::uint64_t guid, std::uint32_t qpn) {
   connection.remote_guid = guid;
   connection.remote_qpn = qpn;
-  by_remote_qp_[{guid, qpn}] = connection.id;
+  by_remote_qp_[{connection.endpoints.remote, guid, qpn}] = connection.id;
 }
 
-Connection* ConnectionTable::find_remote_qp(std::uint64_t guid, std::uint32_t qpn) {
-  const auto found = by_remote_qp_.find({guid, qpn});
+Connection* ConnectionTable::find_remote_qp(const RemoteQp& qp) {
+  const auto found = by_remote_qp_.find(qp);
   if (found == by_remote_qp_.end()) return nullptr;
   Connection* const connection = find(found->second);
   return connection != nullptr && in_use(*connection) ? connection : nullptr;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -56,7 +57,8 @@ struct Connection {
 
 class ConnectionTable {
  public:
-  // Ids begin with `id_prefix`. References stay valid until the connection is removed.
+  // Ids begin with `id_prefix`, what follows is drawn from `random`, which outlives the table: whoever has seen some
+  // knows none of the others. References stay valid until the connection is removed.
   ConnectionTable(std::uint16_t id_prefix, std::size_t connections_max, Random& random);
 
   // Null: the table is full.
@@ -67,8 +69,14 @@ class ConnectionTable {
   void set_remote_id(Connection& connection, CommId remote_id);
   [[nodiscard]] Connection* find_remote(const IpAddress& remote, CommId remote_id);
   // Likewise by the queue pair at the other end, while the connection is in use.
+  struct RemoteQp {
+    IpAddress remote;  // whoever else names another's queue pair speaks of none that we know
+    std::uint64_t guid = 0;
+    std::uint32_t qpn = 0;
+    friend auto operator<=>(const RemoteQp&, const RemoteQp&) = default;
+  };
   void set_remote_qp(Connection& connection, std::uint64_t guid, std::uint32_t qpn);
-  [[nodiscard]] Connection* find_remote_qp(std::uint64_t guid, std::uint32_t qpn);
+  [[nodiscard]] Connection* find_remote_qp(const RemoteQp& qp);
 
   void set_deadline(Connection& connection, std::optional<Instant> deadline);
   [[nodiscard]] std::optional<Instant> first_deadline() const;
@@ -80,10 +88,10 @@ class ConnectionTable {
  private:
   std::uint32_t prefix_;
   std::size_t max_;
-  std::uint16_t next_;
+  Random& random_;
   std::unordered_map<CommId, Connection> connections_;
   std::map<std::pair<IpAddress, CommId>, CommId> by_remote_;
-  std::map<std::pair<std::uint64_t, std::uint32_t>, CommId> by_remote_qp_;
+  std::map<RemoteQp, CommId> by_remote_qp_;
   std::set<std::pair<Instant, CommId>> deadlines_;
 };
 

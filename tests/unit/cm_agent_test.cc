@@ -9,9 +9,12 @@
 #include <set>
 
 #include "cm/agent.h"
+#include "support/forgeries.h"
 
 namespace brdma::cm {
 namespace {
+
+using test::forgeries;
 
 constexpr std::uint64_t kService = 0x0106'1C06;
 constexpr IpAddress kAddressA = IpAddress::v4(10, 0, 0, 1), kAddressB = IpAddress::v4(10, 0, 0, 2);
@@ -217,7 +220,7 @@ TEST_F(Managers, NobodyAnswers) {
   connect(nothing);
   pass(60_s, nothing);
   EXPECT_THAT(kinds(a_), testing::ElementsAre(Kind::kUnreachable));
-  EXPECT_EQ(sent_.size(), 12u);
+  EXPECT_EQ(sent_.size(), 13u) << "12 REQs, and that no answer is awaited any more";
   EXPECT_EQ(a_.agent.counters().resent, 11u);
   EXPECT_EQ(a_.agent.counters().timeouts, 1u);
 }
@@ -317,19 +320,149 @@ TEST_F(Managers, AFullTableRefuses) {
   EXPECT_EQ(second.reason().error(), ENOMEM);
 }
 
+// At a's address, with a's queue pair number, after a crash: the old connection is asked after, and nobody knows it.
 TEST_F(Managers, AQueuePairThatComesAgainEndsItsOldConnection) {
   established();
   Outbox outbox;
-  Agent restarted{config(0xC), outbox};  // at a's address, with a's queue pair number, after a crash
+  Agent restarted{config(0xC), outbox};
   ASSERT_TRUE(restarted.connect(kEndpointsA, request(), now_));
   OutgoingMad out;
   ASSERT_TRUE(outbox.poll(out));
   b_.agent.handle(kEndpointsB, *wire::parse_cm(out.mad), now_);
   ASSERT_TRUE(b_.outbox.poll(out));
+  const auto rep = wire::parse_cm(out.mad);
+  ASSERT_TRUE(std::holds_alternative<wire::CmRep>(rep->message));
+  ASSERT_TRUE(b_.outbox.poll(out));
   const auto mad = wire::parse_cm(out.mad);
   EXPECT_EQ(std::get<wire::CmRej>(mad->message).reason, wire::reject::kStaleConnection);
+  restarted.handle(kEndpointsA, *rep, now_);
+  ASSERT_TRUE(outbox.poll(out));
+  b_.agent.handle(kEndpointsB, *wire::parse_cm(out.mad), now_);
   take_events();
   EXPECT_EQ(kinds(b_).back(), Kind::kDisconnected);
+}
+
+// The same said by a forger: the peer says that the connection is what it was.
+TEST_F(Managers, ARequestInAnothersNameEndsNothing) {
+  const auto [a, b] = established();
+  wire::CmReq req = request();
+  req.local_comm_id = 77;
+  req.path = {.local_gid = kAddressA, .remote_gid = kAddressB};
+  b_.agent.handle(kEndpointsB, {.transaction = 5, .message = req}, now_);
+  carry();
+  EXPECT_EQ(b_.agent.state(b), ConnectionState::kEstablished);
+  EXPECT_EQ(a_.agent.state(a), ConnectionState::kEstablished);
+  EXPECT_THAT(kinds(b_), testing::ElementsAre(Kind::kRequest, Kind::kReady));
+  EXPECT_THAT(kinds(a_), testing::ElementsAre(Kind::kReply));
+  ASSERT_TRUE(a_.agent.disconnect(a, now_).ok());
+  carry();
+  EXPECT_EQ(kinds(b_).back(), Kind::kDisconnected);
+}
+
+// From its own address, with the victim's GUID and queue pair number: another connection, and the victim's own request
+// is not taken for a stale one either.
+TEST_F(Managers, AStrangersRequestWithAnothersQueuePairIsJustAnother) {
+  const Endpoints stranger{kAddressB, IpAddress::v4(10, 0, 0, 3)};
+  wire::CmReq req = request();
+  req.local_comm_id = 77;
+  req.path = {.local_gid = stranger.remote, .remote_gid = kAddressB};
+  b_.agent.handle(stranger, {.transaction = 5, .message = req}, now_);
+  take_events();
+  ASSERT_THAT(kinds(b_), testing::ElementsAre(Kind::kRequest));
+  b_.events.clear();
+  const auto [a, b] = established();
+  req.local_comm_id = 78;
+  b_.agent.handle(stranger, {.transaction = 6, .message = req}, now_);
+  OutgoingMad out;
+  ASSERT_TRUE(b_.outbox.poll(out));
+  EXPECT_EQ(out.endpoints, stranger);
+  EXPECT_EQ(std::get<wire::CmRej>(wire::parse_cm(out.mad)->message).reason, wire::reject::kStaleConnection);
+  EXPECT_FALSE(b_.outbox.poll(out)) << "nobody else is told, or asked";
+  take_events();
+  EXPECT_EQ(b_.agent.state(b), ConnectionState::kEstablished);
+  EXPECT_THAT(kinds(b_), testing::ElementsAre(Kind::kRequest, Kind::kReady));
+}
+
+// Who gives up says so: the other side, which may be up already, must not wait for ever.
+TEST_F(Managers, WhoGivesUpTellsTheOther) {
+  const CommId a = connect();
+  const CommId b = b_.events.at(0).id;
+  ASSERT_TRUE(b_.agent.accept(b, reply(), now_).ok());
+  carry();
+  ASSERT_TRUE(a_.agent.ready(a).ok());
+  const auto no_rtu = [](const wire::CmMad& mad) { return !std::holds_alternative<wire::CmRtu>(mad.message); };
+  pass(60_s, no_rtu);
+  EXPECT_EQ(b_.events.back().kind, Kind::kUnreachable);
+  EXPECT_THAT(kinds(a_), testing::ElementsAre(Kind::kReply, Kind::kDisconnected, Kind::kTimeWaitExit));
+}
+
+TEST_F(Managers, IdsAreNotCountedUp) {
+  std::set<std::uint32_t> steps;
+  CommId last = 0;
+  for (std::uint32_t i = 0; i < 100; ++i) {
+    const auto id = a_.agent.connect(kEndpointsA, request(i), now_);
+    ASSERT_TRUE(id);
+    EXPECT_EQ(id.value() >> 16, 0xAu);
+    steps.insert(id.value() - last);
+    last = id.value();
+  }
+  EXPECT_GT(steps.size(), 95u);
+}
+
+// Who guesses one of three numbers knows nothing of the others: a transaction and two ids.
+TEST_F(Managers, BlindForgeriesOfEachKindEndNothing) {
+  const auto [a, b] = established();
+  const unsigned tries = forgeries();
+  Random random{7, "forger"};
+  const auto forge = [&](Side& side, CommId ours, CommId theirs, std::uint32_t qpn) {
+    const auto any = [&](CommId right) { return random.below(2) == 0 ? right : static_cast<CommId>(random.next()); };
+    const CommId to = any(ours);
+    CommId from = any(theirs);
+    if (to == ours && from == theirs) from ^= 1 + static_cast<CommId>(random.below(255));
+    const std::uint64_t transaction = random.next();
+    const auto handle = [&](const wire::CmMessage& message) {
+      side.agent.handle(side.endpoints, {.transaction = transaction, .message = message}, now_);
+    };
+    wire::CmRep rep = reply(qpn);
+    switch (random.below(8)) {
+      case 0:  // both ids are right, and the transaction is not; or no id at all
+        return handle(wire::CmRej{.local_comm_id = random.below(2) == 0 ? theirs : 0,
+                                  .remote_comm_id = random.below(2) == 0 ? ours : 0,
+                                  .reason = static_cast<std::uint16_t>(random.below(40))});
+      case 1:
+        rep.local_comm_id = from;
+        rep.remote_comm_id = to;
+        return handle(rep);
+      case 2:
+        return handle(wire::CmRtu{.local_comm_id = from, .remote_comm_id = to});
+      case 3:
+        return handle(wire::CmDreq{.local_comm_id = from, .remote_comm_id = to, .remote_qpn = qpn});
+      case 4:
+        return handle(wire::CmDrep{.local_comm_id = theirs, .remote_comm_id = ours});
+      case 5:
+        return handle(wire::CmMra{.local_comm_id = theirs, .remote_comm_id = ours});
+      case 6:
+        return handle(wire::CmLap{.local_comm_id = from, .remote_comm_id = to});
+      default: {
+        wire::CmReq req = request(qpn);
+        req.local_comm_id = from;
+        req.path = {.local_gid = side.endpoints.remote, .remote_gid = side.endpoints.local};
+        return handle(req);
+      }
+    }
+  };
+  for (unsigned i = 0; i < tries; ++i) {
+    forge(a_, a, b, 0x111);
+    forge(b_, b, a, 0x222);
+    for (OutgoingMad out; a_.outbox.poll(out) || b_.outbox.poll(out);) {
+    }
+  }
+  EXPECT_EQ(a_.agent.state(a), ConnectionState::kEstablished);
+  EXPECT_EQ(b_.agent.state(b), ConnectionState::kEstablished);
+  take_events();
+  for (const Side* side : {&a_, &b_}) {
+    for (const Event& event : side->events) EXPECT_NE(event.kind, Kind::kDisconnected);
+  }
 }
 
 TEST_F(Managers, CallsInTheWrongState) {

@@ -63,6 +63,12 @@ TEST_F(AcceptedConnection, IsNotEndedBySomebodyElse) {
   live_.received({kHere, kStranger}, {1, dreq});
   live_.received({kHere, kStranger}, {1, wire::CmRej{.local_comm_id = kTheirs, .remote_comm_id = kOurs}});
   EXPECT_EQ(live_.size(), 1u);
+  // In the peer's name, by who does not know its id, or the transaction.
+  received(wire::CmDreq{.local_comm_id = kTheirs + 1, .remote_comm_id = kOurs, .remote_qpn = 0, .private_data = {}});
+  received(wire::CmDrep{.local_comm_id = kTheirs + 1, .remote_comm_id = kOurs, .private_data = {}});
+  received(wire::CmRej{.local_comm_id = kTheirs + 1, .remote_comm_id = kOurs});
+  live_.received({kHere, kThere}, {2, wire::CmRej{.local_comm_id = kTheirs, .remote_comm_id = kOurs}});
+  EXPECT_EQ(live_.size(), 1u);
 }
 
 class AskedConnection : public testing::Test {

@@ -64,11 +64,13 @@ void LiveConnections::remember(const ConnectionRecord& connection) {
   write_row(connection);
 }
 
-void LiveConnections::forget(std::uint32_t id, const cm::Endpoints& endpoints) {
-  const auto entry = connections_.find(id);
+// As the process does: of what names another peer, or comes from elsewhere, nothing is believed.
+void LiveConnections::forget(const Ids& ids, const cm::Endpoints& endpoints) {
+  const auto entry = connections_.find(ids.ours);
   if (entry == connections_.end() || entry->second.endpoints != endpoints) return;
+  if (entry->second.remote_id != 0 && entry->second.remote_id != ids.theirs) return;
   connections_.erase(entry);
-  clear_row(id);
+  clear_row(ids.ours);
 }
 
 void LiveConnections::received(const cm::Endpoints& endpoints, const wire::CmMad& mad) {
@@ -78,15 +80,18 @@ void LiveConnections::received(const cm::Endpoints& endpoints, const wire::CmMad
   } else if (const auto* rep = std::get_if<wire::CmRep>(&mad.message)) {
     const auto asked = connections_.find(rep->remote_comm_id);
     if (asked == connections_.end() || asked->second.endpoints != endpoints || asked->second.remote_id != 0) return;
+    if (asked->second.transaction != mad.transaction) return;
     asked->second.remote_id = rep->local_comm_id;
     asked->second.remote_qpn = rep->qpn;
     write_row(asked->second);
   } else if (const auto* rej = std::get_if<wire::CmRej>(&mad.message)) {
-    forget(rej->remote_comm_id, endpoints);
+    const auto entry = connections_.find(rej->remote_comm_id);
+    if (entry == connections_.end() || entry->second.transaction != mad.transaction) return;
+    forget({rej->remote_comm_id, rej->local_comm_id == 0 ? entry->second.remote_id : rej->local_comm_id}, endpoints);
   } else if (const auto* dreq = std::get_if<wire::CmDreq>(&mad.message)) {
-    forget(dreq->remote_comm_id, endpoints);
+    forget({dreq->remote_comm_id, dreq->local_comm_id}, endpoints);
   } else if (const auto* drep = std::get_if<wire::CmDrep>(&mad.message)) {
-    forget(drep->remote_comm_id, endpoints);
+    forget({drep->remote_comm_id, drep->local_comm_id}, endpoints);
   }
 }
 

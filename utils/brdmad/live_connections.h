@@ -40,7 +40,10 @@ class LiveConnections {
   using Connections = std::map<std::uint32_t, ConnectionRecord>;  // by our id
   [[nodiscard]] Connections::const_iterator first_of(std::uint16_t prefix) const;
   void remember(const ConnectionRecord& connection);
-  void forget(std::uint32_t id, const cm::Endpoints& endpoints);
+  struct Ids {
+    std::uint32_t ours = 0, theirs = 0;
+  };
+  void forget(const Ids& ids, const cm::Endpoints& endpoints);
   void write_row(const ConnectionRecord& connection);
   void clear_row(std::uint32_t id);
 

@@ -168,8 +168,8 @@ void play(End end, std::size_t count, bool client) {
   std::sort(turns.begin(), turns.end());
   const double slept_a_turn = static_cast<double>(sleeps(RUSAGE_SELF) - slept) / static_cast<double>(count);
   const double itself = static_cast<double>(sleeps(RUSAGE_THREAD) - slept_itself) / static_cast<double>(count);
-  std::printf("median_us %.2f p99_us %.2f cpu_us %.2f sleeps %.2f its_own %.2f\n", turns[count / 2], turns[count * 99 / 100], cpu_us,
-              slept_a_turn, itself);
+  std::printf("median_us %.2f p99_us %.2f cpu_us %.2f sleeps %.2f its_own %.2f\n", turns[count / 2],
+              turns[count * 99 / 100], cpu_us, slept_a_turn, itself);
 }
 
 }  // namespace

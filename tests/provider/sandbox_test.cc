@@ -223,12 +223,14 @@ TEST_F(Sandbox, NoDescriptorLeftIsSaidAsSuch) {
   int refusals = 0, silent = 0;
   for (rlim_t spare = 0; !opened && spare < 64; ++spare) {
     SCOPED_TRACE("descriptors left: " + std::to_string(spare));
+    // So many numbers are free below the limit, whatever else is open.
     const auto limit = [spare] {
-      const int next = ::fcntl(STDIN_FILENO, F_DUPFD, 0);
-      ::close(next);
+      std::vector<int> taken;
+      for (rlim_t i = 0; i <= spare; ++i) taken.push_back(::fcntl(STDIN_FILENO, F_DUPFD, 0));
+      for (const int fd : taken) ::close(fd);
       rlimit few{};
-      if (next < 0 || ::getrlimit(RLIMIT_NOFILE, &few) != 0) return false;
-      few.rlim_cur = static_cast<rlim_t>(next) + spare;
+      if (taken.back() < 0 || ::getrlimit(RLIMIT_NOFILE, &few) != 0) return false;
+      few.rlim_cur = static_cast<rlim_t>(taken.back());
       return ::setrlimit(RLIMIT_NOFILE, &few) == 0;
     };
     const Confined program = confined(limit, open_and_close);

@@ -34,7 +34,7 @@ thread_local Taking taking;
 bool does_not_block(int fd) { return (::fcntl(fd, F_GETFL) & O_NONBLOCK) != 0; }
 
 // A signal has ended a wait that, unlike read(2), the kernel never begins again. It would have, had the handler been
-// installed with SA_RESTART; which one ran nobody says.
+// installed with SA_RESTART; which one ran is not known.
 bool signals_restart() {
   bool some = false;
   for (int signal = 1; signal < NSIG; ++signal) {
@@ -128,13 +128,13 @@ void ChannelSleep::watched(int epoll, int operation, const epoll_event& event) {
   epoll_event same = event;
   if (operation == EPOLL_CTL_ADD) {
     if ((event.events & EPOLLIN) == 0 || (event.events & (EPOLLONESHOT | EPOLLEXCLUSIVE)) != 0) return;
-    if ((event.events & EPOLLET) != 0) edges_ = true;
     if (packets_ < 0) {
       packets_ = ::epoll_create1(EPOLL_CLOEXEC);
       watch_packets(EPOLL_CTL_ADD);
     }
   }
   if (packets_ < 0 || real_epoll_ctl.get()(epoll, operation, packets_, &same) != 0) return;
+  if ((event.events & EPOLLET) != 0) edges_ = true;
   if (operation == EPOLL_CTL_ADD) ++watchers_;
   if (operation == EPOLL_CTL_DEL) --watchers_;
 }

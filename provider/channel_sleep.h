@@ -3,8 +3,8 @@
 //
 // In ibv_get_cq_event(), which reads the channel: the read waits for the sockets beside the pipe, and takes what came.
 // In epoll_wait() on a channel that does not block: the program's epoll set gets, with the channel and the same data,
-// an epoll instance that has the sockets in it. So the channel may be told readable though there is no event yet
-// (ibv_get_cq_event() answers EAGAIN): for that it must not block. Who sleeps in poll() or select(), asks for
+// an epoll instance that has the sockets in it. So the channel may be reported readable though there is no event
+// yet (ibv_get_cq_event() answers EAGAIN): for that it must not block. Who sleeps in poll() or select(), asks for
 // EPOLLONESHOT or EPOLLEXCLUSIVE, calls the kernel itself, or has several shards or several channels on a device is
 // served by the thread as ever.
 // Thread-safety: any.
@@ -39,7 +39,7 @@ class ChannelSleep {
   [[nodiscard]] bool attend();
   // The caller waits for these now, beside the channel; -1: none.
   [[nodiscard]] std::array<int, 2> goes_to_sleep();
-  // The program has told its epoll set about the channel. May come before join().
+  // The program has put the channel into its epoll set. May come before join().
   [[nodiscard]] bool is_watched();
   void watched(int epoll, int operation, const epoll_event& event);
 
@@ -49,7 +49,7 @@ class ChannelSleep {
   Context* context_ = nullptr;
   int packets_ = -1;    // an epoll instance
   int watchers_ = 0;    // epoll sets that have it
-  bool edges_ = false;  // the program hears of new packets only
+  bool edges_ = false;  // an epoll set reports new packets only (EPOLLET)
 };
 
 // Of read(2), on a descriptor that is marked as an event channel's.

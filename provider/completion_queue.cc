@@ -106,7 +106,7 @@ ibv_cq* make_completion_queue(ibv_context* context, int entries, ibv_comp_channe
   cq->options = options;
   cq->core.cq.cqe = static_cast<int>(capacity_for(entries));
   if (channel != nullptr) {
-    cq->channel = find_event_channel(channel->fd);
+    cq->channel = find_completion_channel(channel->fd);
     if (cq->channel == nullptr) return fail<ibv_cq>(EINVAL);
     cq->channel_fd = channel->fd;
   }

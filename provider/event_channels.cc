@@ -51,10 +51,10 @@ struct Channels {
   }
 };
 
-// Never destroyed: hooks run until the very end of the process. A thread may be in it while another one forks, and the
-// child closes descriptors.
 void forked();
 
+// Never destroyed: hooks run until the very end of the process. A thread may be in it while another one forks, and the
+// child closes descriptors.
 Channels& channels() {
   static auto* const instance = [] {
     auto* const made = new Channels;
@@ -62,6 +62,13 @@ Channels& channels() {
     return made;
   }();
   return *instance;
+}
+
+// The list's lock held. Null: no pipe of ours (any more).
+Channel* find(int fd) {
+  const auto inode = EventPipe::inode_of(fd);
+  const auto found = inode ? channels().by_inode.find(*inode) : channels().by_inode.end();
+  return found == channels().by_inode.end() ? nullptr : &found->second;
 }
 
 // In the child: a thread of the parent may have been in a sleep's lock.
@@ -95,18 +102,22 @@ Result<EventPipe::Made, Status> make_event_channel(EventsOf what) {
 
 std::shared_ptr<EventPipe> find_event_channel(int fd) {
   const std::lock_guard held(channels().lock);
-  const auto inode = EventPipe::inode_of(fd);
-  const auto found = inode ? channels().by_inode.find(*inode) : channels().by_inode.end();
-  return found == channels().by_inode.end() ? nullptr : found->second.pipe;
+  const Channel* const channel = find(fd);
+  return channel == nullptr ? nullptr : channel->pipe;
+}
+
+std::shared_ptr<EventPipe> find_completion_channel(int fd) {
+  const std::lock_guard held(channels().lock);
+  const Channel* const channel = find(fd);
+  return channel == nullptr || channel->sleep == nullptr ? nullptr : channel->pipe;
 }
 
 SleepingChannel find_sleeping_channel(int fd) {
   const std::lock_guard held(channels().lock);
-  const auto inode = EventPipe::inode_of(fd);
-  const auto found = inode ? channels().by_inode.find(*inode) : channels().by_inode.end();
-  if (found == channels().by_inode.end() || found->second.sleep == nullptr) return {};
-  channels().is_slept_on(found->second);
-  return {found->second.pipe, found->second.sleep};
+  Channel* const channel = find(fd);
+  if (channel == nullptr || channel->sleep == nullptr) return {};
+  channels().is_slept_on(*channel);
+  return {channel->pipe, channel->sleep};
 }
 
 void event_channel_joined(const EventPipe& channel, int fd, const void* queue, const void* device, Context* context) {

@@ -18,6 +18,9 @@ enum class EventsOf : std::uint8_t { kCompletions, kDevice };
 // Null: no pipe of ours (any more).
 [[nodiscard]] std::shared_ptr<EventPipe> find_event_channel(int fd);
 
+// Null: no completion channel of ours.
+[[nodiscard]] std::shared_ptr<EventPipe> find_completion_channel(int fd);
+
 // A completion channel, and the one who sleeps on it (channel_sleep.h), which the program does now or will; nulls: `fd`
 // is none of ours (any more).
 struct SleepingChannel {

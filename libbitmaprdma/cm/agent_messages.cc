@@ -34,7 +34,7 @@ void Agent::handle(const Endpoints& endpoints, const wire::CmMad& mad, Instant n
 }
 
 // Whom a message is for: by our id, and only if it comes from the peer, to the address and about the connection that it
-// should. All messages of a connection have the transaction of its REQ, but those that begin something anew.
+// should. All messages of a connection have the transaction of its REQ, but those that begin a transaction.
 template <class Message>
 Connection* Agent::addressee(const Received& from, const Message& message) {
   Connection* const connection = table_.find(message.remote_comm_id);
@@ -65,7 +65,7 @@ std::optional<std::uint16_t> Agent::refusal(const wire::CmReq& req) {
   return wire::reject::kNoResources;
 }
 
-// A queue pair asks for a connection that already has one, as far as we know: its owner has started anew, or somebody
+// A queue pair asks for a connection that already has one, as far as we know: its owner has restarted, or somebody
 // says so in its name. The peer is to try again with another queue pair (IBTA 12.9.8.3.1). The old connection does not
 // end by that: where its peer is asked, by our REP again, it confirms it, or rejects what it does not know.
 void Agent::examine_stale(const Connection& old) {
@@ -166,8 +166,8 @@ void Agent::on(const Received& from, const wire::CmRtu& rtu) {
   }
 }
 
-// A peer that gives up before it has heard of us does not know our id, and names its own alone; one that has no such
-// connection names ours alone. What is established ends by a message with both, or by the answer to our own.
+// A peer that gives up before a message of ours came does not know our id, and names its own alone; one that has no
+// such connection names ours alone. What is established ends by a message with both, or by the answer to our own.
 Connection* Agent::rejected(const Received& from, const wire::CmRej& rej) {
   Connection* const connection = rej.remote_comm_id != 0 ? table_.find(rej.remote_comm_id)
                                                          : table_.find_remote(from.endpoints.remote, rej.local_comm_id);

@@ -42,7 +42,6 @@ void Attendance::request_help() {
 
 void Attendance::take_charge() {
   polls_.store(0);
-  help_wanted_.store(false, std::memory_order_relaxed);
   set_thread(Thread::kSpinning);
 }
 

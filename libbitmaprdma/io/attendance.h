@@ -98,6 +98,7 @@ class Attendance {
   }
   [[nodiscard]] std::uint64_t looks() const { return looks_.load(std::memory_order_relaxed); }
   [[nodiscard]] bool help_wanted() const { return help_wanted_.load(std::memory_order_relaxed); }
+  void helps() { help_wanted_.store(false, std::memory_order_relaxed); }  // lock held: what was asked for is done next
   void set_thread(Thread state) { thread_.store(state); }
   void take_charge();  // lock held
   // Shard's lock held: from here on deadline_is() compares with `deadline`.

@@ -4,7 +4,7 @@
 //
 // A peer gets one once kBatchesToConnect batches in a row among those without one went to it; at most kPeersMax, the
 // oldest gives way. They share the unconnected socket's port, which both must allow (SO_REUSEPORT). ICMP errors over
-// IPv6 come back on connected sockets: the caller sends that batch by the unconnected one, and tells failed(). Those
+// IPv6 come back on connected sockets: the caller sends that batch by the unconnected one, and calls failed(). Those
 // over IPv4 come to a shield (io/icmp_shield.h). One thread at a time.
 #pragma once
 

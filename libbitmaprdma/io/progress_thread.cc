@@ -116,10 +116,10 @@ bool ProgressThread::application_attends(std::uint64_t looks_seen) const {
 void ProgressThread::be_in_charge() {
   Attendance& attendance = shard_.attendance();
   const std::uint64_t looks = attendance.looks();
-  bool first = true;
+  bool first = true, owes = false;
   Instant last_busy = monotonic_now();
   for (; !stopping(); relax()) {
-    if (!first && (attendance.application_spins() || application_attends(looks))) return;
+    if (!first && (attendance.application_spins() || (!owes && application_attends(looks)))) return;
     take_lock();
     std::unique_lock held{shard_.lock(), std::adopt_lock};
     if (first) {
@@ -127,7 +127,9 @@ void ProgressThread::be_in_charge() {
     } else {
       attendance.set_thread(State::kSpinning);
     }
+    attendance.helps();
     const Shard::Round round = shard_.make_progress();
+    owes = shard_.owes_output();
     if (std::exchange(first, false) && round.received > 0) park_interval_.helped();
     const Instant now = monotonic_now();
     if (round.busy) last_busy = now;

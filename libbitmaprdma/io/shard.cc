@@ -39,8 +39,8 @@ int verbs_event(Notification::Kind kind) {
   return -1;
 }
 
-// What is held back for a reply leaves before a program sleeps, if it says so (Shard::sleeps()). One that does not
-// has its thread woken for it; as the past says that replies come, seldom for anything.
+// What is held back for a reply leaves before a program sleeps, if it calls sleeps(). For one that does not, the thread
+// is woken; seldom, as only programs that have replied so far have anything held back.
 constexpr Duration kHeldForSleeper = 700_us;
 
 }  // namespace
@@ -223,18 +223,22 @@ void Shard::request_notify(CompletionQueue* cq, bool solicited_only) {
 // A small packet that comes alone is mostly a request or a reply, and nothing behind it; to look costs as much as it.
 void Shard::attend(bool all) {
   constexpr std::size_t kSmall = 2048;
+  constexpr unsigned kBurstsOfAll = 16;  // more may come all the time; then the thread goes on
   attendance_.called();
   attendance_.looked();
   sleeps_on_events_ = true;
   polls_since_wake_ = 0;
   Instant now = monotonic_now();
   ReceivedMessage message;
-  for (unsigned received = 0; received < intake_.burst() && take_message(message, now);) {
+  unsigned received = 0;
+  const unsigned most = intake_.burst() * (all ? kBurstsOfAll : 1);
+  while (received < most && take_message(message, now)) {
     handle_message(message, now);
     statistics_.add(Counter::kSleeperTook);
     if (++received % intake_.messages_per_drain() == 0) drain(now);
     if (!all && message.bytes.size() <= kSmall) break;
   }
+  if (all && received == most) attendance_.request_help();
   handle_due_timeouts(now);
   drain(now);
   end_call();
@@ -397,7 +401,7 @@ void Shard::deliver_write_events() {
 void Shard::end_call() {
   deliver_notifications();
   find_deadline();
-  if ((pending_ || cut_short_) && attendance_.attended()) attendance_.request_help();
+  if (owes_output() && attendance_.attended()) attendance_.request_help();
   attendance_.deadline_is(deadline_);
 }
 

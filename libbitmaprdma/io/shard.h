@@ -70,6 +70,8 @@ class Shard {
   };
   Round make_progress();
   [[nodiscard]] std::optional<Instant> next_deadline() const { return deadline_; }
+  // There is more to send, and nothing comes that would say so.
+  [[nodiscard]] bool owes_output() const { return pending_.has_value() || cut_short_; }
   // An acknowledgement waits for the application's reply: let it run.
   [[nodiscard]] bool awaits_reply() const { return deferral_.holding(); }
   // The descriptor whose becoming writable lets the pending batch go on; -1: nothing pending.

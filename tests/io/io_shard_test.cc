@@ -2,6 +2,7 @@
 // round.
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sched.h>
 
 #include <filesystem>
 #include <fstream>
@@ -169,6 +170,63 @@ TEST(ParkedThread, LeavesAProgramAloneThatIsInACall) {
     attendance.left();
   }
   EXPECT_TRUE(left_alone);
+}
+
+// The program is woken by its packets, of which there are none here.
+class StandingBy : public testing::Test {
+ protected:
+  StandingBy() : side{std::move(test::make_leases(1)[0])}, thread{*side.shard, {}} { EXPECT_TRUE(thread.start()); }
+  void attend() {
+    const std::lock_guard held{side.shard->lock()};
+    side.shard->attendance().attend();
+    side.shard->attend(false);
+    side.shard->attendance().left();
+  }
+  // A thread that sleeps on the sockets learns of it by a packet, or as here.
+  void attend_until(Attendance::Thread state) {
+    Attendance& attendance = side.shard->attendance();
+    const Instant end = monotonic_now() + kPatience;
+    while (attendance.thread() != state && monotonic_now() < end) {
+      attend();
+      attendance.wake();
+    }
+    ASSERT_EQ(attendance.thread(), state);
+  }
+  void ask_for_help() {
+    const std::lock_guard held{side.shard->lock()};
+    side.shard->attendance().request_help();
+    side.shard->attendance().wake();
+  }
+  void wait_for(Attendance::Thread state) {
+    const Instant end = monotonic_now() + kPatience;
+    while (side.shard->attendance().thread() != state && monotonic_now() < end) sched_yield();
+    ASSERT_EQ(side.shard->attendance().thread(), state);
+  }
+  Side side;
+  ProgressThread thread;
+};
+
+TEST_F(StandingBy, EndsWhereHelpIsAskedForAndBeginsAgain) {
+  for (int round = 0; round < 3; ++round) {
+    attend_until(Attendance::Thread::kStandingBy);
+    ask_for_help();
+    wait_for(Attendance::Thread::kBlocked);
+    ask_for_help();  // asked of a thread that is in charge
+    ask_for_help();
+  }
+  attend_until(Attendance::Thread::kStandingBy);
+}
+
+TEST_F(StandingBy, CostsNothingWhileNothingHappens) {
+  attend_until(Attendance::Thread::kStandingBy);
+  const Instant end = monotonic_now() + kPatience;
+  std::uint64_t looks = 0, before = 1;
+  while (looks != before && monotonic_now() < end) {  // it has looked a few times that all is quiet
+    before = looks_of_thread();
+    std::this_thread::sleep_for(std::chrono::milliseconds{50});  // what is measured is time itself
+    looks = looks_of_thread();
+  }
+  EXPECT_EQ(looks, before);
 }
 
 }  // namespace

@@ -111,7 +111,7 @@ TEST_F(Sleeper, TakesItsPacketsInAnEpollSet) {
   close(epoll);
 }
 
-TEST_F(Sleeper, HearsOfNewPacketsOnly) {
+TEST_F(Sleeper, IsWokenByNewPacketsOnly) {
   const int epoll = watch(EPOLLIN | EPOLLET);
   for (int i = 0; i < kRounds; ++i) ASSERT_NO_FATAL_FAILURE(epoll_round(epoll));
   close(epoll);
@@ -130,7 +130,27 @@ TEST_F(Sleeper, AnEpollSetForgetsTheChannel) {
   close(epoll);
 }
 
-TEST_F(Sleeper, AnEpollSetThatIsToldOnceIsLeftToTheThread) {
+// From here on the program is woken by new packets only.
+TEST_F(Sleeper, AnEpollSetIsChanged) {
+  const int epoll = watch(EPOLLIN);
+  ASSERT_NO_FATAL_FAILURE(epoll_round(epoll));
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLET;
+  event.data.u64 = 7;
+  ASSERT_EQ(epoll_ctl(epoll, EPOLL_CTL_MOD, b.channel->fd, &event), 0);
+  for (int i = 0; i < kRounds; ++i) ASSERT_NO_FATAL_FAILURE(epoll_round(epoll));
+  close(epoll);
+}
+
+// Of asynchronous events, say.
+TEST_F(Sleeper, AQueueWantsACompletionChannel) {
+  ibv_comp_channel other = *b.channel;
+  other.fd = b.context->async_fd;
+  EXPECT_EQ(ibv_create_cq(b.context.get(), 1, nullptr, &other, 0), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+}
+
+TEST_F(Sleeper, AnEpollSetOfOneShotIsLeftToTheThread) {
   const int epoll = watch(EPOLLIN | EPOLLONESHOT);
   send();
   epoll_event event{};

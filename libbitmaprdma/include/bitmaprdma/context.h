@@ -129,9 +129,9 @@ class Context {
   static void request_notify(std::span<const NotifiedQueue> queues, const std::function<NotifyOf()>& decide);
   // For a program that sleeps until packets come, instead of being woken by the progress thread: one thread of its own
   // less in the way of each packet. It waits for any of packet_descriptors() to become readable (-1: none), and calls
-  // attend(), which takes what has come, in its own thread; `all`: until nothing is left, for who hears of new packets
-  // only (EPOLLET). The progress thread keeps the deadlines, and takes over where nobody comes for some milliseconds.
-  // The descriptors are the context's, and valid while it is.
+  // attend(), which takes what has come, in its own thread; `all`: until nothing is left, where only new packets wake
+  // it (EPOLLET). The progress thread keeps the deadlines, and takes over where nobody comes for some milliseconds. The
+  // descriptors are the context's, and valid while it is.
   [[nodiscard]] std::array<int, 2> packet_descriptors() const;
   void attend(bool all = false);
   // The program does so now, and replies to nothing before.

@@ -111,11 +111,9 @@ bool ChannelSleep::attend() {
   return true;
 }
 
-std::array<int, 2> ChannelSleep::goes_to_sleep() {
+std::array<int, 2> ChannelSleep::packet_descriptors() {
   const std::lock_guard held(lock_);
-  if (context_ == nullptr) return {-1, -1};
-  context_->sleeps();
-  return context_->packet_descriptors();
+  return context_ == nullptr ? std::array{-1, -1} : context_->packet_descriptors();
 }
 
 bool ChannelSleep::is_watched() {
@@ -158,7 +156,7 @@ ChannelRead begin_read(int fd, void* into, std::size_t count) {
       errno = EAGAIN;
       return {.result = -1};
     }
-    return {.then = ChannelRead::Then::kWait, .packets = channel.sleep->goes_to_sleep()};
+    return {.then = ChannelRead::Then::kWait, .packets = channel.sleep->packet_descriptors()};
   }
 }
 

@@ -37,8 +37,8 @@ class ChannelSleep {
 
   // Packets that are there are handled. False: no context.
   [[nodiscard]] bool attend();
-  // The caller waits for these now, beside the channel; -1: none.
-  [[nodiscard]] std::array<int, 2> goes_to_sleep();
+  // Who sleeps waits for these beside the channel; -1: none.
+  [[nodiscard]] std::array<int, 2> packet_descriptors();
   // The program has put the channel into its epoll set. May come before join().
   [[nodiscard]] bool is_watched();
   void watched(int epoll, int operation, const epoll_event& event);

@@ -77,7 +77,11 @@ void Attendance::wake() {
 void Attendance::clear_wake() {
   std::uint64_t count;
   (void)!read(wake_fd_, &count, sizeof(count));
-  (void)!read(timer_fd_, &count, sizeof(count));
+}
+
+bool Attendance::take_timer() {
+  std::uint64_t count;
+  return read(timer_fd_, &count, sizeof(count)) > 0;
 }
 
 }  // namespace brdma::io

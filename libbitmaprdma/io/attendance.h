@@ -106,6 +106,7 @@ class Attendance {
   // Likewise; the timer fires then.
   void stand_by(std::optional<Instant> deadline);
   void clear_wake();
+  bool take_timer();  // true: it had fired; it will not again for that
 
   // Where the application made its last call.
   [[nodiscard]] int core() const { return core_.load(std::memory_order_relaxed); }

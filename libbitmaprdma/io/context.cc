@@ -319,11 +319,6 @@ void Context::attend(bool all) {
   impl_->shard.attend(all);
 }
 
-void Context::sleeps() {
-  const Call call{impl_->shard};
-  impl_->shard.sleeps();
-}
-
 void Context::request_notify(std::span<const NotifiedQueue> queues, const std::function<NotifyOf()>& decide) {
   std::array<std::optional<Call>, kShardsMax> calls;
   for (std::size_t i = 0; i < queues.size(); ++i) calls[i].emplace(queues[i].context->impl_->shard);

@@ -171,9 +171,10 @@ void ProgressThread::stand_by() {
     if (attendance.application_spins()) return;
     const std::uint64_t looks = attendance.looks();
     const bool deep = quiet >= kQuietLooks;
-    const Woken woken = sleep(deep, -1, park_interval_.interval(), !deep);
-    if (woken.by_timer) keep_deadline();
-    if (woken.by_packets && attendance.looks() == looks) sleep(false, -1, kAnswerWait, true);
+    const bool by_packets = sleep(deep, -1, park_interval_.interval(), !deep);
+    if (by_packets && attendance.looks() == looks) sleep(false, -1, kAnswerWait, true);
+    const bool by_timer = std::exchange(timer_fired_, false);
+    if (by_timer) keep_deadline();
     if (attendance.looks() != looks) {
       quiet = 0;
       trust_ = std::min(trust_ + 1, kTrustMax);
@@ -185,7 +186,7 @@ void ProgressThread::stand_by() {
       const std::lock_guard held{shard_.lock(), std::adopt_lock};
       shard_.count_help();
       return;
-    } else if (!deep && !woken.by_timer) {
+    } else if (!deep && !by_timer) {
       ++quiet;
     }
   }
@@ -207,7 +208,8 @@ bool ProgressThread::packets_wait() const {
   return ::poll(fds.data(), fds.size(), 0) > 0;
 }
 
-ProgressThread::Woken ProgressThread::sleep(bool on_packets, int writable_fd, Duration at_most, bool bounded) {
+// True: packets are there.
+bool ProgressThread::sleep(bool on_packets, int writable_fd, Duration at_most, bool bounded) {
   constexpr std::int64_t kNsPerSecond = 1'000'000'000;
   const Attendance& attendance = shard_.attendance();
   const std::array<int, 2> packets = on_packets ? shard_.receive_fds() : std::array{-1, -1};
@@ -218,14 +220,15 @@ ProgressThread::Woken ProgressThread::sleep(bool on_packets, int writable_fd, Du
                             pollfd{packets[1], POLLIN, 0},
                             pollfd{writable_fd, POLLOUT, 0}};
   const timespec timeout{at_most.ns() / kNsPerSecond, at_most.ns() % kNsPerSecond};
-  if (ppoll(fds.data(), fds.size(), bounded ? &timeout : nullptr, nullptr) <= 0) return {};
-  if ((fds[1].revents | fds[2].revents) != 0) shard_.attendance().clear_wake();
+  if (ppoll(fds.data(), fds.size(), bounded ? &timeout : nullptr, nullptr) <= 0) return false;
+  if (fds[1].revents != 0) shard_.attendance().clear_wake();
+  if (fds[2].revents != 0) timer_fired_ |= shard_.attendance().take_timer();
   if (fds[0].revents != 0) {
     options_.watched_fd = -1;
     const std::lock_guard held{shard_.lock()};
     if (options_.on_hangup) options_.on_hangup();
   }
-  return {.by_packets = (fds[3].revents | fds[4].revents) != 0, .by_timer = fds[2].revents != 0};
+  return (fds[3].revents | fds[4].revents) != 0;
 }
 
 }  // namespace brdma::io

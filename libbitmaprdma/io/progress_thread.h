@@ -68,10 +68,7 @@ class ProgressThread {
   void keep_deadline();
   [[nodiscard]] bool packets_wait() const;
   [[nodiscard]] bool application_attends(std::uint64_t looks_seen) const;
-  struct Woken {
-    bool by_packets = false, by_timer = false;
-  };
-  Woken sleep(bool on_packets, int writable_fd, Duration at_most, bool bounded);
+  bool sleep(bool on_packets, int writable_fd, Duration at_most, bool bounded);
   [[nodiscard]] bool stopping() const { return stop_.load(std::memory_order_relaxed); }
 
   Shard& shard_;
@@ -80,7 +77,8 @@ class ProgressThread {
   std::uint64_t calls_seen_ = 0;  // and since when it has been so many:
   Instant last_call_;
   int trust_ = 0;  // in an application that attends: looks that found it present, less those that found it away
-  bool has_permit_ = false;  // one of spin_permits
+  bool has_permit_ = false;   // one of spin_permits
+  bool timer_fired_ = false;  // and nobody has looked what is due
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };

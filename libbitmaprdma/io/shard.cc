@@ -39,10 +39,6 @@ int verbs_event(Notification::Kind kind) {
   return -1;
 }
 
-// What is held back for a reply leaves before a program sleeps, if it calls sleeps(). For one that does not, the thread
-// is woken; seldom, as only programs that have replied so far have anything held back.
-constexpr Duration kHeldForSleeper = 700_us;
-
 }  // namespace
 
 Shard::Shard(const EngineConfig& config, Intake intake, Outlet outlet, Statistics& statistics,
@@ -244,14 +240,6 @@ void Shard::attend(bool all) {
   end_call();
 }
 
-void Shard::sleeps() {
-  if (!deferral_.holding()) return;
-  attendance_.called();
-  output_possible_ = true;
-  drain(monotonic_now(), Hold::kNo);
-  end_call();
-}
-
 void Shard::before() {
   attendance_.called();
   message_linger_.forget();
@@ -415,8 +403,7 @@ void Shard::find_deadline() {
   engine_.publish_state_bytes();
   deadline_ = engine_.next_timeout();
   if (pending_) return;  // what is held back cannot leave before it
-  auto deferred = deferral_.deadline();
-  if (deferred && attendance_.thread() == Attendance::Thread::kStandingBy) deferred = *deferred + kHeldForSleeper;
+  const auto deferred = deferral_.deadline();
   if (deferred && (!deadline_ || *deferred < *deadline_)) deadline_ = deferred;
 }
 

@@ -54,7 +54,6 @@ class Shard {
   // The application sleeps on receive_fds() itself, and was woken or is about to sleep: takes what has come. `all`:
   // until nothing is left, for who is woken by new packets only; else what is left wakes it again.
   void attend(bool all);
-  void sleeps();  // it has nothing to reply now
   // Around other engine calls (they may take away queue pairs and memory that a pending batch points to): before()
   // sends what is held back and gets rid of the pending batch, settle() sends what they made.
   Status attach_multicast(QueuePair* qp, const IpAddress& group, std::uint32_t ifindex);

@@ -16,7 +16,7 @@ import time
 import traceback
 
 from management import PATIENCE, Lab
-from programs import NETWORKS, for_nobody
+from programs import NETWORKS, for_nobody, with_any_clock
 
 SERVER = "10.77.0.1"
 SERVER6 = "fd77::1"
@@ -58,9 +58,9 @@ def ended_in_its_own_race(client, done):
 
 def run_pair(lab, server, client, ends):
     """Both ends; a problem or None."""
-    serving = lab.start("h1", *server)
+    serving = lab.start("h1", *with_any_clock(server))
     lab.wait_for("a listener", "h1", "resource", "show", "cm_id", until=lambda rows: any(row["state"] == "LISTEN" for row in rows) or serving.poll() is not None)
-    done = subprocess.run(lab.on("h2", *client), capture_output=True, text=True, timeout=PATIENCE)
+    done = subprocess.run(lab.on("h2", *with_any_clock(client)), capture_output=True, text=True, timeout=PATIENCE)
     if done.returncode != 0 and not ended_in_its_own_race(client, done):
         return f"client: exit code {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
     if not ends:

@@ -13,12 +13,13 @@ import sys
 import time
 
 import cases
+import programs
 
 PATIENCE = int(os.environ.get("BRDMA_PATIENCE", "60"))  # seconds; far above what anything here takes
 SERVER = "10.77.1.1"
 HERE = os.path.dirname(os.path.abspath(__file__))
 # The server's words and the client's. The write's queue pair waits as long as RDMA-CM's do, 17 s, for what is lost on a cut link.
-WRITE = ["ib_write_bw", "-s", "65536", "-u", "19"]
+WRITE = ["ib_write_bw", programs.ANY_CLOCK, "-s", "65536", "-u", "19"]
 
 
 # What a pair of programs does. A write goes on until it is ended; rounds of rping take some seconds.

@@ -13,6 +13,8 @@ import subprocess
 import sys
 import time
 
+import programs
+
 
 class Failure(Exception):
     pass
@@ -79,7 +81,7 @@ class Cases:
         expect(up.returncode == 0, up.stderr)
         try:
             command = [self.brdma, "lab", "exec", "--name", name]
-            writes = ["ib_write_bw", "-s", "4096", "-D", "8"]
+            writes = ["ib_write_bw", programs.ANY_CLOCK, "-s", "4096", "-D", "8"]
             server = subprocess.Popen([*command, "h1", "--", *writes], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
             self.wait_listening(command, 18515)
             client = subprocess.Popen([*command, "h2", "--", *writes, "10.77.0.1"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)

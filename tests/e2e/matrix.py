@@ -20,7 +20,7 @@ import catalogue
 import special
 from cases import ended_well
 from management import PATIENCE, Lab
-from programs import NETWORKS, for_nobody
+from programs import NETWORKS, for_nobody, with_any_clock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SERVER, CLIENT, SERVER6 = "10.77.0.1", "10.77.0.2", "fd77::1"
@@ -42,7 +42,7 @@ class Scratch:
             file.write(os.urandom(300000))
 
     def fill(self, command):
-        return [word.format(**self.words) for word in command]
+        return with_any_clock([word.format(**self.words) for word in command])
 
 
 def bound(lab, kind, port):

@@ -9,10 +9,12 @@ import sys
 import time
 
 import cases
+import programs
 
 SERVER = "10.77.1.1"
+WRITE = ["ib_write_bw", programs.ANY_CLOCK, "-s", "65536", "-n", "1500"]
 PROGRAMS = {
-    "write": (["ib_write_bw", "-s", "65536", "-n", "1500"], ["ib_write_bw", "-s", "65536", "-n", "1500", SERVER]),
+    "write": (WRITE, [*WRITE, SERVER]),
     "rping": (["rping", "-s", "-C", "60", "-S", "20000", "-V"], ["rping", "-c", "-a", SERVER, "-C", "60", "-S", "20000", "-V"]),
 }
 

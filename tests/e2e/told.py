@@ -8,6 +8,8 @@ import os
 import subprocess
 import sys
 
+import programs
+
 PATIENCE = 150
 # Time for ICMP to come by way of the daemon before the receiver has missed the packet.
 FAR = ["--rate", "1gbit", "--delay", "1ms"]
@@ -18,7 +20,7 @@ SEND_LAT = ["ib_send_lat", "-s", "4096", "-n", "500"]
 
 
 def run(build, network, program, environment=None):
-    command = [f"{build}/bin/brdma", "lab", "pair", "-j", "--name", f"told{os.getpid()}", *network, "--", *program]
+    command = [f"{build}/bin/brdma", "lab", "pair", "-j", "--name", f"told{os.getpid()}", *network, "--", *programs.with_any_clock(program)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, env={**os.environ, **(environment or {})})
     assert done.returncode == 0, f"{' '.join(command)}: exit code {done.returncode}\n{(done.stdout + done.stderr)[-3000:]}"
     report = json.loads(done.stdout)

@@ -1,9 +1,14 @@
 // A shard driven by hand: what it does is decided by what it is told of its program and its thread, and the other way
 // round.
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -215,6 +220,67 @@ TEST_F(StandingBy, EndsWhereHelpIsAskedForAndBeginsAgain) {
     ask_for_help();
   }
   attend_until(Attendance::Thread::kStandingBy);
+}
+
+// What the socket has, without a look at it.
+std::size_t packets_in(int fd) {
+  std::array<std::byte, 2048> bytes;
+  std::size_t count = 0;
+  while (::recv(fd, bytes.data(), bytes.size(), MSG_DONTWAIT) >= 0) ++count;
+  return count;
+}
+
+// A packet wakes the thread just before a deadline, and the application takes it: the deadline must not be forgotten
+// over that. The peer is silent, so the next packet to it is what the deadline is for.
+TEST(StandingByForAPeer, KeepsTheDeadlineThatFallsIntoAMomentForTheApplication) {
+  constexpr int kRounds = 16;
+  auto leases = test::make_leases(2);
+  Side a{std::move(leases[0])}, b{std::move(leases[1])};
+  a.connect(b);
+  b.connect(a);
+  Attendance& attendance = a.shard->attendance();
+  const auto attend = [&] {
+    const std::lock_guard held{a.shard->lock()};
+    attendance.attend();
+    a.shard->attend(false);
+    attendance.left();
+    return a.shard->next_deadline();
+  };
+  std::array<std::uint8_t, 16> to_a{};  // of BTH the queue pair's number says whose it is; there is none of that
+  to_a[7] = static_cast<std::uint8_t>(a.lease.slot);
+  sockaddr_in port{};
+  port.sin_family = AF_INET;
+  port.sin_port = htons(4791);
+  port.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const int stranger = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  ASSERT_GE(stranger, 0);
+  ProgressThread thread{*a.shard, {}};
+  ASSERT_TRUE(thread.start());
+  const int at_b = b.shard->receive_fds()[0];
+  {
+    const std::lock_guard held{a.shard->lock()};
+    a.write(b, std::byte{1});
+  }
+  for (int round = 0; round < kRounds; ++round) {
+    const Instant end = monotonic_now() + kPatience;
+    while (attendance.thread() != Attendance::Thread::kStandingBy && monotonic_now() < end) {
+      (void)attend();
+      attendance.wake();
+    }
+    const auto deadline = attend();
+    ASSERT_TRUE(deadline.has_value());
+    (void)packets_in(at_b);
+    const Instant due = std::max(*deadline, monotonic_now() + 200_us);
+    // How long the thread takes to wake is the machine's; it waits for the application for 50 us then.
+    while (monotonic_now() < due - 60_us - 10_us * round) continue;
+    ASSERT_EQ(::sendto(stranger, to_a.data(), to_a.size(), 0, reinterpret_cast<const sockaddr*>(&port), sizeof port),
+              16);
+    while (monotonic_now() < due - 15_us) continue;
+    (void)attend();
+    pollfd readable{at_b, POLLIN, 0};
+    ASSERT_EQ(::poll(&readable, 1, 10'000), 1) << "round " << round << ": the deadline was forgotten";
+  }
+  ::close(stranger);
 }
 
 TEST_F(StandingBy, CostsNothingWhileNothingHappens) {

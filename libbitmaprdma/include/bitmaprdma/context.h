@@ -134,8 +134,6 @@ class Context {
   // descriptors are the context's, and valid while it is.
   [[nodiscard]] std::array<int, 2> packet_descriptors() const;
   void attend(bool all = false);
-  // The program does so now, and replies to nothing before.
-  void sleeps();
   // As Engine::attach_multicast, and the interface joins the group. Errors also as setsockopt(2) has them.
   Status attach_multicast(QueuePair* qp, const IpAddress& group);
   Status detach_multicast(QueuePair* qp, const IpAddress& group);

@@ -341,6 +341,8 @@ ContextError Context::prepare_queue_pair() {
   const auto slot = impl_->ask_slot(impl_->lease, static_cast<std::uint32_t>(slots));
   if (!slot) return slot.reason();
   const Call call{impl_->shard};
+  const auto& had = impl_->shard.engine().slots();
+  if (std::find(had.begin(), had.end(), slot.value()) != had.end()) return {EPROTO, "brdmad gave a slot twice"};
   impl_->shard.engine().add_slot(slot.value());
   return {};
 }

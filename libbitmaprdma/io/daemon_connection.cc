@@ -9,6 +9,9 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <fstream>
+#include <iterator>
+#include <sstream>
 #include <string>
 
 #include "io/open_socket.h"
@@ -24,9 +27,15 @@ void set_timeout(int fd, int option, int milliseconds) {
   ::setsockopt(fd, SOL_SOCKET, option, &timeout, sizeof timeout);
 }
 
+std::string own_uid_map() {
+  std::ifstream file("/proc/self/uid_map");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 // Root serves everybody; from inside a user namespace the machine's root is nobody.
 bool trusted(uid_t daemon_uid) {
-  return daemon_uid == ::geteuid() || daemon_uid == ::getuid() || daemon_uid == 0 || daemon_uid == kOverflowUid;
+  if (daemon_uid == ::geteuid() || daemon_uid == ::getuid() || daemon_uid == 0) return true;
+  return daemon_uid == kOverflowUid && is_whoever_is_outside(own_uid_map(), kOverflowUid);
 }
 
 }  // namespace
@@ -57,6 +66,16 @@ Result<FileDescriptor, ContextError> connect_to_daemon(Deadline deadline, std::s
     return ContextError{error, refusal("cannot connect to " + std::string(name), error)};
   }
   return fd;
+}
+
+// Lines of `first inside`, `first outside`, `how many`.
+bool is_whoever_is_outside(std::string_view uid_map, unsigned uid) {
+  std::istringstream lines{std::string(uid_map)};
+  bool any = false;
+  for (unsigned long long first = 0, outside = 0, count = 0; lines >> first >> outside >> count; any = true) {
+    if (uid >= first && uid - first < count) return false;
+  }
+  return any;
 }
 
 ContextError check_owner(int fd) {

@@ -22,6 +22,10 @@ using Deadline = std::chrono::steady_clock::time_point;
 // Before taking a socket from a daemon: one of another user (but root) could read what is meant for us. EACCES then.
 [[nodiscard]] ContextError check_owner(int fd);
 
+// For check_owner(), of the text of /proc/self/uid_map: inside a user namespace that has no user of that number,
+// whoever is outside looks like him, the machine's root as well. Where the namespace has one, or all, it is that user.
+[[nodiscard]] bool is_whoever_is_outside(std::string_view uid_map, unsigned uid);
+
 // Sends all of it. Errors: EPIPE the daemon closed; ETIMEDOUT.
 [[nodiscard]] Status send_all(int fd, const void* data, std::size_t size, Deadline deadline);
 

@@ -114,7 +114,7 @@ void add_ipv4_addresses(int fd, std::vector<Interface>& out) {
 
 // Lines such as "fe8000000000000000163efffe8a1f2b 02 40 20 80 eth0": address, then hexadecimal numbers, then the name.
 void add_ipv6_addresses(std::vector<Interface>& out) {
-  std::ifstream file("/proc/net/if_inet6");
+  std::ifstream file("/proc/self/net/if_inet6");
   std::vector<std::pair<std::string, std::string>> lines;  // in no order of the kernel's: in one that stays
   for (std::string line; std::getline(file, line);) {
     std::istringstream words(line);
@@ -136,7 +136,7 @@ void add_ipv6_addresses(std::vector<Interface>& out) {
 
 // Two lines of heading, then "  eth0: numbers".
 void add_names(std::vector<Interface>& out) {
-  std::ifstream file("/proc/net/dev");
+  std::ifstream file("/proc/self/net/dev");
   for (std::string line; std::getline(file, line);) {
     const std::size_t begin = line.find_first_not_of(' '), end = line.find(':');
     if (begin != std::string::npos && end != std::string::npos && begin < end)

@@ -1,6 +1,7 @@
 #include "io/lease.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -24,6 +25,7 @@
 #include "io/open_socket.h"
 #include "io/pass_descriptors.h"
 #include "io/refusal.h"
+#include "io/sealed_memory.h"
 
 namespace brdma::io {
 namespace {
@@ -123,6 +125,28 @@ LeaseRequest make_request(const DeviceInfo& device) {
   return request;
 }
 
+bool is_lease_socket(int fd, bool dual_stack) {
+  const auto option = [fd](int name) {
+    int value = -1;
+    socklen_t size = sizeof value;
+    return ::getsockopt(fd, SOL_SOCKET, name, &value, &size) == 0 ? value : -1;
+  };
+  const int flags = ::fcntl(fd, F_GETFL);
+  return option(SO_DOMAIN) == (dual_stack ? AF_INET6 : AF_INET) && option(SO_PROTOCOL) == IPPROTO_UDP && flags >= 0 &&
+         (flags & O_NONBLOCK) != 0;
+}
+
+// Whatever calls itself brdmad: nothing that it sends may end the program. Null, or what is wrong with it.
+const char* wrong_with(const Answer& answer) {
+  const LeaseReply& reply = answer.reply;
+  if (reply.slot_bits != kSlotBits || !is_leasable(reply.slot)) return "a slot out of range";
+  if (!is_lease_socket(answer.socket.get(), reply.dual_stack != 0)) return "a socket of another kind";
+  if (!is_sealed_memory(answer.statistics.get(), sizeof(StatisticsPage)) ||
+      !is_sealed_memory(answer.device_use.get(), sizeof(UseTable)))
+    return "memory that it could take away";
+  return nullptr;
+}
+
 ContextError does_not_stay() {
   return {ETIMEDOUT, "brdmad was started but does not stay: run it with --foreground to see why"};
 }
@@ -148,6 +172,8 @@ Result<Answer, ContextError> ask_once(const DeviceInfo& device, FileDescriptor& 
                                     ", this program's library " + std::to_string(kLeaseVersion) +
                                     ": end it with 'brdmad --stop' once the programs that use it are done"};
   }
+  if (const char* const wrong = wrong_with(answer.value()); wrong != nullptr)
+    return ContextError{EPROTO, std::string("who listens at @brdmad is not brdmad: it hands over ") + wrong};
   return answer;
 }
 
@@ -229,6 +255,8 @@ Result<std::uint32_t, ContextError> request_slot(const Lease& lease, std::uint32
     }
     if (got == static_cast<ssize_t>(sizeof reply) && reply.magic == kSlotMagic) {
       if (reply.error != 0) return ContextError{reply.error, std::string(get_text(reply.message))};
+      if (!is_leasable(reply.slot) || reply.slot == lease.slot)
+        return ContextError{EPROTO, "who listens at @brdmad is not brdmad: it hands over a slot out of range"};
       return reply.slot;
     }
     if (milliseconds_left(deadline) == 0) return ContextError{ETIMEDOUT, "brdmad does not answer"};

@@ -38,6 +38,7 @@ inline constexpr std::size_t kLeaseDescriptors = 5;  // at most
 inline constexpr std::uint32_t kSlotBits = 13;       // of a QP number's 24; the others number the queue pairs of a slot
 inline constexpr std::uint32_t kSlotCount = 1u << kSlotBits;
 inline constexpr std::uint32_t kFirstLeasableSlot = 2;  // 0 and 1 hold QP 0 and QP 1, which are the daemon's
+[[nodiscard]] constexpr bool is_leasable(std::uint32_t slot) { return slot >= kFirstLeasableSlot && slot < kSlotCount; }
 inline constexpr std::size_t kQueryLineMax = 64 * 1024;
 inline constexpr std::size_t kSettingsMax = 2048;
 inline constexpr std::size_t kManagementAnswerMax = 15u << 20;  // of one process; longer lists are cut

@@ -14,6 +14,7 @@
 #include "io/lease_protocol.h"
 #include "io/open_socket.h"
 #include "io/pass_descriptors.h"
+#include "io/sealed_memory.h"
 
 namespace brdma::io {
 namespace {
@@ -38,8 +39,10 @@ struct Answer {
   XdpDescriptors descriptors;
 };
 
+bool is_asked_for(std::uint32_t given, std::uint32_t asked) { return given == 0 || given == asked; }
+
 // The whole answer with its descriptors comes in one message of a connection on which nothing was sent before.
-Result<Answer, ContextError> read_answer(int fd, Deadline deadline) {
+Result<Answer, ContextError> read_answer(int fd, const XdpRequest& request, Deadline deadline) {
   if (!wait_readable(fd, deadline)) return ContextError{ETIMEDOUT, "brdmad does not answer"};
   Answer answer;
   std::array<FileDescriptor, kXdpDescriptors> came;
@@ -50,7 +53,12 @@ Result<Answer, ContextError> read_answer(int fd, Deadline deadline) {
   if (got != sizeof reply || reply.magic != kXdpMagic || reply.version != kXdpVersion)
     return ContextError{EPROTO, "brdmad knows nothing of AF_XDP: it is of another version"};
   if (reply.error != 0) return ContextError{reply.error, std::string{get_text(reply.message)}};
-  if (!answer.descriptors.memory.valid() || (reply.receive_chunks > 0 && !answer.descriptors.link.valid()))
+  if (!is_asked_for(reply.receive_chunks, request.receive_chunks) ||
+      !is_asked_for(reply.transmit_chunks, request.transmit_chunks))
+    return ContextError{EPROTO, "brdmad's answer has other rings than were asked for"};
+  const std::size_t chunks = std::size_t{reply.receive_chunks} + reply.transmit_chunks;
+  if (!is_sealed_memory(answer.descriptors.memory.get(), chunks * kXdpChunkBytes) ||
+      (reply.receive_chunks > 0 && !answer.descriptors.link.valid()))
     return ContextError{EPROTO, "brdmad's answer has no AF_XDP socket"};
   return answer;
 }
@@ -66,7 +74,7 @@ Result<Answer, ContextError> ask_once(const XdpRequest& request, Deadline deadli
     if (const Status shown = show_right(fd, deadline); !shown.ok())
       return ContextError{shown.error(), "brdmad knows nothing of transmitting by AF_XDP: it is of another version"};
   }
-  return read_answer(fd, deadline);
+  return read_answer(fd, request, deadline);
 }
 
 Result<XdpSockets, ContextError> open_both(Answer answer) {

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "io/lease_protocol.h"
+#include "io/sealed_memory.h"
 
 namespace brdma::daemon {
 namespace {
@@ -94,9 +95,9 @@ Result<Inheritance, ContextError> adopt(int vault_fd, Options& options) {
   auto looked = Vault::look(vault_fd);
   if (!looked) return looked.reason();
   Vault::Found& found = looked.value();
-  if (!is_shared_memory(found.state.get(), sizeof(SharedState)) ||
-      !is_shared_memory(found.use.get(), sizeof(UseTable)) ||
-      !is_shared_memory(found.connections.get(), sizeof(ConnectionTable)))
+  if (!io::is_sealed_memory(found.state.get(), sizeof(SharedState)) ||
+      !io::is_sealed_memory(found.use.get(), sizeof(UseTable)) ||
+      !io::is_sealed_memory(found.connections.get(), sizeof(ConnectionTable)))
     return cannot_adopt(EPROTO);
   Inheritance adopted;
   adopted.state_memory = std::move(found.state);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "control/statistics.h"
+#include "io/sealed_memory.h"
 
 namespace brdma::daemon {
 
@@ -35,13 +36,6 @@ io::FileDescriptor make_shared_memory(const char* name, std::size_t bytes) {
   return fd;
 }
 
-bool is_shared_memory(int fd, std::size_t bytes) {
-  struct stat status {};
-  const int seals = ::fcntl(fd, F_GET_SEALS);
-  return seals >= 0 && (seals & F_SEAL_SHRINK) != 0 && ::fstat(fd, &status) == 0 &&
-         status.st_size >= static_cast<off_t>(bytes);
-}
-
 StatisticsMapping StatisticsMapping::create() {
   io::FileDescriptor fd = make_shared_memory("brdma-statistics", sizeof(io::StatisticsPage));
   return fd.valid() ? adopt(std::move(fd)) : StatisticsMapping{};
@@ -49,7 +43,7 @@ StatisticsMapping StatisticsMapping::create() {
 
 StatisticsMapping StatisticsMapping::adopt(io::FileDescriptor fd) {
   StatisticsMapping result;
-  if (!is_shared_memory(fd.get(), sizeof(io::StatisticsPage))) return result;
+  if (!io::is_sealed_memory(fd.get(), sizeof(io::StatisticsPage))) return result;
   void* memory = ::mmap(nullptr, sizeof(io::StatisticsPage), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (memory == MAP_FAILED) return result;
   result.page_ = static_cast<io::StatisticsPage*>(memory);

@@ -14,8 +14,6 @@ namespace brdma::daemon {
 
 // Zeroed memory to share, sealed so that nobody can shrink it under the others' feet. Not valid(): errno.
 [[nodiscard]] io::FileDescriptor make_shared_memory(const char* name, std::size_t bytes);
-// Is it such memory, of that size? (One that another process passed may be anything.)
-[[nodiscard]] bool is_shared_memory(int fd, std::size_t bytes);
 
 class StatisticsMapping {
  public:

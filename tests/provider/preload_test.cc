@@ -347,6 +347,22 @@ TEST_F(TreeTest, OnlyADirectoryOfOursIsClaimed) {
   }
 }
 
+TEST_F(TreeTest, WhoSitsOnNamesKeepsNobodyFromAnother) {
+  if (::geteuid() == 0) {
+    for (const char* name : {"brdma-1.taken1", "brdma-1.taken2"}) {
+      fs::create_directory(directory_ / name);
+      ASSERT_EQ(::chown((directory_ / name).c_str(), 12345, 12345), 0);
+    }
+  }
+  std::string first = directory_ / "brdma-1.XXXXXX", second = first;
+  ASSERT_EQ(claim_any_directory(first), 0);
+  EXPECT_EQ(claim_directory(first), 0) << first;
+  ASSERT_EQ(claim_any_directory(second), 0);
+  EXPECT_EQ(second, first) << "the device files are shared";
+  std::string nowhere = directory_ / "no" / "parent.XXXXXX";
+  EXPECT_EQ(claim_any_directory(nowhere), ENOENT);
+}
+
 TEST(RuntimeDirectory, PrefersTheUsersOwn) {
   ::setenv("XDG_RUNTIME_DIR", "/run/user/77", 1);
   EXPECT_EQ(runtime_candidates().front().front(), "/run/user/77/brdma");

@@ -1,6 +1,8 @@
 // brdmad --system: what one user does, however much of it, leaves the others served.
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -103,6 +105,75 @@ TEST_F(SystemDaemonTest, AUserAtHisQuotaLeavesAnotherAndRootServed) {
   EXPECT_GE(lease_or_die().socket_fd, 0);
   stop.open();
   EXPECT_EQ(alice.join(), 0);
+}
+
+std::string status_line(pid_t pid, const std::string& name) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/status");
+  std::string word, value;
+  while (file >> word && word != name) std::getline(file, value);
+  file >> value;
+  return value;
+}
+
+// CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK, CAP_SYS_ADMIN, CAP_SYS_RESOURCE, CAP_BPF: numbers 12, 13, 14, 21, 24, 39.
+TEST_F(SystemDaemonTest, KeepsOnlyTheRightsThatItNeeds) {
+  start({});
+  if (IsSkipped()) return;
+  EXPECT_GE(lease_or_die().socket_fd, 0);
+  constexpr std::uint64_t kNeeded = 1ull << 12 | 1ull << 13 | 1ull << 14 | 1ull << 21 | 1ull << 24 | 1ull << 39;
+  for (const pid_t pid : {holder_pid(), worker_pid()}) {
+    for (const char* set : {"CapPrm:", "CapEff:"})
+      EXPECT_EQ(std::stoull(status_line(pid, set), nullptr, 16) & ~kNeeded, 0u) << set;
+    EXPECT_EQ(status_line(pid, "NoNewPrivs:"), "1");
+  }
+}
+
+// 0, or why it does not connect to that port of the host.
+int connect_error(int fd, int family, const char* address, std::uint16_t port) {
+  sockaddr_in6 six{};
+  sockaddr_in four{};
+  six.sin6_family = AF_INET6;
+  four.sin_family = AF_INET;
+  six.sin6_port = four.sin_port = htons(port);
+  ::inet_pton(family, address, family == AF_INET ? static_cast<void*>(&four.sin_addr) : &six.sin6_addr);
+  const auto* const to =
+      family == AF_INET ? reinterpret_cast<const sockaddr*>(&four) : reinterpret_cast<const sockaddr*>(&six);
+  return ::connect(fd, to, family == AF_INET ? sizeof four : sizeof six) == 0 ? 0 : errno;
+}
+
+int detach_error(int fd) {
+  const int one = 1;
+  return ::setsockopt(fd, SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, &one, sizeof one) == 0 ? 0 : errno;
+}
+
+// How often of four ways he could take the packets of others, or away their steering.
+int count_of_ways(int fd) {
+  int ways = detach_error(fd) != EPERM ? 1 : 0;
+  for (const char* address : {"::ffff:127.0.0.1", "::1"})
+    ways += connect_error(fd, AF_INET6, address, 4000) == 0 ? 1 : 0;
+  return ways + (connect_error(fd, AF_INET, "127.0.0.1", 4000) == 0 ? 1 : 0);
+}
+
+TEST_F(SystemDaemonTest, ALesseeTakesNoPacketsOfOthers) {
+  start({});
+  if (IsSkipped()) return;
+  const io::Lease victim = lease_or_die();
+  const auto attack = [] {
+    const io::Lease lease = lease_or_die();
+    const io::FileDescriptor other{::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+    if (connect_error(other.get(), AF_INET, "127.0.0.1", 4000) != 0) return 101;
+    return count_of_ways(lease.socket_fd);
+  };
+  EXPECT_EQ(as_user(kAlice, attack), 0);
+  send_to_qpn(victim.slot, /*ipv6=*/false);
+  EXPECT_EQ(receive_all(victim.socket_fd, 1).size(), 1u);
+}
+
+TEST_F(SystemDaemonTest, UsersWhoTrustEachOtherAreNotKeptApart) {
+  start({"--users-trust-each-other"});
+  if (IsSkipped()) return;
+  EXPECT_EQ(as_user(kAlice, [] { return count_of_ways(lease_or_die().socket_fd); }),
+            3);  // one connection excludes another
 }
 
 io::FileDescriptor connect_raw() {

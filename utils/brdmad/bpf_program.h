@@ -14,7 +14,7 @@ class BpfProgram {
  public:
   // The kernel's calling convention: r1..r5 arguments, r0 result, r6..r9 kept over calls, r10 frame.
   enum Register : std::uint8_t { r0, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10 };
-  enum class Size : std::uint8_t { kByte = BPF_B, kHalf = BPF_H, kWord = BPF_W };
+  enum class Size : std::uint8_t { kByte = BPF_B, kHalf = BPF_H, kWord = BPF_W, kDouble = BPF_DW };
   struct Label {
     std::size_t index = 0;
   };
@@ -27,6 +27,10 @@ class BpfProgram {
 
   void move(Register to, Register from) { add(BPF_ALU64 | BPF_MOV | BPF_X, to, from, 0, 0); }
   void set(Register to, std::int32_t value) { add(BPF_ALU64 | BPF_MOV | BPF_K, to, r0, 0, value); }
+  void set64(Register to, std::uint64_t value) {
+    add(BPF_LD | BPF_DW | BPF_IMM, to, r0, 0, static_cast<std::int32_t>(value));
+    add(0, r0, r0, 0, static_cast<std::int32_t>(value >> 32));
+  }
   void add_to(Register to, std::int32_t value) { add(BPF_ALU64 | BPF_ADD | BPF_K, to, r0, 0, value); }
   void mask(Register to, std::int32_t value) { add(BPF_ALU64 | BPF_AND | BPF_K, to, r0, 0, value); }
   void load(Size size, Register to, Register base, std::int16_t offset) {

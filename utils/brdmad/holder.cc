@@ -25,6 +25,8 @@
 #include "inheritance.h"
 #include "lease_book.h"
 #include "service_manager.h"
+#include "shed.h"
+#include "socket_guard.h"
 #include "worker.h"
 
 namespace brdma::daemon {
@@ -189,12 +191,20 @@ int Holder::run() {
 // A program starts a daemon only to go on. A service goes on where it can; else it throws that away and starts empty.
 Result<Inheritance, ContextError> inherit(Options& options) {
   const bool service = options.ready_fd < 0;
+  std::vector<io::FileDescriptor> guard;
+  if (options.system && !options.users_trust) {
+    auto guarded = guard_sockets();
+    if (!guarded) return guarded.reason();
+    guard = std::move(guarded).value();
+  }
   if (options.vault_fd >= 0) {
     auto adopted = adopt_inheritance(io::FileDescriptor{std::exchange(options.vault_fd, -1)}, options, service);
+    if (adopted) adopted.value().guard = std::move(guard);
     if (adopted || !service) return adopted;
     spdlog::warn("{}", adopted.reason().message);
   }
   auto made = make_inheritance(options);
+  if (made) made.value().guard = std::move(guard);
   if (made && service) store_vault(made.value().vault.fd());
   return made;
 }
@@ -215,6 +225,7 @@ int run_holder(Options options) {
   if (!life) return refuse(life.reason());
   auto held = inherit(options);
   if (!held) return refuse(held.reason());
+  shed_rights();
   Holder holder(options, std::move(life).value(), std::move(held).value());
   if (!holder.prepare()) return refuse({EIO, std::string("cannot set up: ") + std::strerror(errno)});
   return holder.run();

@@ -2,6 +2,8 @@
 // that was killed together with its worker.
 #pragma once
 
+#include <vector>
+
 #include "base/result.h"
 #include "bitmaprdma/context.h"
 #include "connection_table.h"
@@ -24,7 +26,8 @@ struct Inheritance {
   io::FileDescriptor connections_memory;
   ConnectionTable* connections = nullptr;  // likewise
   KeptLeases kept;
-  Vault vault;  // not valid(): nothing survives this daemon
+  std::vector<io::FileDescriptor> guard;  // socket_guard.h; empty: users need not be kept apart
+  Vault vault;                            // not valid(): nothing survives this daemon
 };
 
 // The name that one daemon of a network namespace has, from its first step to the end of its last process; who has it

@@ -114,7 +114,8 @@ void LeaseBook::rewrite_vault() {
     leases.push_back({slot, state_.slots[slot].lease_id, connections_[slot], pages_[slot].fd()});
   }
   const ContextError error = means_.vault->rewrite(
-      {means_.listener, means_.state_memory, use_.fd(), means_.connections_memory, &group_.sockets}, leases);
+      {means_.listener, means_.state_memory, use_.fd(), means_.connections_memory, &group_.sockets, means_.guard},
+      leases);
   if (error.error != 0) spdlog::warn("if this daemon is killed, programs lose their device: {}", error.message);
 }
 

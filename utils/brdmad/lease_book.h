@@ -36,7 +36,8 @@ struct SurvivalMeans {
   Vault* vault = nullptr;
   int lifeline = -1;  // each program gets it
   int listener = -1, state_memory = -1, connections_memory = -1;
-  bool programs_keep = false;  // those of the daemon's own user get the vault
+  const std::vector<io::FileDescriptor>* guard = nullptr;  // socket_guard.h
+  bool programs_keep = false;                              // those of the daemon's own user get the vault
 };
 
 // Told whenever further slots may have come to a lease or left it: what else steers packets follows (xdp_answer.h).

@@ -21,6 +21,7 @@ inline int bpf_map_create(bpf_map_type type, const char* name, std::uint32_t key
 struct bpf_prog_load_opts {
   std::size_t sz;
   std::uint32_t prog_flags;
+  bpf_attach_type expected_attach_type;
   char* log_buf;
   std::uint32_t log_size;
 };
@@ -34,6 +35,7 @@ inline int bpf_prog_load(bpf_prog_type type, const char* name, const char* licen
   attributes.insns_cnt = count;
   if (options == nullptr) return bpf_load_program_xattr(&attributes, nullptr, 0);
   attributes.prog_flags = options->prog_flags;
+  attributes.expected_attach_type = options->expected_attach_type;
   return bpf_load_program_xattr(&attributes, options->log_buf, options->log_size);
 }
 

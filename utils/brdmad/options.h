@@ -19,6 +19,7 @@ struct ControllerOptions {
 struct Options {
   bool foreground = false;           // stay attached; log to standard error
   bool system = false;               // serve every user (root only), keeping them apart
+  bool users_trust = false;          // with `system`: not keeping them apart (socket_guard.h)
   bool verbose = false;              // log each query too
   std::uint32_t user_leases = 1024;  // with `system`: of one user at a time (quotas.h)
   std::uint32_t idle_seconds = 10;   // end after so long without lease and client; 0 = never

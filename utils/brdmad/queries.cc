@@ -31,6 +31,7 @@ Json config(const QueryContext& context) {
           {"slots", io::kSlotCount},
           {"dual_stack", context.dual_stack},
           {"system", context.options.system},
+          {"users_kept_apart", context.options.system && !context.options.users_trust},
           {"idle_seconds", context.options.idle_seconds}};
 }
 

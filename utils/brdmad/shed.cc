@@ -1,6 +1,7 @@
 #include "shed.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/ioprio.h>
 #include <linux/mempolicy.h>
 #include <sched.h>
@@ -14,6 +15,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -64,6 +66,24 @@ void shed_scheduling() {
   ::syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_PRIO_VALUE(IOPRIO_CLASS_NONE, 0));
   ::prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
   write_to("/proc/self/oom_score_adj", "0");
+}
+
+// What is left serves: steering and guarding sockets (BPF programs, found again by their numbers), their buffers, ICMP,
+// memory for AF_XDP, and descriptors under way. Nothing that is not had is asked for.
+void shed_rights() {
+  constexpr std::array kServe{CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK, CAP_SYS_ADMIN, CAP_SYS_RESOURCE, CAP_BPF};
+  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> rights{};
+  if (::syscall(SYS_capget, &header, rights.data()) != 0) return;
+  std::array<std::uint32_t, _LINUX_CAPABILITY_U32S_3> kept{};
+  for (const int right : kServe) kept[CAP_TO_INDEX(right)] |= CAP_TO_MASK(right);
+  for (std::size_t i = 0; i < rights.size(); ++i) {
+    rights[i].permitted &= kept[i];
+    rights[i].effective &= kept[i];
+    rights[i].inheritable = 0;
+  }
+  ::syscall(SYS_capset, &header, rights.data());
 }
 
 void shed_limits() {

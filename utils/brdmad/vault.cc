@@ -22,7 +22,7 @@ constexpr std::size_t kAddedMax = 64;         // then a new generation: ended le
 constexpr int kQueueBytes = 4 << 20;          // the kernel cuts it to net.core.wmem_max
 constexpr std::size_t kSocketsMax = 1 << 16;  // far above what a group has
 
-enum class Kind : std::uint32_t { kBasis = 1, kSockets, kLeases, kComplete };
+enum class Kind : std::uint32_t { kBasis = 1, kSockets, kLeases, kComplete, kGuard };
 
 struct VaultHeader {
   std::uint32_t magic = kMagic;
@@ -72,6 +72,7 @@ std::ptrdiff_t descriptors_of(const VaultHeader& header) {
     case Kind::kBasis:
       return 5;
     case Kind::kSockets:
+    case Kind::kGuard:
       return header.count <= kSocketsPerMessage ? static_cast<std::ptrdiff_t>(header.count) : -1;
     case Kind::kLeases:
       return header.count <= kLeasesPerMessage ? static_cast<std::ptrdiff_t>(header.count) * 2 : -1;
@@ -123,6 +124,9 @@ bool take(const Message& message, Descriptors& came, Vault::Found& found) {
     case Kind::kSockets:
       if (header.first != found.sockets.size() || header.first + header.count > kSocketsMax) return false;
       for (std::size_t i = 0; i < header.count; ++i) found.sockets.push_back(std::move(came[i]));
+      return true;
+    case Kind::kGuard:
+      for (std::size_t i = 0; i < header.count; ++i) found.guard.push_back(std::move(came[i]));
       return true;
     case Kind::kLeases:
       for (std::size_t i = 0; i < header.count; ++i) {
@@ -216,6 +220,13 @@ bool Vault::write_generation(const VaultBasis& basis, std::span<const VaultLease
     message.header.first = static_cast<std::uint32_t>(first);
     message.header.count = static_cast<std::uint32_t>(run.size());
     if (!put(sending_end_.get(), message, run)) return false;
+  }
+  if (basis.guard != nullptr && !basis.guard->empty()) {
+    std::vector<int> links;
+    for (const io::FileDescriptor& link : *basis.guard) links.push_back(link.get());
+    message.header = {
+        .kind = Kind::kGuard, .generation = generation_, .count = static_cast<std::uint32_t>(links.size())};
+    if (!put(sending_end_.get(), message, links)) return false;
   }
   for (std::size_t first = 0; first < leases.size(); first += kLeasesPerMessage) {
     if (!send_leases(leases.subspan(first, std::min(kLeasesPerMessage, leases.size() - first)))) return false;

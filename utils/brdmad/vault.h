@@ -5,6 +5,7 @@
 // The queue is a log of SOCK_SEQPACKET messages, each a VaultHeader, its entries and their descriptors:
 //   kBasis     listener, shared state, table of use, table of connections, the sending end of this queue
 //   kSockets   a run of the sockets of port 4791, in the order of their slots; as many messages as it takes
+//   kGuard     what keeps users apart (socket_guard.h), so that it goes on until another daemon does
 //   kLeases    of each entry the lease's connection and its statistics page
 //   kComplete  what came before it in this generation is all there is; after it only kLeases of leases that came later
 // Messages that are not of the last complete generation are remains: their writer died while it wrote, or before it
@@ -32,6 +33,7 @@ struct VaultLease {
 struct VaultBasis {
   int listener = -1, state = -1, use = -1, connections = -1;
   const std::vector<io::FileDescriptor>* sockets = nullptr;
+  const std::vector<io::FileDescriptor>* guard = nullptr;  // may be
 };
 
 class Vault {
@@ -43,7 +45,7 @@ class Vault {
       io::FileDescriptor connection, statistics;
     };
     io::FileDescriptor listener, state, use, connections, sending_end;
-    std::vector<io::FileDescriptor> sockets;
+    std::vector<io::FileDescriptor> sockets, guard;
     std::vector<Lease> leases;
   };
 

@@ -47,7 +47,7 @@ class Worker final : public SessionHost {
         accounts_(quotas_, ::geteuid()),
         book_(*inheritance.held.state, inheritance.held.group, inheritance.held.use, inheritance.channel,
               {&inheritance.held.vault, inheritance.lifeline, inheritance.held.listener.get(),
-               inheritance.held.state_memory.get(), inheritance.held.connections_memory.get(),
+               inheritance.held.state_memory.get(), inheritance.held.connections_memory.get(), &inheritance.held.guard,
                !inheritance.options.system},
               steer_extra_by_xdp, quotas_),
         watch_(context_, book_, inheritance.options.alarms),

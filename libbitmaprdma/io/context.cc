@@ -253,8 +253,12 @@ std::size_t Context::poll_cq(CompletionQueue* cq, std::span<Completion> out, std
     count = impl_->shard.poll_cq(cq, out, times);
     yield = count == 0 && impl_->shard.attendance().should_yield();
   }
-  if (yield) [[unlikely]]
+  if (yield) [[unlikely]] {
     sched_yield();
+    // What came meanwhile is there before the call ends: who hears next that the peer has gone asks no more.
+    const Call call{impl_->shard};
+    count = impl_->shard.poll_cq(cq, out, times);
+  }
   return count;
 }
 

@@ -255,7 +255,7 @@ std::size_t Context::poll_cq(CompletionQueue* cq, std::span<Completion> out, std
   }
   if (yield) [[unlikely]] {
     sched_yield();
-    // What came meanwhile is there before the call ends: who hears next that the peer has gone asks no more.
+    // Completions that arrived meanwhile are returned. An application that learns next of a disconnect polls no more.
     const Call call{impl_->shard};
     count = impl_->shard.poll_cq(cq, out, times);
   }

@@ -95,13 +95,8 @@ int serve_and_die(const io::FileDescriptor& listener, int deaths) {
 TEST_F(DaemonTest, AQuestionOutlivesSeveralDeaths) {
   Gate listening;
   Child daemon([&] {
-    const io::FileDescriptor listener{::socket(AF_UNIX, SOCK_STREAM, 0)};
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::memcpy(address.sun_path + 1, io::kDaemonName.data(), io::kDaemonName.size());
-    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + io::kDaemonName.size());
-    if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) return 100;
-    if (::listen(listener.get(), 1) != 0) return 101;
+    const io::FileDescriptor listener = listen_as_daemon(1);
+    if (!listener.valid()) return 100;
     listening.open();
     return serve_and_die(listener, 5);
   });

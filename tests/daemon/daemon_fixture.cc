@@ -9,11 +9,13 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -22,6 +24,7 @@
 
 #include "base/datagram.h"
 #include "io/daemon_client.h"
+#include "io/lease_protocol.h"
 #include "private_network.h"
 
 namespace brdma::test {
@@ -148,6 +151,17 @@ Gate::Gate() {
 }
 
 bool Gate::wait(std::chrono::milliseconds at_most) const { return wait_for_event(wait_end.get(), POLLIN, at_most); }
+
+io::FileDescriptor listen_as_daemon(int backlog) {
+  io::FileDescriptor listener{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, io::kDaemonName.data(), io::kDaemonName.size());
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + io::kDaemonName.size());
+  if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) return {};
+  if (::listen(listener.get(), backlog) != 0) return {};
+  return listener;
+}
 
 void send_to_qpn(std::uint32_t qpn, bool ipv6, unsigned segments, std::size_t bytes, bool udp_checksum) {
   std::vector<std::uint8_t> data(bytes * segments);

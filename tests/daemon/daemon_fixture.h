@@ -72,6 +72,9 @@ struct Gate {
   [[nodiscard]] bool wait(std::chrono::milliseconds at_most = kPatience) const;
 };
 
+// A socket that listens in the daemon's place, at its abstract name; invalid where the name is taken.
+[[nodiscard]] io::FileDescriptor listen_as_daemon(int backlog);
+
 // A datagram with `qpn` where BTH has its destination, to port 4791 of loopback; segments > 1: as one GSO batch.
 void send_to_qpn(std::uint32_t qpn, bool ipv6, unsigned segments = 1, std::size_t bytes = 64, bool udp_checksum = true);
 // Datagrams waiting on the socket, taken from it; waits for the first.

@@ -4,7 +4,6 @@
 #include <grp.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
@@ -48,13 +47,8 @@ class Impostor {
   explicit Impostor(const Handed& handed, uid_t uid = ::geteuid())
       : child_([this, &handed, uid] {
           if (uid != ::geteuid() && (::setgroups(0, nullptr) != 0 || ::setresuid(uid, uid, uid) != 0)) return 100;
-          const io::FileDescriptor listener{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-          sockaddr_un address{};
-          address.sun_family = AF_UNIX;
-          std::memcpy(address.sun_path + 1, io::kDaemonName.data(), io::kDaemonName.size());
-          const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + io::kDaemonName.size());
-          if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) return 1;
-          if (::listen(listener.get(), 8) != 0) return 1;
+          const io::FileDescriptor listener = listen_as_daemon(8);
+          if (!listener.valid()) return 1;
           listening_.open();
           for (;;) answer(io::FileDescriptor{::accept(listener.get(), nullptr, nullptr)}, handed);
         }) {
@@ -145,7 +139,7 @@ TEST(Owner, WhoIsOutsideOfAUserNamespaceLooksLikeNobody) {
   EXPECT_TRUE(io::is_whoever_is_outside("         0       1000          1\n", kNobody));
   EXPECT_TRUE(io::is_whoever_is_outside("0 1000 1\n1 100000 65533\n", kNobody));
   EXPECT_FALSE(io::is_whoever_is_outside("0 1000 1\n1 100000 65534\n", kNobody));
-  EXPECT_FALSE(io::is_whoever_is_outside("", kNobody)) << "it can't be told";
+  EXPECT_FALSE(io::is_whoever_is_outside("", kNobody)) << "a map that cannot be read";
 }
 
 }  // namespace

@@ -89,13 +89,8 @@ TEST_F(DaemonTest, WhoOnlyPretendsToBeTheDaemonIsNotAsked) {
   Gate listening;
   Child impostor([&] {
     if (::setresuid(kAlice, kAlice, kAlice) != 0) return 100;
-    const io::FileDescriptor listener{::socket(AF_UNIX, SOCK_STREAM, 0)};
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::memcpy(address.sun_path + 1, io::kDaemonName.data(), io::kDaemonName.size());
-    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + io::kDaemonName.size());
-    if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) return 1;
-    if (::listen(listener.get(), 1) != 0) return 1;
+    const io::FileDescriptor listener = listen_as_daemon(1);
+    if (!listener.valid()) return 1;
     listening.open();
     const io::FileDescriptor client{::accept(listener.get(), nullptr, nullptr)};
     char byte = 0;

@@ -85,6 +85,22 @@ TEST_F(VaultTest, WhatIsPutInIsFoundAndStays) {
   }
 }
 
+// What keeps users apart outlives the daemon as its sockets do.
+TEST_F(VaultTest, TheGuardOfSocketsIsFoundBesideThem) {
+  open_sockets(256);
+  std::vector<io::FileDescriptor> guard;
+  for (int i = 0; i < 3; ++i) guard.push_back(some_file());
+  VaultBasis guarded = basis();
+  guarded.guard = &guard;
+  ASSERT_EQ(vault_.rewrite(guarded, {}).error, 0);
+  const auto looked = Vault::look(vault_.fd());
+  ASSERT_TRUE(looked) << looked.reason().message;
+  EXPECT_EQ(looked.value().guard.size(), 3u);
+  EXPECT_EQ(looked.value().sockets.size(), 256u);
+  ASSERT_EQ(vault_.rewrite(basis(), {}).error, 0);
+  EXPECT_TRUE(Vault::look(vault_.fd()).value().guard.empty());
+}
+
 TEST_F(VaultTest, ThousandsOfSocketsAndLeases) {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);

@@ -142,9 +142,11 @@ int run(int argc, char** argv) {
   app.footer(kFooter);
   app.set_version_flag("-V,--version", std::string("brdmad ") + BRDMA_VERSION);
   app.add_flag("--foreground", options.foreground, "stay in the foreground and log to standard error");
-  app.add_flag("--system", options.system, "serve every user, keeping them apart (root only)");
+  CLI::Option* system_flag =
+      app.add_flag("--system", options.system, "serve every user, keeping them apart (root only)");
   app.add_flag("--users-trust-each-other", options.users_trust,
-               "with --system: serve them also where they cannot be kept apart (each could take another's packets)");
+               "with --system: serve them also where they cannot be kept apart (each could take another's packets)")
+      ->needs(system_flag);
   app.add_option("--user-leases", options.user_leases, "with --system: leases of one user at a time")
       ->capture_default_str()
       ->check(CLI::Range(1, 8190));

@@ -86,7 +86,7 @@ io::FileDescriptor open_cgroup_root() {
   return io::FileDescriptor{static_cast<int>(::syscall(SYS_fsmount, context.get(), FSMOUNT_CLOEXEC, 0))};
 }
 
-// 0: the kernel does not tell.
+// 0: the kernel has no such option.
 std::uint64_t own_netns_cookie() {
   const io::FileDescriptor any{::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
   std::uint64_t cookie = 0;
@@ -94,7 +94,7 @@ std::uint64_t own_netns_cookie() {
   return ::getsockopt(any.get(), SOL_SOCKET, kNetnsCookie, &cookie, &size) == 0 ? cookie : 0;
 }
 
-// Invalid: errno tells.
+// Invalid on failure, with errno.
 io::FileDescriptor attach(int cgroup, bpf_prog_type type, bpf_attach_type where, const std::vector<bpf_insn>& code) {
   LIBBPF_OPTS(bpf_prog_load_opts, load);
   load.expected_attach_type = where;
@@ -112,7 +112,7 @@ ContextError cannot_guard(const std::string& what) {
 
 Result<std::vector<io::FileDescriptor>, ContextError> guard_sockets() {
   const std::uint64_t cookie = own_netns_cookie();
-  if (cookie == 0) return cannot_guard("the number of the network namespace, which Linux 5.14 tells");
+  if (cookie == 0) return cannot_guard("reading the cookie of the network namespace (needs Linux 5.14)");
   const io::FileDescriptor root = open_cgroup_root();
   if (!root.valid()) return cannot_guard("opening the cgroup tree (CAP_SYS_ADMIN)");
   const auto connect = connect_program(cookie), option = option_program(cookie);

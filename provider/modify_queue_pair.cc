@@ -54,11 +54,12 @@ bool forgets_the_peer(const ibv_qp_attr& in, int mask) {
   return (mask & IBV_QP_STATE) != 0 && (in.qp_state == IBV_QPS_ERR || in.qp_state == IBV_QPS_RESET);
 }
 
-QpAttributes translate(const ibv_qp_attr& in) {
+// Programs (librdmacm) leave what the mask does not name as it was in memory: of an enumeration that may be no value.
+QpAttributes translate(const ibv_qp_attr& in, int mask) {
   QpAttributes out;
-  out.state = static_cast<QpState>(in.qp_state);
-  out.current_state = static_cast<QpState>(in.cur_qp_state);
-  out.path_mtu = static_cast<PathMtu>(in.path_mtu);
+  if ((mask & IBV_QP_STATE) != 0) out.state = static_cast<QpState>(in.qp_state);
+  if ((mask & IBV_QP_CUR_STATE) != 0) out.current_state = static_cast<QpState>(in.cur_qp_state);
+  if ((mask & IBV_QP_PATH_MTU) != 0) out.path_mtu = static_cast<PathMtu>(in.path_mtu);
   out.access = static_cast<std::uint32_t>(in.qp_access_flags) & ~static_cast<std::uint32_t>(kAccessHints);
   out.destination_qpn = in.dest_qp_num & kQpnMask;
   out.receive_psn = Psn(in.rq_psn & kQpnMask);
@@ -110,7 +111,7 @@ int modify_qp(ibv_qp* ibv, ibv_qp_attr* attributes, int mask) {
   QueuePairObject& qp = object_of(ibv);
   const DeviceInfo device = device_of(ibv->context).info();
   if (const Status status = check(device, *attributes, mask); !status.ok()) return status.error();
-  QpAttributes wanted = translate(*attributes);
+  QpAttributes wanted = translate(*attributes, mask);
   if ((mask & IBV_QP_AV) != 0) {
     if (const Status status = fill_path(device, attributes->ah_attr, wanted); !status.ok()) return status.error();
   }

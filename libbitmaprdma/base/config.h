@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/seed.h"
 #include "base/units.h"
 
 namespace brdma {
@@ -180,7 +181,8 @@ struct EngineConfig {
   RecoveryConfig recovery;
   TransferConfig transfer;
   LocalMemory* local_memory = nullptr;  // outlives the engine; null: all data is sent
-  std::uint64_t seed = 1;               // keys, first PSNs
+  Seed seed;                            // tokens, keys, numbers of queue pairs
+  std::uint32_t shard = 0;              // among engines of one seed, whose keys are the same and the rest is not
   std::uint32_t slot = 2;               // low bits of each QPN of this engine: which socket the peer's packets reach
   std::uint32_t slot_bits = 8;          // QPN = index << slot_bits | slot
   std::vector<std::uint16_t> source_ports{0xC000};  // one per path; the ICRC covers it
@@ -190,6 +192,9 @@ struct EngineConfig {
       true;  // IPv4 identification of a batch's segments is 0, 1, 2, ... (else only single standard packets)
   std::uint32_t receive_packets = 256;       // what the socket's buffer can take, stated as credit
   std::uint32_t receive_bytes = 200 * 1024;  // payload bytes, likewise
+
+  // Of what no other shard may draw.
+  [[nodiscard]] constexpr Seed own_seed() const { return {seed.low, seed.high ^ shard * 0x9E3779B97F4A7C15u}; }
 };
 
 }  // namespace brdma

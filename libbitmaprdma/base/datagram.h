@@ -33,7 +33,7 @@ struct Slice {
 };
 
 inline constexpr std::size_t kSegmentsMax = 64;
-inline constexpr std::size_t kHeaderBytesMax = 96;  // headers plus pad and ICRC of one packet
+inline constexpr std::size_t kHeaderBytesMax = 104;  // headers plus pad and ICRC of one packet
 // A payload of up to so many bytes is copied behind its headers: cheaper than two more slices, and one ICRC over all.
 inline constexpr std::size_t kCopiedBytesMax = 256;
 inline constexpr std::size_t kSlicesMax = 1024;  // IOV_MAX

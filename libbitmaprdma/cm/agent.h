@@ -24,8 +24,8 @@
 #include <span>
 #include <variant>
 
-#include "base/random.h"
 #include "base/result.h"
+#include "base/secret_random.h"
 #include "cm/config.h"
 #include "cm/connection.h"
 #include "cm/outbox.h"
@@ -125,7 +125,7 @@ class Agent {
 
   Config config_;
   Outbox& outbox_;
-  Random random_;
+  SecretRandom random_;
   Counters counters_;
   ConnectionTable table_;
   Resender resender_{config_, table_, outbox_, counters_};

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/seed.h"
 #include "base/units.h"
 
 namespace brdma::cm {
@@ -12,7 +13,7 @@ namespace brdma::cm {
 struct Config {
   // High 16 bits of each communication and request id: by them, whoever passes MADs on knows whose they are.
   std::uint16_t id_prefix = 0;
-  std::uint64_t seed = 1;
+  Seed seed = 1;
   // REQ, REP, DREQ and SIDR_REQ are sent again after resend_first, then after twice as long each time, at most
   // resend_max. With these values a peer that never answers is given up after 7.3 s.
   Duration resend_first = 20_ms, resend_max = 1_s;

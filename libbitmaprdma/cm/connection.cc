@@ -16,7 +16,7 @@ bool in_use(const Connection& connection) {
 
 }  // namespace
 
-ConnectionTable::ConnectionTable(std::uint16_t id_prefix, std::size_t connections_max, Random& random)
+ConnectionTable::ConnectionTable(std::uint16_t id_prefix, std::size_t connections_max, SecretRandom& random)
     : prefix_(std::uint32_t{id_prefix} << 16), max_(std::min(connections_max, kIdsMax)), random_(random) {}
 
 Connection* ConnectionTable::add(const Endpoints& endpoints) {
@@ -33,7 +33,8 @@ Connection* ConnectionTable::add(const Endpoints& endpoints) {
 
 void ConnectionTable::remove(Connection& connection) {
   set_deadline(connection, std::nullopt);
-  if (connection.remote_id != 0) by_remote_.erase({connection.endpoints.remote, connection.remote_id});
+  const auto by_id = by_remote_.find({connection.endpoints.remote, connection.remote_id});
+  if (by_id != by_remote_.end() && by_id->second == connection.id) by_remote_.erase(by_id);
   const auto by_qp = by_remote_qp_.find({connection.endpoints.remote, connection.remote_guid, connection.remote_qpn});
   if (by_qp != by_remote_qp_.end() && by_qp->second == connection.id) by_remote_qp_.erase(by_qp);
   connections_.erase(connection.id);
@@ -46,8 +47,8 @@ Connection* ConnectionTable::find(CommId id) {
 
 void ConnectionTable::set_remote_id(Connection& connection, CommId remote_id) {
   BRDMA_CHECK(connection.remote_id == 0);
-  // A peer that started anew may use an id again that an old connection still has: then the newer one is meant.
-  if (Connection* const old = find_remote(connection.endpoints.remote, remote_id)) old->remote_id = 0;
+  // A peer that started anew may use an id again that an old connection still has: then the newer one is meant where
+  // ours is not named. The old one keeps it: somebody else may have said so in the peer's name.
   connection.remote_id = remote_id;
   by_remote_[{connection.endpoints.remote, remote_id}] = connection.id;
 }

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "base/ip_address.h"
-#include "base/random.h"
+#include "base/secret_random.h"
 #include "base/units.h"
 #include "wire/mad.h"
 
@@ -59,7 +59,7 @@ class ConnectionTable {
  public:
   // Ids begin with `id_prefix`, what follows is drawn from `random`, which outlives the table: whoever has seen some
   // knows none of the others. References stay valid until the connection is removed.
-  ConnectionTable(std::uint16_t id_prefix, std::size_t connections_max, Random& random);
+  ConnectionTable(std::uint16_t id_prefix, std::size_t connections_max, SecretRandom& random);
 
   // Null: the table is full.
   Connection* add(const Endpoints& endpoints);
@@ -88,7 +88,7 @@ class ConnectionTable {
  private:
   std::uint32_t prefix_;
   std::size_t max_;
-  Random& random_;
+  SecretRandom& random_;
   std::unordered_map<CommId, Connection> connections_;
   std::map<std::pair<IpAddress, CommId>, CommId> by_remote_;
   std::map<RemoteQp, CommId> by_remote_qp_;

@@ -9,8 +9,8 @@
 #include <optional>
 #include <variant>
 
-#include "base/random.h"
 #include "base/result.h"
+#include "base/secret_random.h"
 #include "cm/config.h"
 #include "cm/connection.h"
 #include "cm/outbox.h"
@@ -70,7 +70,7 @@ class Lookup {
 
   Config config_;
   Outbox& outbox_;
-  Random random_;
+  SecretRandom random_;
   Counters counters_;
   ConnectionTable table_;  // of states kReqSent, kReqReceived and kTimeWait: not answered, to be answered, answered
   Resender resender_{config_, table_, outbox_, counters_};

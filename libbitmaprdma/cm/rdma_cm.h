@@ -125,7 +125,7 @@ class RdmaCm {
   SocketAddress bindable(const SocketAddress& address);
 
   RdmaHost& host_;
-  Random random_;
+  SecretRandom random_;
   Outbox outbox_;
   Agent agent_;
   Lookup lookup_;

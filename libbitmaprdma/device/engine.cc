@@ -31,9 +31,9 @@ Notification::Kind kind_of(int async_event) {
 
 Engine::Impl::Impl(const EngineConfig& given, Statistics& statistics, trace::Sink* sink)
     : config(given),
-      memory(Random(given.seed, "memory keys")),
+      memory(SecretRandom(given.seed, "memory keys")),
       environment{.config = config, .memory = memory, .statistics = statistics, .sink = sink},
-      queue_pairs(given.slot, given.slot_bits, Random(given.seed, "queue pair numbers")),
+      queue_pairs(given.slot, given.slot_bits, SecretRandom(given.own_seed(), "queue pair numbers")),
       ready(given.transfer.regular_turns) {
   BRDMA_CHECK(!config.source_ports.empty());
 }

@@ -10,10 +10,12 @@ constexpr std::size_t kPlacesAtFirst = 16;
 
 }  // namespace
 
-QpTable::QpTable(std::uint32_t slot, std::uint32_t slot_bits, Random random)
+QpTable::QpTable(std::uint32_t slot, std::uint32_t slot_bits, SecretRandom random)
     : slot_bits_(slot_bits), index_bits_(kQpnBits - slot_bits), slots_{slot}, mask_(kPlacesAtFirst - 1) {
   BRDMA_CHECK(slot_bits <= 16 && slot < (1u << slot_bits));
   next_number_ = static_cast<std::uint32_t>(random.below(std::uint64_t{1} << index_bits_));
+  for (Round& round : rounds_)
+    round = {static_cast<std::uint32_t>(random.next() >> 32) | 1, static_cast<std::uint32_t>(random.next() >> 32)};
   places_.resize(kPlacesAtFirst);
 }
 
@@ -31,10 +33,20 @@ std::optional<std::uint32_t> QpTable::allocate() {
   while (true) {  // at most every second place is taken
     const std::uint32_t number = next_number_++;
     if (next_number_ >> index_bits_ == slots_.size()) next_number_ = 0;
-    const std::uint32_t index = number & index_mask;
+    const std::uint32_t index = shuffled(number & index_mask);
     const std::uint32_t qpn = index << slot_bits_ | slots_[number >> index_bits_];
     if (index != 0 && qpn != kMulticastQpn && place(qpn) == nullptr) return qpn;
   }
+}
+
+// One to one in the numbers of index_bits_ bits: each step can be undone.
+std::uint32_t QpTable::shuffled(std::uint32_t number) const {
+  const std::uint32_t mask = (1u << index_bits_) - 1;
+  for (const Round& round : rounds_) {
+    number = (number * round.factor + round.addend) & mask;
+    number ^= number >> (index_bits_ + 1) / 2;
+  }
+  return number;
 }
 
 QueuePair* QpTable::add(std::unique_ptr<QueuePair> qp) {

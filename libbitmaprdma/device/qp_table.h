@@ -1,18 +1,20 @@
 // device/qp_table.h - from QPN to queue pair in one array access.
 //   QPN, 24 bits:  index << slot_bits | slot      slot: which socket the peer's packets reach (EngineConfig)
-// A table begins with one slot and may get more. Numbers start at a random one and are used in order, slot by slot, so
-// that a packet for a queue pair that is gone finds none for a long time. The array's size is a power of two above the
+// A table begins with one slot and may get more. Numbers are used in an order drawn at random, slot by slot, so that
+// who has seen some does not know the next, and a packet for a queue pair that is gone finds none for a long time: all
+// others come first. The array's size is a power of two above the
 // number of queue pairs; a number whose place is taken is passed over. Index 0 is never given.
 // Limits: queue_pairs_max(), half of all numbers.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
 
-#include "base/random.h"
+#include "base/secret_random.h"
 #include "qp/queue_pair.h"
 
 namespace brdma::device {
@@ -21,7 +23,7 @@ inline constexpr std::uint32_t kMulticastQpn = 0xFF'FFFF;  // IBTA 10.5.2.1; no 
 
 class QpTable {
  public:
-  QpTable(std::uint32_t slot, std::uint32_t slot_bits, Random random);
+  QpTable(std::uint32_t slot, std::uint32_t slot_bits, SecretRandom random);
 
   // Numbers of this slot are given too. Not one that it has.
   void add_slot(std::uint32_t slot);
@@ -47,6 +49,7 @@ class QpTable {
 
  private:
   void grow();
+  [[nodiscard]] std::uint32_t shuffled(std::uint32_t number) const;
   // Slots are numbered in the order in which they came: that number, before the index. One of another slot: any.
   [[nodiscard]] std::uint32_t number_of(std::uint32_t qpn) const {
     const std::uint32_t index = qpn >> slot_bits_;
@@ -60,6 +63,10 @@ class QpTable {
   std::vector<std::uint32_t> slots_;
   std::vector<std::uint16_t> order_;  // of each slot its place in slots_; empty while there is one
   std::uint32_t next_number_;
+  struct Round {
+    std::uint32_t factor, addend;
+  };
+  std::array<Round, 4> rounds_;  // of shuffled()
   std::uint32_t mask_;
   std::size_t count_ = 0;
   std::vector<std::unique_ptr<QueuePair>> places_;

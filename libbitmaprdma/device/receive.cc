@@ -107,7 +107,7 @@ void Engine::handle_icmp(ConstBytes message, Instant now) {
   };
   QueuePair* qp = nullptr;
   if (said->source_qpn) {
-    qp = me.queue_pairs.find(*said->source_qpn);
+    qp = me.queue_pairs.find(*said->source_qpn);  // which compares the token
     if (qp != nullptr && !concerns(qp->identity())) qp = nullptr;
   } else {
     me.queue_pairs.for_each([&](QueuePair* candidate) {

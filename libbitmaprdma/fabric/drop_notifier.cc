@@ -129,17 +129,19 @@ std::optional<DropNotice> DropNotifier::as_icmp(const DropReport& report) {
 
 std::optional<DropNotice> DropNotifier::as_roce(const DropReport& report) {
   const std::size_t skipped = (report.flow.source.is_v4() ? kIpv4Size : kIpv6Size) + wire::kUdpSize;
-  // BXTH, or a control packet's body: the first word is the same.
+  // BXTH, or a control packet's body: the first word is the same, and the token is at the same place.
   if (report.quote().size() < skipped + wire::kBthSize + wire::kBxthSize) return std::nullopt;
   const ConstBytes roce = report.quote().subspan(skipped);
   const wire::Bth dropped = wire::parse_bth(roce.first<wire::kBthSize>());
   const OpcodeShape& shape = wire::opcode_shape(dropped.opcode);
-  if (!shape.has(OpcodeShape::kBxth) && !shape.has(OpcodeShape::kControl)) return std::nullopt;
+  if (!shape.has(OpcodeShape::kToken) || wire::bitmap_version(&roce[wire::kBthSize]) != wire::kBitmapVersion)
+    return std::nullopt;
   const wire::Bxth bxth = wire::parse_bxth(roce.subspan<wire::kBthSize, wire::kBxthSize>());
   wire::Edn edn{.first = Psn{report.number},
                 .last = Psn{report.number + report.length - 1},
                 .destination_qpn = dropped.dest_qpn,
-                .drain = report.drain};
+                .drain = report.drain,
+                .token = bxth.token};
   if (wire::is_acknowledgement(dropped.opcode)) {
     edn.acknowledgement = true;
   } else {

@@ -36,7 +36,7 @@ struct RoceView {
 
 // A notification: an IP packet without its header.
 struct DropNotice {
-  static constexpr std::size_t kSizeMax = 96;
+  static constexpr std::size_t kSizeMax = 104;
   IpAddress source, destination;
   std::uint16_t source_port = 0;  // of UDP, to port 4791; 0: an ICMP message
   std::uint8_t size = 0;

@@ -47,7 +47,7 @@ struct DroppedPacket {
 // To be told to the flow's source.
 struct DropReport {
   enum class Kind : std::uint8_t { kFirst, kTail };
-  static constexpr std::size_t kQuoteMax = 84;  // IPv6, UDP, BTH, BXTH
+  static constexpr std::size_t kQuoteMax = 92;  // IPv6, UDP, BTH, BXTH
   Kind kind = Kind::kFirst;
   DropFlow flow;
   std::uint32_t number = 0;  // the first that was dropped ...

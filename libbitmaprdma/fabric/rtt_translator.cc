@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "wire/control.h"
 #include "wire/headers.h"
 #include "wire/icrc.h"
 #include "wire/opcode.h"
@@ -16,8 +17,8 @@ namespace {
 using wire::OpcodeShape;
 
 // Offsets in the UDP payload (docs/wire.md): of the echo's 48 bits with 16 others before them, and of Tr.
-constexpr std::size_t kAckEcho = wire::kBthSize + 20, kAckTr = wire::kBthSize + 28, kAckPath = wire::kBthSize + 4;
-constexpr std::size_t kAckSizeMin = wire::kBthSize + 44 + wire::kIcrcSize;
+constexpr std::size_t kAckEcho = wire::kBthSize + 32, kAckTr = wire::kBthSize + 40, kAckPath = wire::kBthSize + 4;
+constexpr std::size_t kAckSizeMin = wire::kBthSize + wire::kBitmapAckSize + wire::kIcrcSize;
 constexpr std::size_t kPiggyback = wire::kBthSize + wire::kBxthSize;
 constexpr std::size_t kPiggybackEcho = kPiggyback + 16, kPiggybackTr = kPiggyback + 24;
 constexpr std::uint8_t kEchoValid = 2;  // flag of a bitmap acknowledgement
@@ -47,10 +48,11 @@ bool RttTranslator::pass(const IpAddress& source, const IpAddress& destination, 
   };
   if (bth.opcode == static_cast<std::uint8_t>(wire::Control::kBitmapAck)) {
     const bool echo_valid = (load_u8(p + wire::kBthSize) & kEchoValid) != 0;
-    if (payload.size() >= kAckSizeMin && echo_valid) {
+    const bool ours = wire::bitmap_version(p + wire::kBthSize) == wire::kBitmapVersion;
+    if (ours && payload.size() >= kAckSizeMin && echo_valid) {
       returning(load_be24(p + wire::kBthSize + 1), load_u8(p + kAckPath), kAckEcho, kAckTr);
     }
-  } else if (shape.has(OpcodeShape::kBxth)) {
+  } else if (shape.has(OpcodeShape::kBxth) && wire::bitmap_version(p + wire::kBthSize) == wire::kBitmapVersion) {
     const wire::Bxth bxth = wire::parse_bxth(ConstBytes{payload}.subspan<wire::kBthSize, wire::kBxthSize>());
     if (bxth.piggyback && payload.size() >= kPiggyback + wire::kPiggybackSize + wire::kIcrcSize) {
       const wire::Piggyback said =

@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 #include "io/clock.h"
 #include "io/open_socket.h"
 #include "io/refusal.h"
+#include "io/secret_seed.h"
 #include "io/socket_address.h"
 #include "io/start_thread.h"
 
@@ -25,12 +25,6 @@ namespace {
 constexpr std::int64_t kNsPerMs = 1'000'000;
 constexpr std::chrono::milliseconds kLeaveWithin{100};
 constexpr int kLookAgainMs = 200;  // while there is no connection to brdmad
-
-std::uint64_t random_seed() {
-  std::uint64_t seed = 0;
-  (void)!::getrandom(&seed, sizeof seed, 0);
-  return seed;
-}
 
 CmFrame frame_of(CmFrameKind kind, wire::PortSpace space, const cm::SocketAddress& address) {
   return {.kind = kind, .port = address.port, .space = static_cast<std::uint8_t>(space), .local = address.address};
@@ -58,8 +52,10 @@ Result<std::unique_ptr<CmService>, ContextError> CmService::start(CmServiceHost&
     const int error = errno;
     return ContextError{error, refusal("no descriptor can be made", error)};
   }
+  const Result<Seed, ContextError> seed = secret_seed();
+  if (!seed) return seed.reason();
   service->cm_.emplace(cm::Config{.id_prefix = service->link_.prefix(),
-                                  .seed = random_seed(),
+                                  .seed = seed.value(),
                                   .ack_timeout = control::load_settings().settings.rdma_cm_ack_timeout},
                        static_cast<cm::RdmaHost&>(*service));
   service->thread_ = start_thread([raw = service.get()] { raw->run(); });

@@ -36,6 +36,7 @@ EngineConfig engine_config(const io::ContextImpl::Options& options, const io::Le
   // Somebody watches over what is held back, and whether that pays (io/ack_deferral.h).
   if (config.recovery.ack_delay > Duration{}) config.recovery.ack_hold_max = kAckHoldMax;
   config.seed = options.seed;
+  config.shard = options.shard;
   config.slot = lease.slot;
   config.slot_bits = lease.slot_bits;
   config.source_ports.clear();
@@ -141,7 +142,7 @@ Context::Impl::Impl(const DeviceInfo& device_info, io::Lease leased, const Optio
                thread_options.on_hangup = [this] { handle_hangup(); };
                return thread_options;
              }()),
-      management(shard, options.first_shard),
+      management(shard, options.shard == 0),
       pid(getpid()) {
   if (lease.events != nullptr) {
     journal.emplace(*lease.events, *lease.statistics);
@@ -150,7 +151,7 @@ Context::Impl::Impl(const DeviceInfo& device_info, io::Lease leased, const Optio
   shard.set_gauges(lease.gauges);
   if (lease.device_use != nullptr) shard.engine().share_limits(DeviceUse{*lease.device_use, lease.slot});
   if (options.control_thread) {
-    if (handler != nullptr && options.first_shard) {
+    if (handler != nullptr && options.shard == 0) {
       netdev.open(device.ifindex);
       control.watch(netdev.fd(), [this] { handle_netdev(); });
     }

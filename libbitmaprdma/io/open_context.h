@@ -11,6 +11,7 @@
 
 #include "base/config.h"
 #include "base/result.h"
+#include "base/seed.h"
 #include "bitmaprdma/context.h"
 #include "control/config.h"
 #include "io/control_thread.h"
@@ -38,14 +39,14 @@ struct Context::Impl {
   struct Options {
     RecoveryConfig recovery;
     TransferConfig transfer;
-    std::uint64_t seed = 1;
+    Seed seed;
     bool gso = true;
     int send_buffer_bytes = 1 << 20;
     io::ReceiveSocketOptions receive;
     bool progress_thread = true;  // false: only calls make progress
     io::ProgressThread::Options thread;
     bool control_thread = false;             // brdmad is at the other end of the lease, and may ask
-    bool first_shard = true;                 // of those of its device: tells what is theirs together
+    std::uint32_t shard = 0;                 // of those of its device; the first tells what is theirs together
     std::shared_ptr<io::DeviceShare> share;  // null: it is the only one
     bool reads_processes = false;            // those of peers on this host, where transfer.local says so
     control::DatapathConfig datapath{.receive = control::Datapath::kUdp,

@@ -1,7 +1,5 @@
 // Context::open() and open_shards(): leases, and settings as configured.
 #include <sched.h>
-#include <sys/random.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <memory>
@@ -9,28 +7,23 @@
 #include <vector>
 
 #include "control/config.h"
-#include "io/clock.h"
 #include "io/fault_handler.h"
 #include "io/open_context.h"
+#include "io/secret_seed.h"
 
 namespace brdma {
 namespace {
 
 static_assert(control::kShardsMax == kShardsMax);
 
-std::uint64_t random_seed() {
-  std::uint64_t seed = 0;
-  if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
-    seed = static_cast<std::uint64_t>(io::monotonic_now().ns()) ^ (static_cast<std::uint64_t>(getpid()) << 40);
-  return seed;
-}
-
 unsigned usable_cores() {
   cpu_set_t cores;
   return sched_getaffinity(0, sizeof cores, &cores) == 0 ? static_cast<unsigned>(CPU_COUNT(&cores)) : 1;
 }
 
-io::ContextImpl::Options options_of(const control::Settings& settings, const DeviceInfo& device) {
+Result<io::ContextImpl::Options, ContextError> options_of(const control::Settings& settings, const DeviceInfo& device) {
+  const Result<Seed, ContextError> seed = settings.seed ? Seed{*settings.seed} : io::secret_seed();
+  if (!seed) return seed.reason();
   io::ContextImpl::Options options;
   options.recovery = settings.recovery;
   options.recovery.congestion.port_rate_mbps =
@@ -39,7 +32,7 @@ io::ContextImpl::Options options_of(const control::Settings& settings, const Dev
   options.reads_processes = true;
   options.control_thread = true;
   options.datapath = settings.datapath;
-  options.seed = settings.seed ? *settings.seed : random_seed();
+  options.seed = seed.value();
   return options;
 }
 
@@ -50,7 +43,9 @@ Result<std::unique_ptr<Context>, ContextError> Context::open(const DeviceInfo& d
   auto lease = io::acquire_lease(device);
   if (!lease) return lease.reason();
   const control::Settings settings = control::load_settings_or_warn(lease.value().settings);
-  return Impl::make(device, std::move(lease).value(), options_of(settings, device), handler);
+  const auto options = options_of(settings, device);
+  if (!options) return options.reason();
+  return Impl::make(device, std::move(lease).value(), options.value(), handler);
 }
 
 // One seed for all: the same keys (memory/memory_table.h).
@@ -60,7 +55,9 @@ Result<std::vector<std::unique_ptr<Context>>, ContextError> Context::open_shards
   auto lease = io::acquire_lease(device);
   if (!lease) return lease.reason();
   const control::Settings settings = control::load_settings_or_warn(lease.value().settings);
-  Impl::Options options = options_of(settings, device);
+  auto read = options_of(settings, device);
+  if (!read) return read.reason();
+  Impl::Options options = std::move(read).value();
   if (settings.datapath.shards > 1) {
     options.share = std::make_shared<io::DeviceShare>(io::spinning_max(usable_cores()));
   }
@@ -70,7 +67,7 @@ Result<std::vector<std::unique_ptr<Context>>, ContextError> Context::open_shards
     if (!made) return made.reason();
     shards.push_back(std::move(made).value());
     if (shards.size() == settings.datapath.shards) return shards;
-    options.first_shard = false;
+    ++options.shard;
     lease = io::acquire_lease(device);
     if (lease) continue;
     if (lease.reason().error == ENOSPC) return shards;

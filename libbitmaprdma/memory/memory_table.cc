@@ -49,7 +49,7 @@ struct MemoryTable::Impl {
     std::unique_ptr<MemoryRegion> region;
   };
 
-  explicit Impl(Random source) : random(source), secret(static_cast<std::uint32_t>(random.next())) {}
+  explicit Impl(SecretRandom source) : random(source), secret(static_cast<std::uint32_t>(random.next())) {}
 
   [[nodiscard]] std::uint32_t index_of(std::uint32_t key) const { return (key ^ secret) >> kRandomBits; }
   [[nodiscard]] const MemoryRegion* find(std::uint32_t key) const {
@@ -68,7 +68,7 @@ struct MemoryTable::Impl {
   std::uint32_t take_slot();
   std::uint32_t new_key(std::uint32_t index);
 
-  Random random;
+  SecretRandom random;
   std::uint32_t secret;
   std::vector<Slot> slots;
   std::uint32_t free_head = kNoSlot, free_tail = kNoSlot;
@@ -100,7 +100,7 @@ std::uint32_t MemoryTable::Impl::new_key(std::uint32_t index) {
   }
 }
 
-MemoryTable::MemoryTable(Random random) : impl_(std::make_unique<Impl>(random)) {}
+MemoryTable::MemoryTable(SecretRandom random) : impl_(std::make_unique<Impl>(random)) {}
 MemoryTable::~MemoryTable() = default;
 
 ProtectionDomain* MemoryTable::alloc_pd() {

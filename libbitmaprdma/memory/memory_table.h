@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "base/random.h"
 #include "base/result.h"
+#include "base/secret_random.h"
 #include "bitmaprdma/types.h"
 #include "memory/guard.h"
 
@@ -92,7 +92,7 @@ inline constexpr std::uint32_t kChangeTranslation = 1, kChangeDomain = 2, kChang
 
 class MemoryTable {
  public:
-  explicit MemoryTable(Random random);
+  explicit MemoryTable(SecretRandom random);
   ~MemoryTable();
   MemoryTable(const MemoryTable&) = delete;
   MemoryTable& operator=(const MemoryTable&) = delete;

@@ -96,6 +96,7 @@ bool Responder::Impl::send_standard_ack(TransmitBatch& batch, const wire::Aeth& 
   const PeerCredit credit = env.credit_share();
   wire::BitmapAck body;
   body.source_qpn = identity.qpn;
+  body.token = identity.peer_token;
   body.path = ack.echo_path;
   body.msn = aeth.msn;
   body.syndrome = aeth.syndrome;
@@ -148,8 +149,10 @@ bool Responder::Impl::send_with_bits(TransmitBatch& batch, const wire::Aeth& aet
   // The base itself may lie here, unexecuted because it was refused: by definition it has not arrived.
   const bool only_base = window.highest() == base();
   const auto known = only_base ? 0 : static_cast<std::uint32_t>(distance(window.highest(), base()) + 1);
-  // What the bits cannot tell of ranges do: half of the room for each.
-  const bool more = known > std::min(std::uint32_t{wire::kAckBitsMax}, mtu * 8) && identity.peer_reads_ranges;
+  // Ranges cover what the bits have no room for: half of the room for each. None in a NAK that ends the queue pair: its
+  // out-of-order state has been freed.
+  const bool more =
+      disorder != nullptr && known > std::min(std::uint32_t{wire::kAckBitsMax}, mtu * 8) && identity.peer_reads_ranges;
   const std::uint32_t bit_count = std::min({known, std::uint32_t{wire::kAckBitsMax}, more ? mtu * 4 : mtu * 8});
   const std::uint32_t range_count = more ? list_ranges(base() + bit_count, ranges.data()) : 0;
   window.export_bits(bit_count, bits.data());

@@ -50,6 +50,7 @@ void put_common(wire::Packet& packet, RcOp op, const Identity& id, const Message
   if (!packet.bitmap) return;
   packet.bxth.retransmitted = again;
   packet.bxth.source_qpn = id.qpn;
+  packet.bxth.token = id.peer_token;
   packet.bxth.msn = message.msn;
   packet.bxth.rsn = message.rsn;
   packet.bxth.packet_index = index;

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/config.h"
-#include "base/random.h"
 #include "base/ring.h"
+#include "base/secret_random.h"
 #include "base/units.h"
 #include "bitmap/segment_pool.h"
 #include "bitmap/window_shape.h"
@@ -86,11 +86,12 @@ struct Environment {
   Duration waited{};  // how long the packet at hand lay in this host before the engine saw it; 0: not known
 
   mutable BeaconPool beacons{};  // of queue pairs with peers on the same host
-  mutable Random beacon_nonces{config.seed, "beacons"};
-  mutable Random query_nonces{config.seed, "stopped-peer nonces"};
+  mutable SecretRandom beacon_nonces{config.own_seed(), "beacons"};
+  mutable SecretRandom query_nonces{config.own_seed(), "stopped-peer nonces"};
+  mutable SecretRandom tokens{config.own_seed(), "tokens"};
 
   // Of links (qp/link_state.cc): peers with too many congested ones before them, what the controller should know.
-  mutable Random nonces{config.seed, "link-state nonces"};
+  mutable SecretRandom nonces{config.own_seed(), "link-state nonces"};
   mutable Ring<IpAddress> congested_peers{};
   mutable Ring<recovery::LinkReport> link_reports{};
 

@@ -8,7 +8,10 @@ namespace brdma {
 bool QueuePair::hear_plain_ack(ConstBytes packet, Instant now) {
   if (!hears_plain_acks()) return false;
   const wire::BitmapAck ack = wire::parse_plain_ack(packet);
-  if (ack.source_qpn != identity_.attributes.destination_qpn || !wire::icrc_holds(received_flow, packet)) return false;
+  if (ack.token != identity_.own_token || ack.source_qpn != identity_.attributes.destination_qpn ||
+      !wire::icrc_holds(received_flow, packet)) {
+    return false;
+  }
   count_here();
   if (environment_.sink != nullptr) [[unlikely]]
     trace_ack(packet, now);
@@ -44,8 +47,7 @@ void QueuePair::hear_inside(ConstBytes packet, Instant now) {
   const wire::Field<wire::kPiggybackSize> bytes{bxth + wire::kBxthSize, wire::kPiggybackSize};
   const qp::Requester::Impl::PlainAck all = qp::Requester::Impl::plain(wire::parse_piggyback(bytes));
   qp::Requester::Impl& requester = requester_.impl();
-  const bool usual = (load_be32(bxth) & 0xFF'FFFF) == identity_.attributes.destination_qpn && identity_.can_send() &&
-                     negotiates(identity_.recovery->mode) && requester.acknowledges_all(all);
+  const bool usual = identity_.can_send() && negotiates(identity_.recovery->mode) && requester.acknowledges_all(all);
   if (!usual) {
     return take_piggyback(wire::parse_bxth(wire::Field<wire::kBxthSize>{bxth, wire::kBxthSize}),
                           wire::parse_piggyback(bytes), now);

@@ -51,8 +51,12 @@ struct Identity {
   SharedReceiveQueue* srq = nullptr;         // null: receives of its own
   const RecoveryConfig* recovery = nullptr;  // one of the engine's: changed at run time (Engine::change_recovery)
 
-  // Bitmap mode: agreed once CAPS went both ways; then requests leave as bitmap packets. Packets of either kind are
-  // accepted at any time: each says by its opcode what it is.
+  // Every packet of bitmap mode carries the token of its receiver, a new random one for each connection. A host that
+  // has seen none of its packets cannot make one. 0: none yet. Until bitmap mode is agreed peer_token is unproven.
+  std::uint64_t own_token = 0, peer_token = 0;
+  // Bitmap mode: agreed once CAPS went both ways; then requests leave as bitmap packets. Standard packets that the peer
+  // sent before it knew are accepted for a while, then refused.
+  Instant standard_until;
   bool bitmap_agreed = false;
   bool peer_reads_piggybacks = false;  // acknowledgements may travel inside data packets: both sides' CAPS say so
   bool peer_reads_operations = false;  // large transfers may travel as operations: the peer's CAPS say so

@@ -223,6 +223,7 @@ void QueuePair::enter_reset() {
   identity_.send_cq->purge(identity_.qpn);
   identity_.receive_cq->purge(identity_.qpn);
   identity_.bitmap_agreed = identity_.peer_reads_piggybacks = false;
+  identity_.own_token = identity_.peer_token = 0;
   identity_.sending_paths = identity_.receiving_paths = 1;
   identity_.peer_window = 0;
   identity_.peer_credit = {};

@@ -1,6 +1,7 @@
-// Bitmap mode is agreed in band: a CAPS packet on reaching RTR, answered by another. Having received one of either kind
-// proves that the peer can receive bitmap packets; until then standard packets are spoken, so nothing waits for it.
-// A peer that knows nothing of it drops CAPS silently (its opcode lies in the manufacturer-specific space).
+// Bitmap mode is agreed in band: a CAPS packet on reaching RTR, answered by another. Each states a token and returns
+// the other side's. A sender that returns ours has read our packets: it is the peer, or a host on the path. Any other
+// CAPS is answered and changes nothing. Until bitmap mode is agreed standard packets are sent, so nothing waits for it.
+// A standard peer drops CAPS silently (its opcode lies in the manufacturer-specific space).
 #include <algorithm>
 #include <array>
 
@@ -11,7 +12,11 @@ namespace {
 
 constexpr Duration kAskInterval = 500_us;  // doubled each time
 constexpr unsigned kAskMax = 8;            // the last at 64 ms: later the peer asks itself
-constexpr std::uint8_t kVersion = 1;
+constexpr unsigned kAskMore = 4;           // when it does: within 56 ms
+constexpr std::uint8_t kVersion = wire::kBitmapVersion;
+constexpr Duration kChallengeInterval = 1_ms;
+// What the peer sent as standard packets before it knew may be on its way for so long, or is to be answered in kind.
+constexpr Duration kStandardGrace = 100_ms;
 constexpr std::uint32_t kPeerWindowMax = 1u << 20;
 
 }  // namespace
@@ -19,6 +24,11 @@ constexpr std::uint32_t kPeerWindowMax = 1u << 20;
 void QueuePair::begin_negotiation() {
   negotiation_ = Negotiation{};
   negotiation_.ask_due = negotiates(identity_.recovery->mode);
+  identity_.peer_token = 0;
+  standard_run_ = 0;
+  do {
+    identity_.own_token = environment_.tokens.next();
+  } while (identity_.own_token == 0);
   if (negotiation_.ask_due) begin_local();
 }
 
@@ -34,21 +44,69 @@ void QueuePair::note_bitmap_peer() {
 
 void QueuePair::handle_caps(const wire::Caps& caps, Instant now) {
   environment_.count(Counter::kCapsReceived);
-  negotiation_.answer_due = negotiation_.answer_due || !caps.reply;
-  // Answered, or asked by the peer, who repeats that until our answer arrives: either way nothing is left to ask.
-  negotiation_.ask_due = false;
-  negotiation_.ask_again.reset();
   const bool fits = (caps.capabilities & wire::kCapabilityBitmap) != 0 && caps.version_min <= kVersion &&
-                    caps.version_max >= kVersion &&
+                    caps.version_max >= kVersion && caps.token != 0 &&
                     caps.path_mtu_code == static_cast<std::uint8_t>(identity_.attributes.path_mtu);
+  const bool proven = caps.echo == identity_.own_token;  // it has read what we sent
+  const bool known = identity_.bitmap_agreed && caps.token == identity_.peer_token;
+  if (identity_.bitmap_agreed && !proven && !known) {
+    if (!fits) return;
+    negotiation_.echo = caps.token;
+    return challenge(now);  // somebody else; or the peer, which has started anew
+  }
+  negotiation_.echo = caps.token;
+  negotiation_.answer_due = negotiation_.answer_due || !caps.reply;
+  // Nothing is left to ask, but for the peer's claim: this CAPS may answer a question from before ours had one.
+  const bool claimed = (caps.capabilities & wire::kCapabilityLocal) != 0;
+  if (proven && (claimed || !local_ || identity_.local_state != LocalState::kNotTold)) {
+    negotiation_.ask_due = false;
+    negotiation_.ask_again.reset();
+  }
   if (!fits) return;
-  if (identity_.bitmap_agreed) {  // who asks again did not hear the answer
-    if (!caps.reply && (caps.capabilities & wire::kCapabilityLocal) == 0) responder_.change_path();
-    hear_local(caps);
+  if (identity_.bitmap_agreed) {
+    identity_.peer_token = caps.token;
+    // A peer that still asks has not received the answer. One question may have crossed it.
+    const bool asks = !caps.reply && !claimed;
+    if (asks && (!proven || ++negotiation_.asked_of_us > 1)) responder_.change_path();
+    return hear_local(caps);
+  }
+  identity_.peer_token = caps.token;
+  if (!proven) return ask_in_turn();
+  hear_local(caps);
+  agree(caps, now);
+}
+
+// The answer to an unproven CAPS asks in turn, unless our first question is on its way: later ones follow questions
+// that did not arrive. Where all questions have been asked a few more are, for this answer may be lost as well.
+void QueuePair::ask_in_turn() {
+  if (!negotiates(identity_.recovery->mode)) return;
+  if (negotiation_.ask_due || negotiation_.ask_again) {
+    negotiation_.challenge = negotiation_.asked > 1;
     return;
   }
-  hear_local(caps);
+  negotiation_.ask_due = true;
+  negotiation_.asked = kAskMax - kAskMore;
+}
+
+// Once in a while: each is answered, whoever has caused it.
+void QueuePair::challenge(Instant now) {
+  if (now < negotiation_.challenge_from) return;
+  negotiation_.challenge_from = now + kChallengeInterval;
+  negotiation_.answer_due = negotiation_.challenge = true;
+}
+
+// A standard packet came where bitmap mode is agreed: a forged one; or the peer does not know, and will by the answer
+// to a challenge.
+bool QueuePair::refuses_standard(Instant now) {
+  if (now < identity_.standard_until) return false;
+  negotiation_.echo = identity_.peer_token;
+  challenge(now);
+  return true;
+}
+
+void QueuePair::agree(const wire::Caps& caps, Instant now) {
   identity_.bitmap_agreed = true;
+  identity_.standard_until = now + kStandardGrace;
   identity_.peer_reads_piggybacks = (caps.capabilities & wire::kCapabilityPiggyback) != 0;
   identity_.peer_reads_operations = (caps.capabilities & wire::kCapabilityOperations) != 0;
   identity_.peer_knows_copies = (caps.capabilities & wire::kCapabilityReadCopies) != 0;
@@ -70,11 +128,13 @@ std::uint32_t QueuePair::own_paths() const {
   return std::min(static_cast<std::uint32_t>(environment_.config.source_ports.size()), kPathsMax);
 }
 
-// As long as nothing is agreed, the path of the question that is open: each goes by another, for one may be silent from
-// the beginning. A peer that never answers is a standard one, and knows one path.
+// As long as nothing is agreed, the path of the question that is open, else of the answer: each goes by another, for
+// one may be silent from the beginning. A peer that never answers is a standard one, and knows one path.
 std::uint8_t QueuePair::negotiation_path() const {
   const Negotiation& negotiation = negotiation_;
-  if (identity_.bitmap_agreed || (!negotiation.ask_due && !negotiation.ask_again)) return 0;
+  if (identity_.bitmap_agreed) return 0;
+  if (!negotiation.ask_due && !negotiation.ask_again)
+    return negotiation.answer_due ? static_cast<std::uint8_t>(negotiation.answered % own_paths()) : std::uint8_t{0};
   const unsigned questions = negotiation.asked - (negotiation.ask_due || negotiation.asked == 0 ? 0 : 1);
   return static_cast<std::uint8_t>(questions % own_paths());
 }
@@ -86,7 +146,9 @@ bool QueuePair::poll_caps(qp::TransmitBatch& batch, Instant now) {
   if (!batch.fits(packet_bytes, 0, true)) return false;
   const qp::PeerCredit credit = responder_.own_credit();
   wire::Caps caps;
-  caps.reply = negotiation_.answer_due;
+  caps.reply = negotiation_.answer_due && !negotiation_.ask_due && !negotiation_.challenge;
+  caps.token = identity_.own_token;
+  caps.echo = negotiation_.echo;
   caps.source_qpn = identity_.qpn;
   caps.capabilities = wire::kCapabilityBitmap | wire::kCapabilityPiggyback | wire::kCapabilityOperations |
                       wire::kCapabilityRanges | wire::kCapabilityReadCopies | wire::kCapabilityLinkState |
@@ -107,10 +169,9 @@ bool QueuePair::poll_caps(qp::TransmitBatch& batch, Instant now) {
   bth.dest_qpn = identity_.attributes.destination_qpn;
   batch.add_control(bth, ConstBytes{body.data(), size});
   environment_.count(Counter::kCapsSent);
-  if (caps.reply) {
-    negotiation_.answer_due = false;
-    return true;
-  }
+  if (negotiation_.answer_due) ++negotiation_.answered;
+  negotiation_.answer_due = negotiation_.challenge = false;
+  if (!negotiation_.ask_due) return true;
   negotiation_.ask_due = false;
   if (++negotiation_.asked < kAskMax) {
     negotiation_.ask_again = now + kAskInterval * (std::int64_t{1} << (negotiation_.asked - 1));

@@ -35,7 +35,7 @@ void QueuePair::find_out_local() {
     return;
   }
   identity_.local_state = LocalState::kNotTold;
-  Random& random = environment_.beacon_nonces;
+  SecretRandom& random = environment_.beacon_nonces;
   local_ =
       std::make_unique<qp::LocalPath>(environment_.beacons, memory->self(), std::array{random.next(), random.next()});
   identity_.local = local_.get();

@@ -120,6 +120,7 @@ bool Requester::poll_cnp(TransmitBatch& batch) {
     return false;
   wire::Packet packet;
   packet.bth.opcode = wire::kCnpOpcode;
+  packet.bxth.token = impl_->id.bitmap_agreed ? impl_->id.peer_token : 0;
   packet.bth.becn = true;
   packet.bth.dest_qpn = impl_->id.attributes.destination_qpn;
   if (!batch.fits(TransmitBatch::packet_bytes(packet, 0), 0, /*bitmap=*/false)) return false;

@@ -325,6 +325,7 @@ bool Responder::Impl::poll_feedback(TransmitBatch& batch, Instant now) {
   const GapRecord& first = *named[0];
   wire::Ffm ffm;
   ffm.source_qpn = identity.qpn;
+  ffm.token = identity.peer_token;
   ffm.path = first.path;
   ffm.highest = window.highest();
   ffm.cause = first.cause;

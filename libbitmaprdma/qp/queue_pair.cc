@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "qp/pace.h"
+#include "qp/responder_impl.h"
 #include "wire/link_state.h"
 #include "wire/stopped_peer.h"
 
@@ -15,6 +16,7 @@ using qp::Outcome;
 namespace {
 
 constexpr std::uint8_t kEcnCongested = 3;  // of the traffic class (RFC 3168)
+constexpr std::uint8_t kPortIsKnown = 64;  // after so many packets in turn from one port
 
 qp::Identity with_recovery(qp::Identity identity, const qp::Environment& environment) {
   if (identity.recovery == nullptr) identity.recovery = &environment.config.recovery;
@@ -74,6 +76,8 @@ void QueuePair::handle_packet(const wire::Packet& packet, const Datagram& datagr
   const std::uint64_t dropped = environment_.dropped;
   if (unreliable_) [[unlikely]] {
     carry_out(unreliable_->receiver.handle(packet, datagram, now), now);
+  } else if (refuses(packet, datagram.bytes, now)) [[unlikely]] {
+    // dropped
   } else if (packet.bth.opcode == wire::kCnpOpcode) [[unlikely]] {
     handle_cnp(now);
   } else {
@@ -84,13 +88,34 @@ void QueuePair::handle_packet(const wire::Packet& packet, const Datagram& datagr
   count_judged(dropped);
 }
 
+// Control packets, and standard ones after bitmap mode was agreed. An EDN carries the token of the dropped packet. CAPS
+// carry none, and link state and stopped-peer replies a nonce (docs/wire.md).
+bool QueuePair::refuses_without_bxth(const wire::Packet& packet, ConstBytes bytes, Instant now) {
+  if (packet.control) {
+    const bool edn = packet.bth.opcode == static_cast<std::uint8_t>(wire::Control::kEdn);
+    const bool has_token = wire::opcode_shape(packet.bth.opcode).has(wire::OpcodeShape::kToken);
+    const bool quotes = edn && identity_.peer_token != 0 && wire::token_of(bytes) == identity_.peer_token;
+    if (!has_token || (edn ? quotes : is_peers(bytes))) return false;
+    environment_.drop(DropReason::kBadToken);
+    return true;
+  }
+  if (packet.bth.opcode == wire::kCnpOpcode && wire::cnp_token_of(bytes) == identity_.own_token) return false;
+  if (!refuses_standard(now)) return false;
+  environment_.drop(DropReason::kStandardRefused);
+  return true;
+}
+
 void QueuePair::handle_reliable(const wire::Packet& packet, Instant now) {
   if (environment_.sink != nullptr) [[unlikely]] {
     environment_.trace(
         now, identity_.qpn,
         trace::PacketReceived{packet.bth.opcode, packet.bth.psn, static_cast<std::uint32_t>(packet.payload.size())});
   }
-  if (packet.bitmap && packet.bxth.piggyback) {
+  if (!packet.bitmap) {
+    const bool known = standard_run_ == kPortIsKnown && received_flow.source_port() == standard_port_;
+    if (!known && !packet.control) [[unlikely]]
+      return handle_standard(packet, now);
+  } else if (packet.bxth.piggyback) {
     const std::uint64_t dropped = environment_.dropped;
     take_piggyback(packet.bxth, packet.piggyback, now);
     if (environment_.dropped != dropped) return;
@@ -98,13 +123,32 @@ void QueuePair::handle_reliable(const wire::Packet& packet, Instant now) {
   carry_out(route(packet, now), now);
 }
 
+// A packet from another UDP port than the known one. A standard peer has no token, but usually one port. From another
+// port only packets in turn are accepted: none that would wait out of order, and no NAK that ends the queue pair. So a
+// forger must hit the one PSN in turn (2^24 tries), or another PSN and the port (2^14 times as many). Packets in turn
+// make a new port known. With several paths of our own the peer may have several ports: all are accepted.
+void QueuePair::handle_standard(const wire::Packet& packet, Instant now) {
+  const bool request = wire::is_request(packet.op), acknowledges = packet.op == wire::RcOp::kAcknowledge;
+  const std::int32_t ahead = request ? distance(packet.bth.psn, responder_.impl().base()) : 0;
+  const bool ends = acknowledges && packet.aeth.syndrome > wire::kSyndromeNakSequence;
+  const std::uint16_t port = received_flow.source_port();
+  const bool elsewhere = port != standard_port_ && standard_run_ >= kPortIsKnown && own_paths() == 1;
+  if (elsewhere && (ahead > 0 || ends)) {
+    environment_.drop(ends ? DropReason::kStaleResponse : DropReason::kOutOfOrder);
+    return;
+  }
+  const std::uint64_t dropped = environment_.dropped;
+  carry_out(route(packet, now), now);
+  const bool in_turn = (request && ahead == 0) || (acknowledges && !ends);
+  if (!in_turn || environment_.dropped != dropped) return;
+  const std::uint8_t run = port == standard_port_ ? standard_run_ : std::uint8_t{0};
+  if (run < kPortIsKnown) standard_run_ = static_cast<std::uint8_t>(run + 1);
+  standard_port_ = port;
+}
+
 // The acknowledgement that came inside a data packet, before the packet itself. One that tells nothing new (packets
 // overtake each other) is no fault of the data; one that cannot be is a fault of the whole packet.
 void QueuePair::take_piggyback(const wire::Bxth& bxth, const wire::Piggyback& piggyback, Instant now) {
-  if (bxth.source_qpn != identity_.attributes.destination_qpn) {
-    environment_.drop(DropReason::kBadControl);
-    return;
-  }
   // Who does not negotiate bitmap mode has not said that it reads these.
   if (!identity_.can_send() || !negotiates(identity_.recovery->mode)) {
     environment_.count(Counter::kStalePiggybacks);
@@ -196,6 +240,10 @@ void QueuePair::handle_edn(const wire::Edn& edn, Instant now) {
 // Of the half that sent what was dropped.
 Outcome QueuePair::heed_drops(const wire::Edn& edn, Instant now) {
   environment_.count(Counter::kEdnReceived);
+  if (identity_.bitmap_agreed && edn.token != identity_.peer_token) {
+    environment_.count(Counter::kEdnStale);
+    return {};
+  }
   if (!identity_.recovery->edn) {
     environment_.count(Counter::kEdnOff);
     return {};
@@ -311,7 +359,8 @@ std::uint8_t QueuePair::take_turn(Instant now) {
   turn_ = waits(static_cast<Turn>(next)) ? static_cast<Turn>(next) : Turn::kOrdered;
   if (turn_ == Turn::kRequests) return requester_.next_path(now);
   if (turn_ == Turn::kAnswers) return responder_.answer_path(requester_.path_facts(), now);
-  return requester_.control_path(responder_.unheard());
+  // An answer of CAPS takes another path each time: one may be silent from the beginning.
+  return requester_.control_path(responder_.unheard() + (negotiation_.answer_due ? negotiation_.answered : 0));
 }
 
 bool QueuePair::poll_data(qp::TransmitBatch& batch, Instant now) {

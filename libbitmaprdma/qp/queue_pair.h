@@ -28,8 +28,13 @@ namespace brdma {
 struct Negotiation {
   bool ask_due = false;
   bool answer_due = false;
-  unsigned asked = 0;
+  bool challenge = false;  // the answer asks in turn: who spoke is to show that it reads what it is sent
+  std::uint8_t asked = 0;
+  std::uint8_t answered = 0;     // modulo 256
+  std::uint8_t asked_of_us = 0;  // after it was agreed; likewise
   CompactOptional<Instant> ask_again;
+  std::uint64_t echo = 0;  // the token that was stated last, by whomever
+  Instant challenge_from;  // not before
 };
 
 class QueuePair {
@@ -176,6 +181,23 @@ class QueuePair {
     return identity_.type == QpType::kRc && identity_.can_receive() && identity_.bitmap_agreed &&
            identity_.receiving_paths == 1;
   }
+  // Of an opcode that has a token: it has ours, which is made before anything is received, and names the peer.
+  [[nodiscard]] bool is_peers(ConstBytes packet) const {
+    return wire::token_of(packet) == identity_.own_token &&
+           wire::source_qpn_of(packet) == identity_.attributes.destination_qpn;
+  }
+  // Not the peer's, as far as can be seen: dropped.
+  [[nodiscard]] bool refuses(const wire::Packet& packet, ConstBytes bytes, Instant now) {
+    if (packet.bitmap) [[likely]] {
+      if (packet.bxth.token == identity_.own_token && packet.bxth.source_qpn == identity_.attributes.destination_qpn)
+          [[likely]]
+        return false;
+      environment_.drop(DropReason::kBadToken);
+      return true;
+    }
+    return (packet.control || identity_.bitmap_agreed) && refuses_without_bxth(packet, bytes, now);
+  }
+  [[nodiscard]] bool refuses_without_bxth(const wire::Packet& packet, ConstBytes bytes, Instant now);
   void trace_ack(ConstBytes packet, Instant now) const;
   void hear_unusual(ConstBytes packet, Instant now);
   void hear_inside(ConstBytes packet, Instant now);
@@ -218,6 +240,7 @@ class QueuePair {
   [[nodiscard]] std::uint8_t take_turn(Instant now);
   bool poll_answers(qp::TransmitBatch& batch, bool naks, Instant now);
   void handle_reliable(const wire::Packet& packet, Instant now);
+  void handle_standard(const wire::Packet& packet, Instant now);
   void fail_sends(Instant now);
   void fail_receives(Instant now);
 
@@ -256,6 +279,10 @@ class QueuePair {
   [[nodiscard]] std::uint32_t own_paths() const;
   void note_bitmap_peer();
   void handle_caps(const wire::Caps& caps, Instant now);
+  void agree(const wire::Caps& caps, Instant now);
+  void ask_in_turn();
+  void challenge(Instant now);
+  [[nodiscard]] bool refuses_standard(Instant now);
   bool poll_caps(qp::TransmitBatch& batch, Instant now);
   void ask_again();
 
@@ -276,9 +303,11 @@ class QueuePair {
   [[nodiscard]] std::uint8_t negotiation_path() const;
   Negotiation negotiation_;
   wire::IcrcFlow sent_flow_;
-  std::uint32_t async_events_ = 0;  // bit n: enum ibv_event_type n was raised
-  bool drain_wanted_ = false;       // SQD: tell when the send queue is drained
-  bool requests_first_ = false;     // the last batch was full before our requests had their turn
+  std::uint32_t async_events_ = 0;   // bit n: enum ibv_event_type n was raised
+  std::uint16_t standard_port_ = 0;  // UDP source port of the peer's last standard packet in turn
+  std::uint8_t standard_run_ = 0;    // of those so many in a row came from it
+  bool drain_wanted_ = false;        // SQD: tell when the send queue is drained
+  bool requests_first_ = false;      // the last batch was full before our requests had their turn
   // On several paths a batch carries one of these, and what waits takes turns.
   enum class Turn : std::uint8_t {
     kOrdered,  // what is to arrive in order: feedback, NAKs; with one path all there is

@@ -46,6 +46,7 @@ wire::Packet Responder::Impl::answer_packet(const Response& answer, RcOp op, Ins
   if (answer.bitmap) {
     packet.bxth.retransmitted = answer.replay;
     packet.bxth.source_qpn = identity.qpn;
+    packet.bxth.token = identity.peer_token;
     packet.bxth.msn = answer.message;
     packet.bxth.packet_index = answer.packet_index;
     packet.bxth.timestamp = wire::timestamp_of(now);

@@ -24,7 +24,8 @@ inline std::byte* Responder::Impl::place_of(const wire::WholeWrite& write) const
   return to;
 }
 
-inline void Responder::Impl::take_whole(const wire::WholeWrite& write, std::byte* to, Outcome& outcome, Instant now) {
+[[gnu::always_inline]] inline void Responder::Impl::take_whole(const wire::WholeWrite& write, std::byte* to,
+                                                               Outcome& outcome, Instant now) {
   last_call = now;
   bitmap_seen = true;
   note_echo(write.path, write.timestamp, now);
@@ -42,7 +43,7 @@ inline void Responder::Impl::take_whole(const wire::WholeWrite& write, std::byte
 }  // namespace qp
 
 bool QueuePair::take_whole_write(const Datagram& datagram, Instant now) {
-  if (!takes_whole_writes() || datagram.traffic_class % 4 == kEcnCongested) return false;
+  if (!takes_whole_writes() || datagram.traffic_class % 4 == kEcnCongested || !is_peers(datagram.bytes)) return false;
   const wire::WholeWrite write = wire::parse_whole_write(datagram.bytes);
   qp::Responder::Impl& responder = responder_.impl();
   std::byte* const to = responder.place_of(write);

@@ -62,6 +62,7 @@ bool Requester::Impl::transmit_alone(TransmitBatch& batch, std::size_t room, Ins
   bth.solicited = !writes && (wqe.flags & kSendSolicited) != 0;
   wire::Bxth bxth;
   bxth.source_qpn = id.qpn;
+  bxth.token = id.peer_token;
   bxth.piggyback = room != 0;
   bxth.msn = message.msn;
   bxth.rsn = message.rsn;

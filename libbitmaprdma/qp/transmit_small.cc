@@ -57,6 +57,7 @@ Requester::Impl::SmallRun Requester::Impl::begin_run(Instant now) const {
   bth.dest_qpn = id.attributes.destination_qpn;
   wire::Bxth bxth;
   bxth.source_qpn = id.qpn;
+  bxth.token = id.peer_token;
   bxth.timestamp = wire::timestamp_of(now);
   run.headers = wire::RunHeaders{bth, bxth, run.writes()};
   return run;

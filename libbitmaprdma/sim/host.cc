@@ -25,7 +25,7 @@ Host::Host(const HostConfig& config, PacketPool& pool, TraceRecorder& recorder, 
       pool_(pool),
       observers_(observers),
       buffer_(std::make_unique<TransmitBuffer>()),
-      random_(config.engine.seed, "stalls") {
+      random_(config.engine.seed.low, "stalls") {
   if (config_.stalls.every > Duration{}) draw_stall();
   const std::uint16_t number = recorder.add_host(config.name);
   if (config.traced) sink_ = std::make_unique<Sink>(recorder, number);
@@ -55,7 +55,7 @@ void Host::crash() {
 void Host::restart() {
   BRDMA_CHECK(dead_ && engine_ == nullptr);
   EngineConfig config = config_.engine;
-  config.seed += ++restarts_;
+  config.seed.low += ++restarts_;
   make_engine(config);
   dead_ = false;
   touched_ = true;

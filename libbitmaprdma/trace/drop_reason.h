@@ -17,6 +17,8 @@ namespace brdma {
   X(kUnknownOpcode, drop_unknown_opcode)        /* no such opcode, or not this transport's */           \
   X(kUnknownQp, drop_unknown_qp)                /* no queue pair of that number */                      \
   X(kWrongPeer, drop_wrong_peer)                /* source address is not the queue pair's peer */       \
+  X(kBadToken, drop_bad_token)                  /* bitmap mode: not the token that we stated in CAPS */ \
+  X(kStandardRefused, drop_standard_refused)    /* a standard packet, where bitmap mode is agreed */    \
   X(kQpState, drop_qp_state)                    /* queue pair not in a state that receives */           \
   X(kBadLength, drop_bad_length)                /* payload does not fit opcode, pad or path MTU */      \
   X(kOutOfWindow, drop_out_of_window)           /* PSN neither in the window nor a recent duplicate */  \

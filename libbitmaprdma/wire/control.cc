@@ -50,7 +50,7 @@ bool range_possible(const AckRange& range, const BitmapAck& ack) {
 }  // namespace
 
 std::optional<Caps> parse_caps(ConstBytes body) {
-  if (body.size() < kCapsSize) return std::nullopt;  // longer: a later version's, whose beginning is the same
+  if (body.size() < kCapsFirstSize) return std::nullopt;  // longer: a later version's, whose beginning is the same
   const std::byte* p = body.data();
   Caps caps;
   caps.reply = (load_u8(p) & kFlagReply) != 0;
@@ -64,14 +64,22 @@ std::optional<Caps> parse_caps(ConstBytes body) {
   caps.credit_packets = load_be32(p + 16);
   caps.credit_bytes = load_be32(p + 20);
   caps.sending_paths = load_u8(p + 24);
+  if (caps.version_max >= kBitmapVersion) {
+    if (body.size() < kCapsSize) return std::nullopt;
+    caps.token = load_be64(p + 32);
+    caps.echo = load_be64(p + 40);
+  } else {
+    caps.capabilities &= ~kCapabilityLocal;  // bitmap mode will not be agreed on, nor anything else
+  }
   if ((caps.capabilities & kCapabilityLocal) != 0) {
     if (body.size() < kCapsSize + kCapsLocalSize) return std::nullopt;
-    caps.local_fetches = (load_u8(p + 32) & kFlagLocalFetches) != 0;
-    caps.local_heard = (load_u8(p + 32) & kFlagLocalHeard) != 0;
-    caps.local = {.pid = load_be32(p + 36),
-                  .pid_namespace = load_be64(p + 40),
-                  .beacon = load_be64(p + 48),
-                  .nonce = {load_be64(p + 56), load_be64(p + 64)}};
+    const std::byte* const local = p + kCapsSize;
+    caps.local_fetches = (load_u8(local) & kFlagLocalFetches) != 0;
+    caps.local_heard = (load_u8(local) & kFlagLocalHeard) != 0;
+    caps.local = {.pid = load_be32(local + 4),
+                  .pid_namespace = load_be64(local + 8),
+                  .beacon = load_be64(local + 16),
+                  .nonce = {load_be64(local + 24), load_be64(local + 32)}};
   }
   if (caps.version_min == 0 || caps.version_min > caps.version_max) return std::nullopt;
   if (caps.path_mtu_code < 1 || caps.path_mtu_code > 5 || caps.paths == 0) return std::nullopt;
@@ -131,9 +139,10 @@ std::optional<Ffm> parse_ffm(ConstBytes body, Psn bth_psn) {
   ffm.depth = load_be16(p + 12);
   ffm.repeat = load_be16(p + 14);
   ffm.timestamp = load_be64(p + 16);
-  ffm.serial = load_be32(p + 24);
-  ffm.gap_count = load_be16(p + 28);
-  ffm.promoted = load_be16(p + 30);
+  ffm.token = load_be64(p + kTokenOffset);
+  ffm.serial = load_be32(p + 32);
+  ffm.gap_count = load_be16(p + 36);
+  ffm.promoted = load_be16(p + 38);
   ffm.gaps = body.subspan(kFfmSize);
   if (ffm.gap_count == 0 || ffm.gap_count > kFfmGapsMax) return std::nullopt;
   if (ffm.gaps.size() != ffm.gap_count * kFfmGapSize || ffm.gap(0).start != bth_psn) return std::nullopt;
@@ -144,7 +153,7 @@ std::optional<Ffm> parse_ffm(ConstBytes body, Psn bth_psn) {
 }
 
 std::size_t emit_caps(const Caps& caps, std::byte* out) {
-  store_be32(out, first_word(caps.reply ? kFlagReply : 0, caps.source_qpn));
+  store_be32(out, first_word(caps.reply ? kFlagReply : 0, caps.source_qpn, kControlVersion));
   store_be32(out + 4, caps.capabilities);
   store_u8(out + 8, caps.version_min);
   store_u8(out + 9, caps.version_max);
@@ -154,14 +163,18 @@ std::size_t emit_caps(const Caps& caps, std::byte* out) {
   store_be32(out + 16, caps.credit_packets);
   store_be32(out + 20, caps.credit_bytes);
   store_be64(out + 24, std::uint64_t{caps.sending_paths} << 56);
+  if (caps.version_max < kBitmapVersion) return kCapsFirstSize;
+  store_be64(out + 32, caps.token);
+  store_be64(out + 40, caps.echo);
   if ((caps.capabilities & kCapabilityLocal) == 0) return kCapsSize;
   const unsigned flags = (caps.local_fetches ? kFlagLocalFetches : 0u) | (caps.local_heard ? kFlagLocalHeard : 0u);
-  store_be32(out + 32, flags << 24);
-  store_be32(out + 36, caps.local.pid);
-  store_be64(out + 40, caps.local.pid_namespace);
-  store_be64(out + 48, caps.local.beacon);
-  store_be64(out + 56, caps.local.nonce[0]);
-  store_be64(out + 64, caps.local.nonce[1]);
+  std::byte* const local = out + kCapsSize;
+  store_be32(local, flags << 24);
+  store_be32(local + 4, caps.local.pid);
+  store_be64(local + 8, caps.local.pid_namespace);
+  store_be64(local + 16, caps.local.beacon);
+  store_be64(local + 24, caps.local.nonce[0]);
+  store_be64(local + 32, caps.local.nonce[1]);
   return kCapsSize + kCapsLocalSize;
 }
 
@@ -185,9 +198,10 @@ std::size_t emit_ffm(const Ffm& ffm, std::byte* out) {
   store_be16(out + 12, ffm.depth);
   store_be16(out + 14, ffm.repeat);
   store_be64(out + 16, ffm.timestamp);
-  store_be32(out + 24, ffm.serial);
-  store_be16(out + 28, ffm.gap_count);
-  store_be16(out + 30, ffm.promoted);
+  store_be64(out + kTokenOffset, ffm.token);
+  store_be32(out + 32, ffm.serial);
+  store_be16(out + 36, ffm.gap_count);
+  store_be16(out + 38, ffm.promoted);
   std::memcpy(out + kFfmSize, ffm.gaps.data(), gaps_size);
   return kFfmSize + gaps_size;
 }

@@ -14,7 +14,7 @@
 
 namespace brdma::wire {
 
-// CAPS (0xE0): sent on reaching RTR, answered once. Body 32 bytes, with kCapabilityLocal 40 more.
+// CAPS (0xE0): sent on reaching RTR, answered once. Body 48 bytes, with kCapabilityLocal 40 more.
 struct Caps {
   bool reply = false;
   std::uint32_t source_qpn = 0;
@@ -22,12 +22,15 @@ struct Caps {
                                    // 3: ranges in BitmapAcks, 4: copies of READ requests, 5: inquiries,
                                    // 6: how long packets waited in BitmapAcks,
                                    // 7: data may be fetched from memory; `local` follows
-  std::uint8_t version_min = 1, version_max = 1;
+  std::uint8_t version_min = kBitmapVersion, version_max = kBitmapVersion;
   std::uint8_t path_mtu_code = 3;    // enum ibv_mtu; differing sides stay in standard mode
   std::uint8_t paths = 1;            // that it tells apart when it receives
   std::uint32_t window_packets = 0;  // the receive window
   std::uint32_t credit_packets = 0, credit_bytes = 0;
   std::uint8_t sending_paths = 0;  // that it sends on; 0: not said
+  // From version 2: the token that the sender expects in each packet, and the receiver's token as the sender knows it
+  // (0: none). A peer that returns our token has read our packets.
+  std::uint64_t token = 0, echo = 0;
   // With kCapabilityLocal, to and from addresses of the same host: who the sender is, and what stands between the two.
   LocalClaim local;
   bool local_fetches = false;  // the sender can read the receiver's memory
@@ -36,7 +39,8 @@ struct Caps {
 inline constexpr std::uint32_t kCapabilityBitmap = 1, kCapabilityPiggyback = 2, kCapabilityOperations = 4,
                                kCapabilityRanges = 8, kCapabilityReadCopies = 16, kCapabilityLinkState = 32,
                                kCapabilityWaited = 64, kCapabilityLocal = 128;
-inline constexpr std::size_t kCapsSize = 32, kCapsLocalSize = 40;
+inline constexpr std::size_t kCapsSize = 48, kCapsLocalSize = 40;
+inline constexpr std::size_t kCapsFirstSize = 32;  // of who speaks the first version only: no tokens
 
 // PSNs that have arrived beyond the bits of a BitmapAck.
 struct AckRange {
@@ -45,11 +49,12 @@ struct AckRange {
   friend bool operator==(const AckRange&, const AckRange&) = default;
 };
 
-// Bitmap acknowledgement (0xE1). BTH.psn is `base`: all before it has arrived. Body 44 bytes + bitmap + ranges.
+// Bitmap acknowledgement (0xE1). BTH.psn is `base`: all before it has arrived. Body 52 bytes + bitmap + ranges.
 struct BitmapAck {
   bool piggybacked = false;  // came inside a data packet; nothing on the wire
   bool responses = false;    // acknowledges READ responses (sent by the requester of the READ), else requests
   std::uint32_t source_qpn = 0;
+  std::uint64_t token = 0;               // as Bxth's
   std::uint8_t path = 0;                 // of the packet whose timestamp is echoed
   std::uint32_t msn = 0;                 // 24 bits: messages completed by the responder
   std::uint8_t syndrome = kSyndromeAck;  // as in AETH: a NAK or RNR NAK speaks of `base`
@@ -79,7 +84,7 @@ struct BitmapAck {
   // now - echo - held(). What a switch has added to Tr makes it shorter, below zero even, and the round trip longer.
   [[nodiscard]] Duration held() const { return held_between(tr, made); }
 };
-inline constexpr std::size_t kBitmapAckSize = 44, kAckWaitedSize = 4;  // the latter where it says something
+inline constexpr std::size_t kBitmapAckSize = 52, kAckWaitedSize = 4;  // the latter where it says something
 inline constexpr std::uint16_t kAckBitsMax = 4096;
 inline constexpr std::size_t kAckRangeSize = 8;
 inline constexpr std::uint16_t kAckRangesMax = 64;
@@ -106,8 +111,8 @@ inline constexpr std::uint16_t kAckRangesMax = 64;
 // where it is called, without a detour through memory.
 inline constexpr std::uint8_t kAckResponses = 1, kAckEchoValid = 2, kAckOperations = 4, kAckWaited = 8;  // flags
 namespace internal {
-inline std::uint32_t first_word(std::uint8_t flags, std::uint32_t source_qpn) {
-  return (std::uint32_t{kBitmapVersion} << 28) | (std::uint32_t{flags} << 24) | (source_qpn & 0xFF'FFFF);
+inline std::uint32_t first_word(std::uint8_t flags, std::uint32_t source_qpn, std::uint8_t version = kBitmapVersion) {
+  return (std::uint32_t{version} << 28) | (std::uint32_t{flags} << 24) | (source_qpn & 0xFF'FFFF);
 }
 inline std::uint32_t byte_and_24(std::uint8_t high, std::uint32_t low) {
   return (std::uint32_t{high} << 24) | (low & 0xFF'FFFF);
@@ -135,14 +140,15 @@ inline std::uint32_t byte_and_24(std::uint8_t high, std::uint32_t low) {
   ack.highest = Psn{load_be32(body + 8)};
   ack.credit_packets = load_be32(body + 12);
   ack.credit_bytes = load_be32(body + 16);
-  ack.judged = load_be16(body + 20);
-  ack.ts_echo = load_be64(body + 20) & kTimestampMask;
-  ack.tr = load_be64(body + 28);
-  ack.made = load_be32(body + 36);
-  ack.bit_count = load_be16(body + 40);
+  ack.made = load_be32(body + 20);
+  ack.token = load_be64(body + kTokenOffset);
+  ack.judged = load_be16(body + 32);
+  ack.ts_echo = load_be64(body + 32) & kTimestampMask;
+  ack.tr = load_be64(body + 40);
+  ack.bit_count = load_be16(body + 48);
   ack.operations_valid = (flags & kAckOperations) != 0;
-  ack.operations_next = load_u8(body + 42);
-  ack.operations_beyond = load_u8(body + 43);
+  ack.operations_next = load_u8(body + 50);
+  ack.operations_beyond = load_u8(body + 51);
   return ack;
 }
 [[nodiscard]] inline std::size_t bitmap_ack_start_size(const BitmapAck& ack) {
@@ -159,12 +165,13 @@ inline std::size_t emit_bitmap_ack_start(const BitmapAck& ack, std::byte* out) {
   store_be32(out + 8, internal::byte_and_24(ack.syndrome, ack.highest.value()));
   store_be32(out + 12, ack.credit_packets);
   store_be32(out + 16, ack.credit_bytes);
-  store_be64(out + 20, std::uint64_t{ack.judged} << 48 | (ack.ts_echo & kTimestampMask));
-  store_be64(out + 28, ack.tr);
-  store_be32(out + 36, ack.made);
-  store_be16(out + 40, ack.bit_count);
-  store_u8(out + 42, ack.operations_next);
-  store_u8(out + 43, ack.operations_beyond);
+  store_be32(out + 20, ack.made);
+  store_be64(out + kTokenOffset, ack.token);
+  store_be64(out + 32, std::uint64_t{ack.judged} << 48 | (ack.ts_echo & kTimestampMask));
+  store_be64(out + 40, ack.tr);
+  store_be16(out + 48, ack.bit_count);
+  store_u8(out + 50, ack.operations_next);
+  store_u8(out + 51, ack.operations_beyond);
   if (waited == 0) return kBitmapAckSize;
   store_be32(out + kBitmapAckSize, waited);
   return kBitmapAckSize + kAckWaitedSize;
@@ -184,7 +191,7 @@ inline std::size_t emit_bitmap_ack_start(const BitmapAck& ack, std::byte* out) {
   return (load_be32(p) & kBthMask) == kBthPlain &&
          (flags & ~kAckEchoValid) == (kBitmapVersion << 4 | (waited ? kAckWaited : 0)) &&
          load_u8(body + 8) <= kSyndromeAck && Psn{load_be32(body + 8)} + 1 == Psn{load_be32(p + 8)} &&
-         load_be32(body + 40) == 0 && (!waited || (load_be32(body + kBitmapAckSize) & 0xFF'FFFF) != 0);
+         load_be32(body + 48) == 0 && (!waited || (load_be32(body + kBitmapAckSize) & 0xFF'FFFF) != 0);
 }
 // Precondition: is_plain_ack().
 [[nodiscard]] inline BitmapAck parse_plain_ack(ConstBytes udp_payload) {
@@ -198,7 +205,7 @@ inline std::size_t emit_bitmap_ack_start(const BitmapAck& ack, std::byte* out) {
   return (std::size_t{bit_count} + 31) / 32 * 4;
 }
 
-// Fast feedback message (0xE2). BTH.psn is the first gap's start. Body 32 bytes + 8 a gap.
+// Fast feedback message (0xE2). BTH.psn is the first gap's start. Body 40 bytes + 8 a gap.
 struct FfmGap {
   Psn start;
   std::uint32_t length = 0;
@@ -212,6 +219,7 @@ inline constexpr std::uint8_t kFfmGapRepeatMax = 15;
 struct Ffm {
   bool responses = false;
   std::uint32_t source_qpn = 0;
+  std::uint64_t token = 0;  // as Bxth's
   std::uint8_t path = 0;
   Psn highest;             // receive boundary
   std::uint8_t cause = 0;  // recovery::LossCause
@@ -225,7 +233,7 @@ struct Ffm {
   ConstBytes gaps;             // gap_count * 8 bytes, in any order; gap(i) decodes
   [[nodiscard]] FfmGap gap(std::size_t i) const;
 };
-inline constexpr std::size_t kFfmSize = 32, kFfmGapSize = 8;
+inline constexpr std::size_t kFfmSize = 40, kFfmGapSize = 8;
 inline constexpr std::uint16_t kFfmGapsMax = 64;
 
 // Bodies (after BTH, before ICRC), as parse_packet() leaves them in `payload`: it has checked their version.

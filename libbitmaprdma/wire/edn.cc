@@ -10,7 +10,9 @@ namespace brdma::wire {
 namespace {
 
 constexpr std::uint32_t kMask24 = 0xFF'FFFF;
-constexpr std::size_t kControlWordSize = 4;  // version, flags, source QPN: a control packet's body begins with it
+// Up to its token, where it begins with version, flags and source QPN as BXTH does.
+constexpr std::size_t kControlStartSize = kTokenOffset + kTokenSize;
+static_assert(kControlStartSize == kBxthSize);
 // What is about an acknowledgement has both flags: who does not know the second takes it for one about responses.
 constexpr std::uint32_t kFlagResponses = 1u << 24, kFlagTimestamp = 2u << 24, kFlagAcknowledgement = 4u << 24;
 constexpr std::uint8_t kSourceQuench = 4, kProtocolUdp = 17;
@@ -41,6 +43,7 @@ std::optional<Edn> parse_edn(ConstBytes body, Psn bth_psn) {
   edn.last = Psn{load_be32(p + 4)};
   edn.drain = Duration::from_ns(load_be32(p + 8));
   if ((word & kFlagTimestamp) != 0) edn.timestamp = load_be64(p + 16) & kTimestampMask;
+  edn.token = load_be64(p + kTokenOffset);
   if (distance(edn.last, edn.first) < 0) return std::nullopt;
   return edn;
 }
@@ -53,6 +56,7 @@ std::size_t emit_edn(const Edn& edn, std::byte* out) {
   store_be32(out + 4, (std::uint32_t{edn.path} << 24) | edn.last.value());
   store_be32(out + 8, static_cast<std::uint32_t>(std::clamp<std::int64_t>(edn.drain.ns(), 0, 0xFFFF'FFFF)));
   store_be64(out + 16, edn.timestamp.value_or(0) & kTimestampMask);
+  store_be64(out + kTokenOffset, edn.token.value_or(0));
   return kEdnSize;
 }
 
@@ -80,14 +84,15 @@ std::optional<IcmpEdn> parse_icmp_edn(ConstBytes icmp) {
   said.edn.drain = Duration::from_ns(std::int64_t{load_be16(&icmp[6])} * 1000);
   said.edn.destination_qpn = bth.dest_qpn;
   said.edn.acknowledgement = is_acknowledgement(bth.opcode);
-  if (control) {
-    if (roce.size() >= kBthSize + kControlWordSize) said.source_qpn = load_be32(&roce[kBthSize]) & kMask24;
-    return said;
+  const bool whole = roce.size() >= kBthSize + kControlStartSize;
+  if (shape.has(OpcodeShape::kToken) && whole && bitmap_version(&roce[kBthSize]) == kBitmapVersion) {
+    said.source_qpn = source_qpn_of(roce);
+    said.edn.token = token_of(roce);
   }
+  if (control) return said;
   said.edn.responses = is_answer(static_cast<RcOp>(bth.opcode & 0x1F));
-  if (shape.has(OpcodeShape::kBxth) && roce.size() >= kBthSize + kBxthSize) {
+  if (said.edn.token) {
     const Bxth bxth = parse_bxth(roce.subspan<kBthSize, kBxthSize>());
-    said.source_qpn = bxth.source_qpn;
     said.edn.path = bxth.path;
     said.edn.timestamp = bxth.timestamp;
   }

@@ -27,18 +27,20 @@ struct Edn {
   Duration drain{};  // until the queue that was full is empty: below 4.3 s; by ICMP in microseconds, up to 65 ms
   // The timestamp in the first dropped packet (Bxth::timestamp): which transmission of it this speaks of.
   std::optional<std::uint64_t> timestamp{};
+  // In the first dropped packet, of bitmap mode: who says it has seen that packet.
+  std::optional<std::uint64_t> token{};
 };
 
 // --- as a control packet ---
-// BTH.psn is `first`, BTH's destination the sender's QPN. Body 24 bytes; nullopt: impossible contents (kBadControl).
-inline constexpr std::size_t kEdnSize = 24;
+// BTH.psn is `first`, BTH's destination the sender's QPN. Body 32 bytes; nullopt: impossible contents (kBadControl).
+inline constexpr std::size_t kEdnSize = 32;
 [[nodiscard]] std::optional<Edn> parse_edn(ConstBytes body, Psn bth_psn);
 std::size_t emit_edn(const Edn& edn, std::byte* out);
 
 // --- as ICMP ---
 // The message behind the IP header: type 4, code 0, checksum, 16 bits packets less one, 16 bits drain time in
 // microseconds (65535: that or more), then the dropped packet's beginning: IPv4 header, UDP header, BTH, and BXTH where
-// there is one, or the first word of a control packet. What a router sends by RFC 1812 is read as well: zeros there
+// there is one, or as much of a control packet. What a router sends by RFC 1812 is read as well: zeros there
 // mean one packet and a time unknown.
 inline constexpr std::size_t kIcmpHeaderSize = 8;
 inline constexpr std::size_t kQuoteMax = kIpv6Size + kUdpSize + kBthSize + kBxthSize;

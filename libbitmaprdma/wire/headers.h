@@ -16,7 +16,7 @@
 
 namespace brdma::wire {
 
-inline constexpr std::size_t kBthSize = 12, kBxthSize = 24, kPiggybackSize = 40, kRethSize = 16, kAethSize = 4,
+inline constexpr std::size_t kBthSize = 12, kBxthSize = 32, kPiggybackSize = 40, kRethSize = 16, kAethSize = 4,
                              kAtomicEthSize = 28, kAtomicAckSize = 8, kImmediateSize = 4, kInvalidateSize = 4,
                              kDethSize = 8, kFethSize = 4, kCnpReservedSize = 16, kIcrcSize = 4;
 inline constexpr std::size_t kIpv4Size = 20, kIpv6Size = 40, kUdpSize = 8;
@@ -26,7 +26,7 @@ inline constexpr std::uint16_t kDefaultPkey = 0xFFFF;
 // IPv6. A netdev of MTU m carries a path MTU p in every mode when p + kOverheadMax <= m (docs/wire.md#path-mtu).
 inline constexpr std::size_t kOverheadMax =
     kIpv6Size + kUdpSize + kBthSize + kBxthSize + kRethSize + kImmediateSize + kIcrcSize;
-static_assert(kOverheadMax == 108);
+static_assert(kOverheadMax == 116);
 // The largest UDP payload (BTH .. ICRC) at a path MTU: what a packet may grow to that carries an acknowledgement along.
 [[nodiscard]] constexpr std::size_t packet_bytes_max(std::size_t path_mtu) {
   return path_mtu + kOverheadMax - kIpv6Size - kUdpSize;
@@ -94,7 +94,7 @@ struct BeforeOnPath {
 
 // Bitmap mode's extension header: each packet says by itself what it is part of, so that it can be placed alone.
 //   0 version (4 bits), start, more, piggyback, retransmitted | 1 source QPN | 4 path | 5 MSN | 8 operation | 9 RSN |
-//   12 packets of the operation | 13 packet index | 16 before on this path | 18 timestamp
+//   12 packets of the operation | 13 packet index | 16 before on this path | 18 timestamp | 24 token
 struct Bxth {
   bool retransmitted = false;
   bool piggyback = false;  // an acknowledgement (Piggyback) follows
@@ -105,6 +105,7 @@ struct Bxth {
   std::uint32_t packet_index = 0;  // 24 bits: packet's place in its message; payload offset = index * path MTU
   std::uint64_t timestamp = 0;     // sender's clock, ns, its low 48 bits
   BeforeOnPath before{};
+  std::uint64_t token = 0;  // of the receiver, from its CAPS
   // Of a segment of a large transfer (spec 4); `operation_packets` 0: not part of one, and the flags mean nothing.
   std::uint8_t operation = 0;          // its number
   std::uint8_t operation_packets = 0;  // how many it has
@@ -128,8 +129,11 @@ inline constexpr std::uint64_t kTimestampMask = 0xFFFF'FFFF'FFFF;
   return now - Duration::from_ns(static_cast<std::int64_t>(ago));
 }
 
-// Of BXTH and of every control packet's body: the high four bits of its first byte.
-inline constexpr std::uint8_t kBitmapVersion = 1;
+// Of BXTH and of every control packet's body: the high four bits of its first byte. Whatever has a token is of the
+// second version; CAPS and what answers a nonce are as they were in the first.
+inline constexpr std::uint8_t kBitmapVersion = 2, kControlVersion = 1;
+// Where the token lies behind BTH, in BXTH and in control packets alike.
+inline constexpr std::size_t kTokenOffset = 24, kTokenSize = 8;
 [[nodiscard]] inline std::uint8_t bitmap_version(const std::byte* p) { return load_u8(p) >> 4; }
 // Flags of BXTH's first byte.
 inline constexpr std::uint8_t kBxthRetransmitted = 1, kBxthPiggyback = 2, kBxthMore = 4, kBxthStart = 8;
@@ -151,6 +155,7 @@ inline constexpr std::uint8_t kBxthRetransmitted = 1, kBxthPiggyback = 2, kBxthM
   bxth.packet_index = load_be32(p + 12) & 0xFF'FFFF;
   bxth.before = BeforeOnPath::unpack(load_be16(p + 16));
   bxth.timestamp = load_be64(p + 16) & kTimestampMask;
+  bxth.token = load_be64(p + kTokenOffset);
   return bxth;
 }
 
@@ -162,6 +167,7 @@ inline void emit_bxth(const Bxth& bxth, std::byte* out) {
   store_be32(out + 8, (std::uint32_t{bxth.operation} << 24) | (bxth.rsn & 0xFF'FFFF));
   store_be32(out + 12, (std::uint32_t{bxth.operation_packets} << 24) | (bxth.packet_index & 0xFF'FFFF));
   store_be64(out + 16, bxth.before.pack() << 48 | (bxth.timestamp & kTimestampMask));
+  store_be64(out + kTokenOffset, bxth.token);
 }
 
 // How long a receiver had a packet that came at `tr` when it made what echoes it.

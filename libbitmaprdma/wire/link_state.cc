@@ -9,7 +9,7 @@ namespace brdma::wire {
 namespace {
 
 constexpr std::uint32_t kMask24 = 0xFF'FFFF;
-constexpr std::uint32_t kVersionBits = std::uint32_t{kBitmapVersion} << 28;
+constexpr std::uint32_t kVersionBits = std::uint32_t{kControlVersion} << 28;
 constexpr std::uint32_t kFlagOverLimits = 1u << 24;
 constexpr std::size_t kHopAt = 4;
 

@@ -66,11 +66,12 @@ inline constexpr std::uint8_t kCnpOpcode = 0x81;
          opcode == static_cast<std::uint8_t>(Control::kFfm);
 }
 
-// What a packet of one opcode looks like. The parts stand on the wire in the order of these bits.
+// What a packet of one opcode looks like. The parts stand on the wire in the order of these bits, but for kToken: a
+// token lies at kTokenOffset behind BTH.
 struct OpcodeShape {
   static constexpr std::uint16_t kKnown = 1, kBxth = 2, kDeth = 4, kFeth = 8, kReth = 16, kAtomicEth = 32, kAeth = 64,
                                  kAtomicAck = 128, kImmediate = 256, kInvalidate = 512, kPayload = 1024,
-                                 kControl = 2048, kCnp = 4096;
+                                 kControl = 2048, kCnp = 4096, kToken = 8192;
   std::uint16_t parts = 0;
   std::uint8_t headers_size = 0;  // BTH included
 
@@ -129,7 +130,7 @@ namespace internal {
   const bool write = op >= RcOp::kWriteFirst && op <= RcOp::kWriteOnlyImm;  // each WRITE packet names its own target
   // An AETH on READ response Middle too: all full responses are of one size, so that a READ leaves in whole batches.
   const bool response = op == RcOp::kReadResponseMiddle;
-  return static_cast<std::uint16_t>(parts | S::kBxth | (write ? S::kReth : 0) | (response ? S::kAeth : 0));
+  return static_cast<std::uint16_t>(parts | S::kBxth | S::kToken | (write ? S::kReth : 0) | (response ? S::kAeth : 0));
 }
 
 [[nodiscard]] constexpr std::uint16_t unreliable_parts(RcOp op) {
@@ -160,6 +161,9 @@ namespace internal {
       break;
     case kTransportControl:
       if (opcode <= static_cast<std::uint8_t>(Control::kStoppedReply)) parts = S::kKnown | S::kControl;
+      if (opcode >= static_cast<std::uint8_t>(Control::kBitmapAck) &&
+          opcode <= static_cast<std::uint8_t>(Control::kEdn))
+        parts |= S::kToken;
       break;
     default:
       if (opcode == kCnpOpcode) parts = S::kKnown | S::kCnp;

@@ -56,11 +56,14 @@ std::optional<DropReason> parse_packet_into(ConstBytes udp_payload, Packet& pack
 
   packet.bitmap = shape.has(Shape::kBxth);
   packet.control = shape.has(Shape::kControl);
-  const std::size_t versioned = packet.control ? 4 : 0;  // the word whose first bits are the control packet's version
-  if (size < shape.headers_size + versioned + kIcrcSize) return DropReason::kTruncated;
-  if ((packet.bitmap || packet.control) && bitmap_version(reader.here()) != kBitmapVersion) {
-    return DropReason::kBadVersion;
+  std::size_t versioned = 0;  // of a control packet: the word that begins with its version, or up to its token
+  std::uint8_t version = kBitmapVersion;
+  if (packet.control) [[unlikely]] {
+    versioned = shape.has(Shape::kToken) ? kTokenOffset + kTokenSize : 4;
+    if (!shape.has(Shape::kToken)) version = kControlVersion;
   }
+  if (size < shape.headers_size + versioned + kIcrcSize) return DropReason::kTruncated;
+  if ((packet.bitmap || packet.control) && bitmap_version(reader.here()) != version) return DropReason::kBadVersion;
   packet.op = packet.control ? RcOp{} : static_cast<RcOp>(packet.bth.opcode & 0x1F);
   std::size_t headers_size = shape.headers_size;
   if (packet.bitmap) {
@@ -135,7 +138,8 @@ std::size_t emit_headers(const Packet& packet, std::byte* out) {
     at += kInvalidateSize;
   }
   if (shape.has(Shape::kCnp)) {
-    std::memset(at, 0, kCnpReservedSize);
+    store_be64(at, packet.bxth.token);
+    store_be64(at + kTokenSize, 0);
     at += kCnpReservedSize;
   }
   return static_cast<std::size_t>(at - out);

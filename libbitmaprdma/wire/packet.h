@@ -1,7 +1,8 @@
 // wire/packet.h - one RoCEv2 packet (a UDP payload) as a value, and back to bytes.
 // parse_packet() checks everything that needs no queue pair: sizes, versions, P_Key, opcode, pad. It does not check the
 // ICRC (wire/icrc.h), which needs addresses. Errors are the peer's: a DropReason, never an assertion. In this order:
-//   kTruncated      shorter than BTH + ICRC, or than the headers of its opcode; a control packet without a first word;
+//   kTruncated      shorter than BTH + ICRC, or than the headers of its opcode; a control packet without a first word,
+//                   or that ends before its token;
 //                   after the version: shorter than with the acknowledgement that BXTH announces
 //   kBadVersion     BTH's version is not 0; BXTH's or a control packet's is not ours
 //   kUnknownOpcode  not RC, UC, UD, bitmap mode or a control packet that we know
@@ -30,12 +31,12 @@ struct Packet {
   bool bitmap = false;   // opcode 0xC0..0xDF: bxth is there
   bool control = false;  // opcode 0xE0..: payload is the control packet's body, to be parsed by wire/control.h
   RcOp op{};             // all but control packets: low five bits
-  Bxth bxth;
-  Piggyback piggyback;  // where bxth.piggyback says so
-  Deth deth;            // UD
-  Feth feth;            // FLUSH
-  Reth reth;            // READ request, ATOMIC WRITE, FLUSH; WRITE first/only; bitmap mode: every WRITE packet
-  Aeth aeth;            // acknowledgements, READ responses (standard: not the middle ones)
+  Bxth bxth;             // of a CNP the token alone, when it is written
+  Piggyback piggyback;   // where bxth.piggyback says so
+  Deth deth;             // UD
+  Feth feth;             // FLUSH
+  Reth reth;             // READ request, ATOMIC WRITE, FLUSH; WRITE first/only; bitmap mode: every WRITE packet
+  Aeth aeth;             // acknowledgements, READ responses (standard: not the middle ones)
   AtomicEth atomic;
   std::uint64_t atomic_original = 0;  // atomic acknowledge
   std::uint32_t immediate_be = 0;
@@ -50,12 +51,25 @@ struct Packet {
 // Writes the headers that bth.opcode has (BTH, BXTH, RETH, ...; `bitmap`, `control` and `op` are not looked at), not
 // payload, pad or ICRC; answers their size. bth.pad must be right already. `out` holds at least kPacketHeadersMax
 // bytes.
-inline constexpr std::size_t kPacketHeadersMax = 104;
+inline constexpr std::size_t kPacketHeadersMax = 112;
 std::size_t emit_headers(const Packet& packet, std::byte* out);
 // The size that emit_headers will write.
 [[nodiscard]] inline std::size_t headers_size(const Packet& packet) {
   const OpcodeShape& shape = opcode_shape(packet.bth.opcode);
   return shape.headers_size + (shape.has(OpcodeShape::kBxth) && packet.bxth.piggyback ? kPiggybackSize : 0);
+}
+
+// The token of a packet whose opcode has one (OpcodeShape::kToken), and that parse_packet() found in order.
+[[nodiscard]] inline std::uint64_t token_of(ConstBytes udp_payload) {
+  return load_be64(udp_payload.data() + kBthSize + kTokenOffset);
+}
+// Its sender's QPN.
+[[nodiscard]] inline std::uint32_t source_qpn_of(ConstBytes udp_payload) {
+  return load_be32(udp_payload.data() + kBthSize) & 0xFF'FFFF;
+}
+// In the reserved bytes of a CNP: 0 where its sender speaks standard packets.
+[[nodiscard]] inline std::uint64_t cnp_token_of(ConstBytes udp_payload) {
+  return load_be64(udp_payload.data() + kBthSize);
 }
 
 namespace internal {

@@ -24,7 +24,7 @@ std::vector<std::byte> source_quench(std::uint32_t source_qpn) {
   store_be16(&dropped[22], 4791);
   store_u8(&dropped[kBth], source_qpn == 0 ? 0x06 : 0xC6);  // RDMA WRITE First
   store_be24(&dropped[kBth + 5], 0x2203);
-  store_u8(&dropped[kBxth], 0x10);
+  store_u8(&dropped[kBxth], 0x20);
   store_be24(&dropped[kBxth + 1], source_qpn);
   std::vector<std::byte> message(wire::kIcmpHeaderSize + wire::kQuoteMax);
   message.resize(wire::emit_icmp_edn(dropped, 1, 50_us, message.data()));

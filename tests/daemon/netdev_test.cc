@@ -243,9 +243,9 @@ TEST_F(NetdevTest, BothWaysOfReadingSeeTheSame) {
 }
 
 TEST(PathMtuFor, LeavesRoomForEveryHeader) {
-  EXPECT_EQ(io::path_mtu_for(4096 + 108), PathMtu::k4096);
+  EXPECT_EQ(io::path_mtu_for(4096 + 116), PathMtu::k4096);
   EXPECT_EQ(io::path_mtu_for(4096 + 107), PathMtu::k2048);
-  EXPECT_EQ(io::path_mtu_for(2048 + 108), PathMtu::k2048);
+  EXPECT_EQ(io::path_mtu_for(2048 + 116), PathMtu::k2048);
   EXPECT_EQ(io::path_mtu_for(1500), PathMtu::k1024);
   EXPECT_EQ(io::path_mtu_for(1024 + 107), PathMtu::k512);
   EXPECT_EQ(io::path_mtu_for(576), PathMtu::k256);

@@ -10,7 +10,7 @@ namespace brdma::fuzz {
 // Within the regions mostly; behind their end and with a wrong key too.
 Sge EngineWorld::some_sge() {
   const std::uint8_t how = input_.u8();
-  const auto& region = regions_[how % 4 == 3 ? 1 : 0];
+  const auto& region = regions_[how % 4 == 3 ? 1 : how % 32 == 6 ? 2 : 0];
   const std::uint32_t offset = input_.u16() % (kRegionBytes + 16);
   const std::uint32_t length = (how & 0x40) != 0 ? input_.u16() % kRegionBytes : input_.u8();
   return Sge{.address = kIova + offset, .length = length, .lkey = region.key ^ (how >= 0xF8 ? 1u : 0u)};

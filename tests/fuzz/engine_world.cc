@@ -54,6 +54,7 @@ EngineWorld::EngineWorld(InputReader& input) : input_(input), initial_(pattern(k
   mtu_ = (choices & 0x40) != 0 ? PathMtu::k1024 : PathMtu::k256;
   engine_ = std::make_unique<Engine>(config_, statistics_, nullptr);
   pd_ = engine_->alloc_pd();
+  other_pd_ = engine_->alloc_pd();
   cq_ = engine_->create_cq((choices & 0x80) != 0 ? 4 : 1024, nullptr).value();
   make_regions();
   make_shared((sizes & 0x80) != 0);
@@ -76,8 +77,9 @@ void EngineWorld::make_regions() {
 
 void EngineWorld::register_region(Region& region) {
   const auto begin = reinterpret_cast<std::uintptr_t>(region.bytes.data()) + kGuardBytes;
-  const std::uint32_t access = region.writable ? kAccessAll : 0;
-  region.handle = engine_->register_memory(pd_, begin, kRegionBytes, kIova, access).value();
+  const bool foreign = &region == &regions_[2];
+  const std::uint32_t access = region.writable || foreign ? kAccessAll : 0;
+  region.handle = engine_->register_memory(foreign ? other_pd_ : pd_, begin, kRegionBytes, kIova, access).value();
   region.key = engine_->info(region.handle).rkey;
 }
 
@@ -190,6 +192,7 @@ void EngineWorld::finish() {
   for (auto& region : regions_) BRDMA_CHECK(engine_->deregister_memory(region.handle).ok());
   BRDMA_CHECK(engine_->destroy_cq(cq_).ok());
   BRDMA_CHECK(engine_->dealloc_pd(pd_).ok());
+  BRDMA_CHECK(engine_->dealloc_pd(other_pd_).ok());
   drain();
   check_invariants();
 }

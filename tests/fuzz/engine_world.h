@@ -3,7 +3,8 @@
 //   packets that the engine sends parse, carry the right ICRC, go to the peer and fit their batch;
 //   accepted plus drops equals received;
 //   completions: no more than posted, each once, in the order of posting per queue;
-//   bytes around the registered regions never change, nor those of the region that nobody may write, nor the half of
+//   bytes around the registered regions never change, nor those of the regions that nobody may write, one of them
+//   because it is of another protection domain, nor the half of
 //   the lent region that no window ever shows; a drain ends, and no timer asks for an instant that has passed.
 #pragma once
 
@@ -128,8 +129,9 @@ class EngineWorld {
   Statistics statistics_;
   std::unique_ptr<Engine> engine_;
   ProtectionDomain* pd_ = nullptr;
+  ProtectionDomain* other_pd_ = nullptr;  // of no queue pair
   CompletionQueue* cq_ = nullptr;
-  std::array<Region, 2> regions_;      // everything allowed; nothing but local reading
+  std::array<Region, 3> regions_;      // everything allowed; nothing but local reading; another domain's
   Region lent_;                        // windows are bound to it; no peer may do anything without one
   std::array<Window, 2> windows_;      // of type 1, of type 2
   SharedReceiveQueue* srq_ = nullptr;  // of the second queue pair, in half of the worlds

@@ -32,17 +32,21 @@ std::vector<std::byte> emitted(std::size_t size, Emit emit) {
 void check_caps(ConstBytes body) {
   const auto caps = wire::parse_caps(body);
   if (!caps) return;
-  BRDMA_CHECK(body.size() >= wire::kCapsSize);
+  const bool first = caps->version_max < wire::kBitmapVersion;
+  BRDMA_CHECK(body.size() >= (first ? wire::kCapsFirstSize : wire::kCapsSize));
   BRDMA_CHECK(caps->version_min >= 1 && caps->version_min <= caps->version_max);
   BRDMA_CHECK(caps->path_mtu_code >= 1 && caps->path_mtu_code <= 5 && caps->paths >= 1);
   BRDMA_CHECK(caps->window_packets >= 1 && caps->window_packets <= 0x80'0000);
   const auto emit = [](const wire::Caps& value) {
     const bool local = (value.capabilities & wire::kCapabilityLocal) != 0;
-    return emitted(wire::kCapsSize + (local ? wire::kCapsLocalSize : 0),
+    const std::size_t size = value.version_max < wire::kBitmapVersion ? wire::kCapsFirstSize : wire::kCapsSize;
+    return emitted(size + (local ? wire::kCapsLocalSize : 0),
                    [&](std::byte* out) { return wire::emit_caps(value, out); });
   };
   const auto once = emit(*caps);
-  BRDMA_CHECK(std::equal(once.begin() + 4, once.begin() + 24, body.begin() + 4));
+  BRDMA_CHECK(caps->capabilities == (load_be32(&body[4]) & (first ? ~wire::kCapabilityLocal : ~0u)));
+  BRDMA_CHECK(std::equal(once.begin() + 8, once.begin() + 24, body.begin() + 8));
+  BRDMA_CHECK(first || std::equal(once.begin() + 32, once.begin() + 48, body.begin() + 32));
   const auto again = wire::parse_caps(once);
   BRDMA_CHECK(again && emit(*again) == once);
 }
@@ -62,7 +66,7 @@ void check_ack(ConstBytes body, Psn psn) {
                    [&](std::byte* out) { return wire::emit_bitmap_ack(value, out); });
   };
   const auto once = emit(*ack);
-  BRDMA_CHECK(once.size() == body.size() && std::equal(once.begin() + 4, once.begin() + 42, body.begin() + 4));
+  BRDMA_CHECK(once.size() == body.size() && std::equal(once.begin() + 4, once.begin() + 50, body.begin() + 4));
   const auto again = wire::parse_bitmap_ack(once, psn);
   BRDMA_CHECK(again && emit(*again) == once);
 }
@@ -84,7 +88,7 @@ void check_ffm(ConstBytes body, Psn psn) {
     return emitted(wire::kFfmSize + value.gaps.size(), [&](std::byte* out) { return wire::emit_ffm(value, out); });
   };
   const auto once = emit(copy);
-  BRDMA_CHECK(once.size() == body.size() && std::equal(once.begin() + 4, once.begin() + 30, body.begin() + 4));
+  BRDMA_CHECK(once.size() == body.size() && std::equal(once.begin() + 4, once.begin() + 38, body.begin() + 4));
   const auto again = wire::parse_ffm(once, psn);
   BRDMA_CHECK(again && emit(*again) == once);
 }
@@ -142,6 +146,7 @@ void check_edn(ConstBytes body, Psn psn) {
   };
   const auto once = emit(*edn);
   BRDMA_CHECK(std::equal(once.begin() + 1, once.begin() + 12, body.begin() + 1));
+  BRDMA_CHECK(std::equal(once.begin() + wire::kTokenOffset, once.end(), body.begin() + wire::kTokenOffset));
   const auto again = wire::parse_edn(once, psn);
   BRDMA_CHECK(again && emit(*again) == once);
 }

@@ -24,6 +24,7 @@ using namespace brdma;  // a program, no header
 using test::Bytes;
 
 constexpr std::size_t kSeedMax = 320;
+constexpr std::uint64_t kToken = 0xA1B2'C3D4'E5F6'0718;
 
 void write(const std::filesystem::path& file, const Bytes& bytes) {
   std::filesystem::create_directories(file.parent_path());
@@ -49,11 +50,23 @@ Bytes bytes_of(const wire::Packet& packet, const Bytes& payload) {
 wire::Packet sample(std::uint8_t opcode) {
   wire::Packet packet;
   packet.bth = {.opcode = opcode, .dest_qpn = 0x2203, .ack_request = true, .psn = Psn{0xFFFFFE}};
-  packet.bxth = {.source_qpn = 0x1102, .msn = 7, .rsn = 3, .packet_index = 2, .timestamp = 1'000'000};
+  packet.bxth = {.source_qpn = 0x1102, .msn = 7, .rsn = 3, .packet_index = 2, .timestamp = 1'000'000, .token = kToken};
   packet.reth = {.address = 0x7F00'0000'1000, .rkey = 0x55AA, .length = 64};
   packet.aeth = {.syndrome = wire::kSyndromeAck, .msn = 8};
   packet.atomic = {.address = 0x7F00'0000'1000, .rkey = 0x55AA, .swap_or_add = 1, .compare = 2};
   return packet;
+}
+
+// Of who knows no tokens.
+Bytes first_caps_body() {
+  wire::Caps caps;
+  caps.source_qpn = 0x1102;
+  caps.capabilities = wire::kCapabilityBitmap;
+  caps.version_min = caps.version_max = 1;
+  caps.window_packets = 4096;
+  Bytes body(wire::kCapsFirstSize);
+  wire::emit_caps(caps, body.data());
+  return body;
 }
 
 Bytes caps_body(bool reply) {
@@ -64,6 +77,8 @@ Bytes caps_body(bool reply) {
   caps.window_packets = 4096;
   caps.credit_packets = 64;
   caps.credit_bytes = 65536;
+  caps.token = kToken;
+  caps.echo = reply ? ~kToken : 0;
   Bytes body(wire::kCapsSize);
   wire::emit_caps(caps, body.data());
   return body;
@@ -73,6 +88,7 @@ Bytes caps_body(bool reply) {
 Bytes ack_body(std::uint16_t bit_count, std::uint8_t syndrome) {
   wire::BitmapAck ack;
   ack.source_qpn = 0x1102;
+  ack.token = kToken;
   ack.syndrome = syndrome;
   ack.base = Psn{0xFFFFFE};
   ack.highest = ack.base + bit_count - 1;
@@ -88,6 +104,7 @@ Bytes ack_body(std::uint16_t bit_count, std::uint8_t syndrome) {
 Bytes ffm_body(std::uint16_t gap_count) {
   wire::Ffm ffm;
   ffm.source_qpn = 0x1102;
+  ffm.token = kToken;
   ffm.base = Psn{0xFFFFFE};
   ffm.highest = ffm.base + 2u * gap_count;
   ffm.cause = 1;
@@ -148,7 +165,8 @@ Bytes edn_body(bool acknowledgement) {
                   .destination_qpn = 0x2203,
                   .path = 1,
                   .drain = 21_us,
-                  .timestamp = 1'000'000},
+                  .timestamp = 1'000'000,
+                  .token = kToken},
                  body.data());
   return body;
 }
@@ -175,6 +193,7 @@ constexpr std::uint8_t kOpcodes[] = {0xE0, 0xE1, 0xE2, 0xE4, 0xE5,
                                      0xE3, 0,    0xE6, 0xE7};  // 0: ICMP is no packet of RoCE
 std::map<std::string, Bytes> control_bodies() {
   return {{"caps", caps_body(false)},
+          {"caps-first", first_caps_body()},
           {"caps-reply", caps_body(true)},
           {"ack", ack_body(0, wire::kSyndromeAck)},
           {"ack-bits", ack_body(64, wire::kSyndromeAck)},

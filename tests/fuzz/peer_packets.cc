@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "fuzz/engine_world.h"
+#include "qp/queue_pair.h"
+#include "support/tokens.h"
 #include "wire/control.h"
 #include "wire/edn.h"
 #include "wire/icrc.h"
@@ -58,7 +60,7 @@ void EngineWorld::address_to(const Connection& connection, wire::Packet& packet)
 
 void EngineWorld::fill_target(wire::Packet& packet, std::uint32_t length) {
   const std::uint8_t how = input_.u8();
-  const auto& region = regions_[how % 8 == 7 ? 1 : 0];
+  const auto& region = regions_[how % 8 == 7 ? 1 : how % 16 == 5 ? 2 : 0];
   const std::uint64_t offset = input_.u16() % (kRegionBytes + 64);
   packet.reth = {.address = kIova + offset, .rkey = region.key ^ (how >= 0xF8 ? 1u : 0u), .length = length};
   packet.atomic = {.address = (kIova + offset) & ~std::uint64_t{how % 16 == 3 ? 0u : 7u},
@@ -87,6 +89,12 @@ void EngineWorld::seal_and_deliver(std::vector<std::byte>& packet) {
                             .source_port = config_.source_ports[0],
                             .destination_port = kRoceUdpPort,
                             .ip_id = ip_id};
+  constexpr std::uint64_t kPeerToken = 0x7065'6572;  // else nothing would get beyond the first check
+  for (const Connection& connection : connections_) {
+    if (connection.qp != nullptr && packet.size() >= wire::kBthSize && load_be24(packet.data() + 5) == connection.qpn) {
+      test::put_tokens(connection.qp->identity(), kPeerToken, packet);
+    }
+  }
   store_le32(packet.data() + packet.size() - wire::kIcrcSize, wire::packet_icrc(path, packet));
   deliver(packet, ip_id);
 }

@@ -238,6 +238,9 @@ TEST(StandingByForAPeer, KeepsTheDeadlineThatFallsIntoAMomentForTheApplication) 
   Side a{std::move(leases[0])}, b{std::move(leases[1])};
   a.connect(b);
   b.connect(a);
+  const Instant patience = monotonic_now() + kPatience;
+  while ((!a.agreed() || !b.agreed()) && monotonic_now() < patience) EXPECT_FALSE(a.poll() || b.poll());
+  ASSERT_TRUE(a.agreed() && b.agreed());
   Attendance& attendance = a.shard->attendance();
   const auto attend = [&] {
     const std::lock_guard held{a.shard->lock()};

@@ -86,6 +86,7 @@ struct Side {
     ++completed;
     return true;
   }
+  [[nodiscard]] bool agreed() const { return lease.statistics->get(Counter::kBitmapQps) != 0; }
   [[nodiscard]] bool got(std::byte token) const { return memory[half] == token; }
   [[nodiscard]] std::uint64_t acks() const { return lease.statistics->get(Counter::kAcksSent); }
 

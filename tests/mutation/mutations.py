@@ -97,4 +97,32 @@ MUTATIONS = [
         "if (regular_.first == nullptr) return large_.first;":
             "if (large_.first != nullptr) return large_.first;",
     }),
+    # --- who may do what ---
+    ("a packet's token is not compared", "qp/queue_pair.h", {
+        "if (packet.bxth.token == identity_.own_token && packet.bxth": "if (packet.bxth",
+        "return wire::token_of(packet) == identity_.own_token &&\n           wire::source_qpn_of(packet)":
+            "return wire::source_qpn_of(packet)",
+    }),
+    ("a packet's source queue pair is not compared", "qp/queue_pair.h", {
+        " && packet.bxth.source_qpn == identity_.attributes.destination_qpn": "",
+        " &&\n           wire::source_qpn_of(packet) == identity_.attributes.destination_qpn;": ";",
+    }),
+    ("a plain acknowledgement's token is not compared", "qp/hear_plain_ack.cc", {
+        "ack.token != identity_.own_token || ": "",
+    }),
+    ("standard packets are taken for ever", "qp/negotiate.cc", {
+        "if (now < identity_.standard_until) return false;": "return false;",
+    }),
+    ("CAPS are believed of anybody", "qp/negotiate.cc", {
+        "const bool proven = caps.echo == identity_.own_token;": "const bool proven = true;",
+    }),
+    ("an acknowledgement may be ahead of what was sent", "qp/handle_ack.cc", {
+        "if (base > next || (ack": "if ((ack",
+    }),
+    ("any protection domain will do", "memory/memory_table.cc", {
+        "if (region->pd != who.pd) return Fault::kWrongDomain;": "",
+    }),
+    ("a region's access is not looked at", "memory/memory_table.cc", {
+        "if ((region->access & needed) != needed) return Fault::kNoPermission;": "",
+    }),
 ]

@@ -31,7 +31,7 @@ std::uint64_t near(std::uint64_t centre, Random& random) { return centre + rando
 
 TEST(MemoryTableProperty, EqualsAMapOfRegions) {
   test::for_each_seed(100, [](Random& random) {
-    MemoryTable table{Random{random.next()}};
+    MemoryTable table{SecretRandom{random.next(), "keys"}};
     std::vector<ProtectionDomain*> domains{table.alloc_pd(), table.alloc_pd()};
     std::map<std::uint32_t, MemoryRegion*> live;
     std::set<std::uint32_t> keys;
@@ -104,7 +104,7 @@ struct Bound {
 
 TEST(MemoryTableProperty, WindowsLendWhatTheyAreBoundTo) {
   test::for_each_seed(100, [](Random& random) {
-    MemoryTable table{Random{random.next()}};
+    MemoryTable table{SecretRandom{random.next(), "keys"}};
     ProtectionDomain* const domains[2] = {table.alloc_pd(), table.alloc_pd()};
     std::vector<MemoryRegion*> regions;
     for (int i = 0; i < 4; ++i) {

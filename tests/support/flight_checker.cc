@@ -115,8 +115,8 @@ std::int64_t FlightChecker::end_of_request(std::int64_t sequence) const {
 void FlightChecker::handle_control(const wire::Packet& packet) {
   switch (static_cast<wire::Control>(packet.bth.opcode)) {
     case wire::Control::kCaps:
-      // The first counts: later ones may have overtaken acknowledgements, which say the same anew.
-      if (const auto caps = wire::parse_caps(packet.payload); caps && peer_window_ == 0) {
+      // The first that is believed counts: later ones may have overtaken acknowledgements, which say the same anew.
+      if (const auto caps = wire::parse_caps(packet.payload); caps && caps->echo != 0 && peer_window_ == 0) {
         peer_window_ = caps->window_packets;
         note_credit(caps->credit_packets, caps->credit_bytes);
       }

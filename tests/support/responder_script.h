@@ -413,7 +413,7 @@ class ResponderScript {
  private:
   ScriptOptions options_;
   EngineConfig config_;
-  memory::MemoryTable table_{Random{1}};
+  memory::MemoryTable table_{SecretRandom{1, "keys"}};
   Story sink_{story};
   ProtectionDomain* pd_ = nullptr;
 

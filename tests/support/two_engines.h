@@ -25,6 +25,7 @@
 #include "base/random.h"
 #include "device/engine.h"
 #include "qp/queue_pair.h"
+#include "support/tokens.h"
 #include "trace/events.h"
 #include "trace/text.h"
 #include "wire/icrc.h"
@@ -126,7 +127,7 @@ class TwoEngines {
         if (side[i].config.local_memory != nullptr) side[i].qp->want_local();
     }
     if (options.settle) {
-      run_for(2_ms);
+      run_for(std::max(2_ms, options.one_way_delay * 4));  // each side asks and is answered
       wire.clear();
       copies_.clear();
     }
@@ -259,8 +260,8 @@ class TwoEngines {
     }
   }
   // A packet made by hand reaches side `to`.
-  void inject(int to, std::vector<std::byte> bytes, std::uint16_t ip_id = 0) {
-    deliver(Flying{1 - to, std::move(bytes), 0xC000, ip_id});
+  void inject(int to, std::vector<std::byte> bytes, std::uint16_t ip_id = 0, std::uint16_t source_port = 0xC000) {
+    deliver(Flying{1 - to, std::move(bytes), source_port, ip_id});
     round();
   }
   // Bytes of a packet as side `from` would send it, with a right ICRC (identification 0).
@@ -274,8 +275,9 @@ class TwoEngines {
     sign(from, bytes);
     return bytes;
   }
-  void sign(int from, std::vector<std::byte>& bytes) const {
-    const wire::IcrcPath path{side[from].address, side[1 - from].address, 0xC000, kRoceUdpPort, 0};
+  void sign(int from, std::vector<std::byte>& bytes, std::uint16_t source_port = 0xC000) const {
+    put_tokens(side[1 - from].qp->identity(), side[from].qp->identity().own_token, bytes);
+    const wire::IcrcPath path{side[from].address, side[1 - from].address, source_port, kRoceUdpPort, 0};
     store_le32(bytes.data() + bytes.size() - 4, wire::packet_icrc(path, bytes));
   }
 

@@ -1,2 +1,3 @@
 brdma_unit_test(base_toml_text_test LINK brdma_base)
 brdma_unit_test(base_lazy_test LINK brdma_base)
+brdma_unit_test(base_secret_random_test LINK brdma_base)

@@ -359,6 +359,20 @@ TEST_F(Managers, ARequestInAnothersNameEndsNothing) {
   EXPECT_EQ(kinds(b_).back(), Kind::kDisconnected);
 }
 
+// Nor does one with the peer's id: the connection still names it when it ends.
+TEST_F(Managers, ARequestWithAnothersIdTakesItNotAway) {
+  const auto [a, b] = established();
+  wire::CmReq req = request(0x999);
+  req.local_comm_id = a;
+  req.path = {.local_gid = kAddressA, .remote_gid = kAddressB};
+  b_.agent.handle(kEndpointsB, {.transaction = 5, .message = req}, now_);
+  ASSERT_TRUE(b_.agent.disconnect(b, now_).ok());
+  carry();
+  EXPECT_THAT(kinds(a_), testing::ElementsAre(Kind::kReply, Kind::kDisconnected));
+  pass(3_s);
+  EXPECT_EQ(b_.agent.connections(), 1u) << "the forged request, which the application has not answered";
+}
+
 // From its own address, with the victim's GUID and queue pair number: another connection, and the victim's own request
 // is not taken for a stale one either.
 TEST_F(Managers, AStrangersRequestWithAnothersQueuePairIsJustAnother) {

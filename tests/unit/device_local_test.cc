@@ -97,6 +97,27 @@ TEST(Local, AgreesThoughCapsAreLost) {
   }
 }
 
+// The first large message is posted while bitmap mode is being agreed on: both learn that they are two users'.
+TEST(Local, BothKnowWhyNotWhenTheMessageComesEarly) {
+  for (int late = 0; late < 60; ++late) {
+    for (const Duration posted : {0_us, 3_us, 7_us, 12_us, 17_us, 22_us}) {
+      SCOPED_TRACE(testing::Message() << late << " us, " << posted.ns() << " ns");
+      Machine machine;
+      machine.processes.readable = false;
+      PairOptions given = options(machine);
+      given.want_local = given.connect = given.settle = false;
+      TwoEngines pair{given};
+      pair.connect(1);
+      pair.run_for(Duration::from_ns(late * 100'000));
+      pair.connect(0);
+      pair.run_for(posted);
+      ASSERT_TRUE(pair.post(0, pair.write(0, 0, kThreshold, 1)).ok());
+      pair.run_for(200_ms);
+      for (int i = 0; i < 2; ++i) EXPECT_EQ(pair.side[i].qp->identity().local_state, LocalState::kNotPermitted) << i;
+    }
+  }
+}
+
 // All questions about bitmap mode were asked before the peer was there.
 TEST(Local, AgreesThoughThePeerCameLate) {
   Machine machine;

@@ -56,6 +56,22 @@ class SlotsOfAnEngine : public testing::Test {
   std::set<std::uint32_t> numbers;
 };
 
+// Who has seen some knows nothing of the next.
+TEST_F(SlotsOfAnEngine, NumbersAreNotCountedUp) {
+  std::set<std::uint32_t> steps;
+  std::uint32_t last = 0;
+  for (int i = 0; i < 200; ++i) {
+    const auto made = create();
+    ASSERT_TRUE(made.ok());
+    all.push_back(made.value());
+    const std::uint32_t number = engine.qp_num(made.value());
+    EXPECT_EQ(number & kMask, 300u);
+    steps.insert((number - last) & 0xFF'FFFF);
+    last = number;
+  }
+  EXPECT_GT(steps.size(), 150u);
+}
+
 TEST_F(SlotsOfAnEngine, OneIsUsedUpAndAnotherHelps) {
   create_all();
   EXPECT_EQ(numbers.size(), kOfASlot);

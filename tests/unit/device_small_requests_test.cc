@@ -92,7 +92,7 @@ TEST_F(SmallRequests, OneAloneSaysWhatItWouldInARun) {
     first[0][8] = std::byte{0};
     for (auto& bytes : first) {
       bytes.resize(bytes.size() - wire::kIcrcSize);
-      if (!sends) std::fill_n(bytes.begin() + 36, 8, std::byte{0});  // RETH's address: that of each pair's own memory
+      if (!sends) std::fill_n(bytes.begin() + 44, 8, std::byte{0});  // RETH's address: that of each pair's own memory
     }
     EXPECT_EQ(first[0], first[1]);
   }

@@ -16,7 +16,7 @@ constexpr std::uint32_t kReadWrite = kAccessLocalWrite | kAccessRemoteWrite | kA
 
 class MemoryTableTest : public testing::Test {
  protected:
-  MemoryTable table_{Random{1}};
+  MemoryTable table_{SecretRandom{1, "keys"}};
   ProtectionDomain* pd_ = table_.alloc_pd();
   std::byte* bytes_ = nullptr;
 };
@@ -63,7 +63,7 @@ TEST_F(MemoryTableTest, RefusesWhatCannotBe) {
     const auto result = table_.add(pd, address, length, iova, access);
     return result.ok() ? 0 : result.reason().error();
   };
-  MemoryTable elsewhere{Random{2}};
+  MemoryTable elsewhere{SecretRandom{2, "keys"}};
   EXPECT_EQ(error(nullptr, 0, 1, 0, 0), EINVAL);
   EXPECT_EQ(error(elsewhere.alloc_pd(), 0, 1, 0, 0), EINVAL);
   EXPECT_EQ(error(pd_, 0, 1, 0, kAccessRemoteWrite), EINVAL) << "needs local write";
@@ -84,7 +84,7 @@ TEST_F(MemoryTableTest, RefusesWhatCannotBe) {
 TEST_F(MemoryTableTest, KeysAreNotGuessable) {
   std::set<std::uint32_t> keys, high_bytes;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    MemoryTable table{Random{seed}};
+    MemoryTable table{SecretRandom{seed, "keys"}};
     const std::uint32_t key = table.add(table.alloc_pd(), 0, 1, 0, 0).value()->key;
     keys.insert(key);
     high_bytes.insert(key >> 24);
@@ -95,7 +95,7 @@ TEST_F(MemoryTableTest, KeysAreNotGuessable) {
 
 // What was refused in between changes nothing.
 TEST_F(MemoryTableTest, TablesOfOneSeedThatSeeTheSameCallsHaveTheSameKeys) {
-  MemoryTable other{Random{1}};
+  MemoryTable other{SecretRandom{1, "keys"}};
   ProtectionDomain* const other_pd = other.alloc_pd();
   Random choice{7};
   std::vector<std::pair<MemoryRegion*, MemoryRegion*>> there;

@@ -68,9 +68,9 @@ TEST_F(TransmitBatchTest, TrailerAndNextHeadersShareASlice) {
   EXPECT_EQ(out.slices.size(),
             7u);  // headers, payload, trailer + headers, payload, trailer + headers, payload, trailer
   EXPECT_EQ(out.slices[1].data, payload.data());  // the application's memory itself
-  EXPECT_EQ(out.slices[2].size, 4u + 36u);
+  EXPECT_EQ(out.slices[2].size, 4u + 44u);
   EXPECT_EQ(out.segments, 3u);
-  EXPECT_EQ(out.segment_bytes, 36 + 1024 + 4);
+  EXPECT_EQ(out.segment_bytes, 44 + 1024 + 4);
 }
 
 TEST_F(TransmitBatchTest, PayloadlessPacketsAreOneSlice) {
@@ -79,7 +79,7 @@ TEST_F(TransmitBatchTest, PayloadlessPacketsAreOneSlice) {
   Transmit out;
   ASSERT_TRUE(b.finish(out));
   EXPECT_EQ(out.slices.size(), 1u);
-  EXPECT_EQ(out.bytes, 4u * (36 + 16 + 4));
+  EXPECT_EQ(out.bytes, 4u * (44 + 16 + 4));
 }
 
 TEST_F(TransmitBatchTest, AShorterPacketIsTheLast) {
@@ -327,8 +327,8 @@ TEST_F(TransmitBatchTest, AnAcknowledgementGoesOnlyWhereThereIsRoom) {
   {
     TransmitBatch b = batch();
     EXPECT_FALSE(b.piggyback(said, kRoomy)) << "no packet";
-    ASSERT_TRUE(add(b, packet(wire::RcOp::kSendOnly, true, 0), 64));  // 104 bytes
-    EXPECT_FALSE(b.piggyback(said, 143));
+    ASSERT_TRUE(add(b, packet(wire::RcOp::kSendOnly, true, 0), 64));  // 112 bytes
+    EXPECT_FALSE(b.piggyback(said, 151));
     ASSERT_TRUE(add(b, packet(wire::RcOp::kSendOnly, true, 1), 64));
     EXPECT_FALSE(b.piggyback(said, kRoomy)) << "a later segment longer than the first";
     ASSERT_TRUE(add(b, packet(wire::RcOp::kSendOnly, true, 2), 24));
@@ -341,12 +341,12 @@ TEST_F(TransmitBatchTest, AnAcknowledgementGoesOnlyWhereThereIsRoom) {
     const auto each = segments(out);
     ASSERT_EQ(each.size(), 4u);
     for (const auto& bytes : each) EXPECT_EQ(wire::stored_icrc(bytes), right_icrc(bytes, 0));
-    EXPECT_EQ(each[3].size(), 100u);
+    EXPECT_EQ(each[3].size(), 108u);
   }
   {
     TransmitBatch b = batch();
     ASSERT_TRUE(add(b, packet(wire::RcOp::kSendOnly, true, 0), 64));
-    EXPECT_TRUE(b.piggyback(said, 144)) << "both sides of the limit";
+    EXPECT_TRUE(b.piggyback(said, 152)) << "both sides of the limit";
   }
   {
     TransmitBatch b = batch();

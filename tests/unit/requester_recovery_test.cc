@@ -34,6 +34,21 @@ TEST(LongPath, ATimeoutIsNoShorterThanTheRoundTrip) {
   EXPECT_EQ(hand.count(Counter::kLocalAckTimeout), before + 1);
 }
 
+// Half the circle away: what lies behind it, modulo 2^24, is before what was sent.
+TEST_F(ByHand, AnAcknowledgementHalfTheCircleAwayIsRefused) {
+  send(4);
+  for (const std::uint32_t base : {1005u, 1004u + 4096, 1000u + 0x7F'FFFF}) {
+    const std::uint64_t before = pair.side[0].count(DropReason::kBadControl);
+    ack({.base = base});
+    EXPECT_EQ(pair.side[0].count(DropReason::kBadControl), before + 1) << base;
+    ack({.base = base, .arrived = {base + 5}});
+    EXPECT_EQ(pair.side[0].count(DropReason::kBadControl), before + 2) << base;
+  }
+  EXPECT_TRUE(pair.poll(0).empty());
+  ack({.base = 1004});
+  EXPECT_EQ(pair.poll(0).size(), 1u);
+}
+
 // RDMA-CM's timeout, 2.1 s: it says for how long an outage is borne, not how long after it the path is found again.
 TEST(LongTimeout, OutlastsAnOutageAndFindsThePathSoonAfter) {
   PairOptions options;

@@ -24,7 +24,7 @@ class ReceiveQueueTest : public testing::Test {
   static Status post(ReceiveQueue& queue, std::uint64_t wr_id, std::vector<Sge> sges) {
     return queue.post({wr_id, sges});
   }
-  memory::MemoryTable table{Random{1}};
+  memory::MemoryTable table{SecretRandom{1, "keys"}};
   ProtectionDomain* pd = nullptr;
   std::vector<std::byte> memory;
   MemoryRegion* region = nullptr;

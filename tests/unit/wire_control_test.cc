@@ -18,7 +18,8 @@ const Bytes kCapsBytes =
     hex("11 00abcd 00000001"
         "01 02 05 04"
         "00001000 00000100 00032000"
-        "0300000000000000");
+        "0300000000000000"
+        "0102030405060708 1112131415161718");  // token, echo
 
 TEST(Caps, RoundTrip) {
   ASSERT_EQ(kCapsBytes.size(), kCapsSize);
@@ -35,6 +36,8 @@ TEST(Caps, RoundTrip) {
   EXPECT_EQ(caps->window_packets, 4096u);
   EXPECT_EQ(caps->credit_packets, 256u);
   EXPECT_EQ(caps->credit_bytes, 204800u);
+  EXPECT_EQ(caps->token, 0x0102'0304'0506'0708u);
+  EXPECT_EQ(caps->echo, 0x1112'1314'1516'1718u);
   Bytes out(kCapsSize);
   EXPECT_EQ(emit_caps(*caps, out.data()), kCapsSize);
   EXPECT_EQ(to_hex(out), to_hex(kCapsBytes));
@@ -81,15 +84,34 @@ TEST(Caps, ImpossibleContents) {
   EXPECT_FALSE(parse_caps({}));
 }
 
+// Whoever speaks the first version alone has no tokens, and ends after 32 bytes.
+TEST(Caps, OfTheFirstVersion) {
+  Bytes bytes = kCapsBytes;
+  bytes[9] = std::byte{1};
+  bytes.resize(kCapsFirstSize);
+  const auto caps = parse_caps(bytes);
+  ASSERT_TRUE(caps);
+  EXPECT_EQ(caps->version_max, 1);
+  EXPECT_EQ(caps->token, 0u);
+  Bytes out(kCapsSize);
+  EXPECT_EQ(emit_caps(*caps, out.data()), kCapsFirstSize);
+  out.resize(kCapsFirstSize);
+  EXPECT_EQ(to_hex(out), to_hex(bytes));
+  bytes.pop_back();
+  EXPECT_FALSE(parse_caps(bytes));
+}
+
 const Bytes kAckFixed =
-    hex("13 00abcd"             // responses, echo valid
-        "02 000007"             // path, MSN
-        "1f 000013"             // syndrome, highest
-        "00000040 00010000"     // credit
-        "0102030405060708"      // timestamp echo
-        "1112131415161718"      // Tr
-        "000003e8 0021 0000");  // delay, bits, ranges
-const Psn kAckBase{0xFFFFF3};   // highest 0x13 is base + 32: the numbers wrap between them
+    hex("23 00abcd"            // responses, echo valid
+        "02 000007"            // path, MSN
+        "1f 000013"            // syndrome, highest
+        "00000040 00010000"    // credit
+        "000003e8"             // made
+        "2122232425262728"     // token
+        "0102030405060708"     // judged, timestamp echo
+        "1112131415161718"     // Tr
+        "0021 0000");          // bits, operations
+const Psn kAckBase{0xFFFFF3};  // highest 0x13 is base + 32: the numbers wrap between them
 const Bytes kAckBits = hex("5fffffff 80000000");
 
 TEST(BitmapAck, RoundTripAcrossTheWrap) {
@@ -111,6 +133,7 @@ TEST(BitmapAck, RoundTripAcrossTheWrap) {
   EXPECT_EQ(ack->ts_echo, 0x030405060708u);
   EXPECT_EQ(ack->tr, 0x1112131415161718u);
   EXPECT_EQ(ack->made, 1000u);
+  EXPECT_EQ(ack->token, 0x2122'2324'2526'2728u);
   EXPECT_EQ(ack->bit_count, 33);
   EXPECT_EQ(to_hex(ack->bits), to_hex(kAckBits));
   Bytes out(body.size());
@@ -146,7 +169,7 @@ std::optional<BitmapAck> ack_with(Psn base, Psn highest, std::uint16_t bit_count
   static Bytes body;  // outlives the value, which points into it
   body = kAckFixed + bits;
   store_be32(body.data() + 8, (std::uint32_t{syndrome} << 24) | highest.value());
-  store_be16(body.data() + 40, bit_count);
+  store_be16(body.data() + 48, bit_count);
   return parse_bitmap_ack(body, base);
 }
 
@@ -214,6 +237,7 @@ TEST(BitmapAck, WhatIsPlainReadsAlikeTheLongWay) {
     plain.ts_echo = 0x030405060708;
     plain.tr = 0x1112131415161718;
     plain.made = 1000;
+    plain.token = 0x2122232425262728;
     plain.waited = waited;
     Bytes packet(kBthSize + bitmap_ack_start_size(plain) + kIcrcSize);
     Bth bth;
@@ -253,7 +277,7 @@ std::optional<BitmapAck> ack_with_ranges(const Bytes& ranges) {
   static Bytes body;
   body = kAckFixed + hex("40000000") + ranges;
   store_be24(body.data() + 9, 1100);
-  store_be16(body.data() + 40, 32);
+  store_be16(body.data() + 48, 32);
   return parse_bitmap_ack(body, Psn{100});
 }
 
@@ -281,11 +305,12 @@ TEST(BitmapAck, RangesLieBehindTheBits) {
 }
 
 const Bytes kFfmFixed =
-    hex("11 00abcd"         // responses
+    hex("21 00abcd"         // responses
         "03 000010"         // path, highest
         "02 fffff8"         // cause: age; base
         "0009 0001"         // depth, repeat
         "0102030405060708"  // timestamp
+        "2122232425262728"  // token
         "0000002a"          // serial
         "0002 0107");       // gaps, gaps promoted
 const Bytes kFfmGaps =
@@ -307,6 +332,7 @@ TEST(Ffm, RoundTripAcrossTheWrap) {
   EXPECT_EQ(ffm->repeat, 1);
   EXPECT_EQ(ffm->timestamp, 0x0102030405060708u);
   EXPECT_EQ(ffm->serial, 42u);
+  EXPECT_EQ(ffm->token, 0x2122'2324'2526'2728u);
   EXPECT_EQ(ffm->promoted, 263);
   ASSERT_EQ(ffm->gap_count, 2);
   EXPECT_EQ(ffm->gap(0), (FfmGap{Psn{0xFFFFF8}, 1, /*cause=*/2, /*repeat=*/1}));
@@ -323,7 +349,7 @@ bool ffm_accepted(Psn base, Psn highest, FfmGap gap) {
   Bytes body = kFfmFixed + Bytes(kFfmGapSize);
   store_be24(body.data() + 5, highest.value());
   store_be24(body.data() + 9, base.value());
-  store_be16(body.data() + 28, 1);
+  store_be16(body.data() + 36, 1);
   emit_ffm_gap(gap, body.data() + kFfmSize);
   return parse_ffm(body, gap.start).has_value();
 }
@@ -356,14 +382,14 @@ TEST(Ffm, SizeCountAndPsnMustAgree) {
   EXPECT_FALSE(parse_ffm(ConstBytes{body}.first(kFfmSize - 1), Psn{0xFFFFF8}));
   EXPECT_FALSE(parse_ffm({}, Psn{0}));
   Bytes none = kFfmFixed;
-  store_be16(none.data() + 28, 0);
+  store_be16(none.data() + 36, 0);
   EXPECT_FALSE(parse_ffm(none, Psn{0xFFFFF8}));
 }
 
 TEST(Ffm, NoMoreGapsThanTheMaximum) {
   for (const std::uint16_t count : {kFfmGapsMax, static_cast<std::uint16_t>(kFfmGapsMax + 1)}) {
     Bytes body = kFfmFixed;
-    store_be16(body.data() + 28, count);
+    store_be16(body.data() + 36, count);
     for (std::uint16_t i = 0; i < count; ++i) body = body + hex("00fffff8 00000001");
     EXPECT_EQ(parse_ffm(body, Psn{0xFFFFF8}).has_value(), count == kFfmGapsMax) << count;
   }

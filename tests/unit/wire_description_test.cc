@@ -56,7 +56,7 @@ TEST(Caps, OfProcessesOfOneHostAreWrittenAndReadToTheBit) {
   caps.local_fetches = true;
   std::vector<std::byte> bytes(wire::kCapsSize + wire::kCapsLocalSize);
   ASSERT_EQ(wire::emit_caps(caps, bytes.data()), bytes.size());
-  EXPECT_EQ(std::vector<std::byte>(bytes.begin() + 32, bytes.end()),
+  EXPECT_EQ(std::vector<std::byte>(bytes.begin() + 48, bytes.end()),
             hex("01000000 00001267 00000000f0000001 00007f1234567000 0000000000000011 0000000000000022"));
   const auto read = wire::parse_caps(bytes);
   ASSERT_TRUE(read);

@@ -45,9 +45,9 @@ constexpr IcrcPath kDocumentPath{.source = IpAddress::v4(10, 77, 0, 1),
 
 TEST(WireDocument, WriteMiddle) {
   const Bytes headers = documented("c7 00 ffff 00 002203 00 000000") +
-                        documented("10 001102 00 000001 00 000001 00 000001") + documented("00000000000f4240") +
-                        documented("00007f0000001400 000055aa 000009c4");
-  const Bytes bytes = headers + filled(1024, 0x5A) + documented("2489a641");
+                        documented("20 001102 00 000001 00 000001 00 000001") + documented("00000000000f4240") +
+                        documented("a1b2c3d4e5f60718") + documented("00007f0000001400 000055aa 000009c4");
+  const Bytes bytes = headers + filled(1024, 0x5A) + documented("79c2b0a7");
   const auto parsed = parse_packet(bytes);
   ASSERT_TRUE(parsed.ok());
   const Packet& packet = parsed.value();
@@ -57,13 +57,14 @@ TEST(WireDocument, WriteMiddle) {
   EXPECT_EQ(packet.bxth.rsn, 1u);
   EXPECT_EQ(packet.bxth.packet_index, 1u);
   EXPECT_EQ(packet.bxth.timestamp, 1'000'000u);
+  EXPECT_EQ(packet.bxth.token, 0xA1B2'C3D4'E5F6'0718u);
   EXPECT_EQ(packet.reth.length, 2500u);
   EXPECT_EQ(packet.payload.size(), 1024u);
   EXPECT_EQ(packet_icrc(kDocumentPath, bytes), stored_icrc(bytes));
 }
 
 TEST(WireDocument, DescribedWrite) {
-  const Bytes bxth = documented("10 001102 00 000000 01 000000 00 000000") + hex("00000000000f4240");
+  const Bytes bxth = documented("20 001102 00 000000 01 000000 00 000000") + hex("00000000000f4240a1b2c3d4e5f60718");
   const Bytes reth = documented("00007f0000011000 000055aa 00020000");
   const Bytes payload = documented("0102030405060708") + documented("00007f1234570000 00010000");
   const Bytes bytes = hex("c8 00 ffff 00 002203 00 000001") + bxth + reth + payload + hex("00000000");
@@ -85,11 +86,11 @@ TEST(WireDocument, DescribedWrite) {
 
 TEST(WireDocument, WriteWithAPiggybackedAcknowledgement) {
   const Bytes headers = documented("ca 00 ffff 00 002203 80 fffffe") +
-                        documented("12 001102 00 000000 00 000000 00 000000") + hex("00000000000f4240") +
-                        documented("00 000005 1f 0003f0 00000100 00100000") +
+                        documented("22 001102 00 000000 00 000000 00 000000") +
+                        hex("00000000000f4240a1b2c3d4e5f60718") + documented("00 000005 1f 0003f0 00000100 00100000") +
                         documented("00000000001e8480 00000000000f404c 000f4240 00000001") +
                         documented("00007f0000001000 000055aa 00000008");
-  const Bytes bytes = headers + documented("5a5a5a5a5a5a5a5a") + documented("e5e673d6");
+  const Bytes bytes = headers + documented("5a5a5a5a5a5a5a5a") + documented("8dbc34eb");
   const auto parsed = parse_packet(bytes);
   ASSERT_TRUE(parsed.ok());
   const Packet& packet = parsed.value();
@@ -115,9 +116,9 @@ TEST(WireDocument, WriteWithAPiggybackedAcknowledgement) {
 
 TEST(WireDocument, SendWithInvalidate) {
   const Bytes headers = documented("d7 00 ffff 00 002203 80 000005") +
-                        documented("10 001102 00 000004 00 000003 00 000000") + hex("00000000000f4240") +
-                        documented("0008b2c5");
-  const Bytes bytes = headers + hex("5a5a5a5a5a5a5a5a") + documented("34fb9efa");
+                        documented("20 001102 00 000004 00 000003 00 000000") +
+                        hex("00000000000f4240a1b2c3d4e5f60718") + documented("0008b2c5");
+  const Bytes bytes = headers + hex("5a5a5a5a5a5a5a5a") + documented("a1adaeae");
   const auto parsed = parse_packet(bytes);
   ASSERT_TRUE(parsed.ok());
   const Packet& packet = parsed.value();
@@ -138,9 +139,9 @@ TEST(WireDocument, AtomicWriteAndFlush) {
   EXPECT_EQ(packet_icrc(kDocumentPath, write), stored_icrc(write));
 
   const Bytes flush = documented("dc 00 ffff 00 002203 80 000007") +
-                      documented("10 001102 00 000006 00 000003 00 000000") + hex("00000000000f4240") +
+                      documented("20 001102 00 000006 00 000003 00 000000") + hex("00000000000f4240a1b2c3d4e5f60718") +
                       documented("00000001") + documented("00007f0000001000 000055aa 000009c4") +
-                      documented("f36b3a83");
+                      documented("9064c941");
   const auto second = parse_packet(flush);
   ASSERT_TRUE(second.ok());
   EXPECT_EQ(second.value().op, RcOp::kFlush);
@@ -152,9 +153,9 @@ TEST(WireDocument, AtomicWriteAndFlush) {
 
 TEST(WireDocument, CopyOfAReadRequest) {
   const Bytes headers = documented("cc 00 ffff 00 002203 80 000006") +
-                        documented("15 001102 00 000005 00 000003 00 000000") + hex("00000000000f4240") +
-                        documented("00007f0000001000 000055aa 00001000");
-  const Bytes bytes = headers + documented("8db7dd76");
+                        documented("25 001102 00 000005 00 000003 00 000000") +
+                        hex("00000000000f4240a1b2c3d4e5f60718") + documented("00007f0000001000 000055aa 00001000");
+  const Bytes bytes = headers + documented("7c04b665");
   const auto parsed = parse_packet(bytes);
   ASSERT_TRUE(parsed.ok());
   const Packet& packet = parsed.value();
@@ -192,14 +193,14 @@ TEST(WireDocument, UcWriteWithImmediate) {
 }
 
 TEST(WireDocument, LabelsOfOperations) {
-  const Bytes start = documented("1c 001102 00 000000 01 000000 40 000040") + hex("0000000000000000");
+  const Bytes start = documented("2c 001102 00 000000 01 000000 40 000040") + hex("00000000000000000000000000000000");
   const Bxth first = parse_bxth(Field<kBxthSize>{start});
   EXPECT_EQ(first.operation, 1);
   EXPECT_EQ(first.operation_packets, 64);
   EXPECT_TRUE(first.operation_start);
   EXPECT_TRUE(first.operation_more);
   EXPECT_EQ(first.packet_index, 64u);
-  const Bytes end = documented("10 001102 00 000000 02 000000 13 000092") + hex("0000000000000000");
+  const Bytes end = documented("20 001102 00 000000 02 000000 13 000092") + hex("00000000000000000000000000000000");
   const Bxth last = parse_bxth(Field<kBxthSize>{end});
   EXPECT_EQ(last.operation, 2);
   EXPECT_EQ(last.operation_packets, 19);
@@ -214,7 +215,7 @@ TEST(WireDocument, LabelsOfOperations) {
 }
 
 TEST(WireDocument, AcknowledgedOperations) {
-  expect_documented("byte 42 is `05`, byte 43 `40`");
+  expect_documented("byte 50 is `05`, byte 51 `40`");
   BitmapAck ack;
   ack.base = Psn{1003};
   ack.highest = Psn{1002};
@@ -223,9 +224,9 @@ TEST(WireDocument, AcknowledgedOperations) {
   ack.operations_beyond = 0x40;
   Bytes body(kBitmapAckSize);
   ASSERT_EQ(emit_bitmap_ack(ack, body.data()), body.size());
-  EXPECT_EQ(body[0], std::byte{0x14});
-  EXPECT_EQ(body[42], std::byte{0x05});
-  EXPECT_EQ(body[43], std::byte{0x40});
+  EXPECT_EQ(body[0], std::byte{0x24});
+  EXPECT_EQ(body[50], std::byte{0x05});
+  EXPECT_EQ(body[51], std::byte{0x40});
   const auto parsed = parse_bitmap_ack(body, Psn{1003});
   ASSERT_TRUE(parsed);
   EXPECT_TRUE(parsed->operations_valid);
@@ -315,7 +316,8 @@ TEST(WireDocument, FfmOfTheWorkedExample) {
 
 TEST(WireDocument, EdnOfThreePackets) {
   expect_documented("`e3 00 ffff 00 001102 00 0003eb`");
-  const Bytes body = documented("12 002203 02 0003ed 0000c350 00000000") + documented("00000000000f4240");
+  const Bytes body = documented("22 002203 02 0003ed 0000c350 00000000") + documented("00000000000f4240") +
+                     documented("8899aabbccddeeff");
   const auto edn = parse_edn(body, Psn{1003});
   ASSERT_TRUE(edn);
   EXPECT_EQ(edn->last, Psn{1005});
@@ -323,6 +325,7 @@ TEST(WireDocument, EdnOfThreePackets) {
   EXPECT_EQ(edn->path, 2);
   EXPECT_EQ(edn->drain, 50_us);
   EXPECT_EQ(edn->timestamp, 1'000'000u);
+  EXPECT_EQ(edn->token, 0x8899'AABB'CCDD'EEFFu);
 }
 
 TEST(WireDocument, LinkStateInquiryAndFeedback) {
@@ -378,7 +381,7 @@ TEST(WireDocument, StoppedQueryAndReply) {
 }
 
 TEST(WireDocument, EdnOfAnAcknowledgement) {
-  const Bytes body = documented("15 002203 00 0003eb") + Bytes(16);
+  const Bytes body = documented("25 002203 00 0003eb") + Bytes(24);
   const auto edn = parse_edn(body, Psn{1003});
   ASSERT_TRUE(edn);
   EXPECT_TRUE(edn->acknowledgement);
@@ -386,7 +389,7 @@ TEST(WireDocument, EdnOfAnAcknowledgement) {
 }
 
 TEST(WireDocument, PathMtuTable) {
-  const std::pair<std::size_t, std::size_t> rows[] = {{364, 256}, {620, 512}, {1132, 1024}, {2156, 2048}, {4204, 4096}};
+  const std::pair<std::size_t, std::size_t> rows[] = {{372, 256}, {628, 512}, {1140, 1024}, {2164, 2048}, {4212, 4096}};
   for (const auto& [netdev, path_mtu] : rows) {
     EXPECT_EQ(netdev, path_mtu + kOverheadMax);
     expect_documented("| " + std::to_string(netdev) + " | " + std::to_string(path_mtu) + " |");

@@ -14,7 +14,7 @@ using test::to_hex;
 using test::operator+;
 
 TEST(WireEdn, ControlPacketToTheByte) {
-  const Bytes body = hex("12 002203 02 0003ed 0000c350 00000000") + hex("00000000000f4240");
+  const Bytes body = hex("22 002203 02 0003ed 0000c350 00000000") + hex("00000000000f4240 8899aabbccddeeff");
   const auto edn = parse_edn(body, Psn{1003});
   ASSERT_TRUE(edn);
   EXPECT_EQ(edn->first, Psn{1003});
@@ -23,6 +23,7 @@ TEST(WireEdn, ControlPacketToTheByte) {
   EXPECT_EQ(edn->path, 2);
   EXPECT_EQ(edn->drain, 50_us);
   EXPECT_EQ(edn->timestamp, 1'000'000u);
+  EXPECT_EQ(edn->token, 0x8899'AABB'CCDD'EEFFu);
   EXPECT_FALSE(edn->responses);
   Bytes out(kEdnSize);
   EXPECT_EQ(emit_edn(*edn, out.data()), kEdnSize);
@@ -42,7 +43,7 @@ TEST(WireEdn, FlagsAndSaturation) {
 
 // Who knows no such flag takes it for one about READ responses, and leaves it.
 TEST(WireEdn, AboutAnAcknowledgement) {
-  const Bytes body = hex("15 002203 00 0003eb 00000000 00000000 0000000000000000");
+  const Bytes body = hex("25 002203 00 0003eb 00000000 00000000 0000000000000000 8899aabbccddeeff");
   const auto edn = parse_edn(body, Psn{1003});
   ASSERT_TRUE(edn);
   EXPECT_TRUE(edn->acknowledgement);
@@ -55,7 +56,8 @@ TEST(WireEdn, AboutAnAcknowledgement) {
 // A bitmap acknowledgement names its sender in its first word.
 TEST(WireEdn, IcmpAboutAnAcknowledgement) {
   const Bytes quote = hex("4500 0060 0000 4000 40 11 0000 0a4d0001 0a4d0002") + hex("c001 12b7 004c 0000") +
-                      hex("e1 00 ffff 00 002203 00 0003eb") + hex("11 001102 00 000001");
+                      hex("e1 00 ffff 00 002203 00 0003eb") + hex("21 001102 00 000001") + Bytes(16) +
+                      hex("8899aabbccddeeff");
   Bytes out(kIcmpHeaderSize + kQuoteMax);
   out.resize(emit_icmp_edn(quote, 1, Duration{}, out.data()));
   const auto said = parse_icmp_edn(out);
@@ -63,12 +65,13 @@ TEST(WireEdn, IcmpAboutAnAcknowledgement) {
   EXPECT_TRUE(said->edn.acknowledgement);
   EXPECT_FALSE(said->edn.responses);
   EXPECT_EQ(said->source_qpn, 0x1102u);
+  EXPECT_EQ(said->edn.token, 0x8899'AABB'CCDD'EEFFu);
   EXPECT_EQ(said->edn.first, Psn{1003});
   EXPECT_FALSE(said->edn.timestamp);
 }
 
 TEST(WireEdn, ImpossibleBodies) {
-  const Bytes body = hex("12002203 020003ed 0000c350 00000000 00000000000f4240");
+  const Bytes body = hex("22002203 020003ed 0000c350 00000000 00000000000f4240 8899aabbccddeeff");
   EXPECT_FALSE(parse_edn(ConstBytes{body}.first(kEdnSize - 1), Psn{1003}));
   EXPECT_FALSE(parse_edn(body, Psn{1006}));  // ends before it begins
   EXPECT_TRUE(parse_edn(body, Psn{1005}));
@@ -77,14 +80,14 @@ TEST(WireEdn, ImpossibleBodies) {
 // A WRITE First of bitmap mode from 10.77.0.1 port 0xc001 to 10.77.0.2.
 Bytes quoted() {
   return hex("4502 0460 0000 4000 40 11 0000 0a4d0001 0a4d0002") + hex("c001 12b7 044c 0000") +
-         hex("c6 00 ffff 00 002203 00 0003eb") + hex("10 001102 02 000001 00 000001 00 000000") +
-         hex("00000000000f4240") + hex("00007f0000001000 000055aa 000009c4");
+         hex("c6 00 ffff 00 002203 00 0003eb") + hex("20 001102 02 000001 00 000001 00 000000") +
+         hex("00000000000f4240 8899aabbccddeeff") + hex("00007f0000001000 000055aa 000009c4");
 }
 
 TEST(WireEdn, IcmpQuotesTheFirstPacket) {
   Bytes out(kIcmpHeaderSize + kQuoteMax);
   const std::size_t size = emit_icmp_edn(quoted(), 3, Duration::from_ns(49'001), out.data());
-  EXPECT_EQ(size, kIcmpHeaderSize + 80);  // IPv4, UDP, BTH, BXTH, RETH: all of what was given
+  EXPECT_EQ(size, kIcmpHeaderSize + 88);  // IPv4, UDP, BTH, BXTH, RETH: all of what was given
   out.resize(size);
   EXPECT_EQ(to_hex(ConstBytes{out}.first(2)), "0400");
   EXPECT_EQ(to_hex(ConstBytes{out}.subspan(4, 4)), "00020032");  // 2 more, 50 us: rounded up
@@ -99,6 +102,7 @@ TEST(WireEdn, IcmpQuotesTheFirstPacket) {
   EXPECT_EQ(said->edn.last, Psn{1005});
   EXPECT_EQ(said->edn.drain, 50_us);
   EXPECT_EQ(said->edn.path, 2);
+  EXPECT_EQ(said->edn.token, 0x8899'AABB'CCDD'EEFFu);
   EXPECT_EQ(said->edn.timestamp, 1'000'000u);
   EXPECT_FALSE(said->edn.responses);
 }

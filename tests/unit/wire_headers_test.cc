@@ -87,9 +87,9 @@ TEST(Bth, VersionIsTheLowHalfOfTheSecondByte) {
 }
 
 TEST(Bxth, FieldsStandWhereTheWireDocumentPutsThem) {
-  const Bytes bytes = hex("11 a1a2a3  04 b1b2b3  00 c1c2c3  00 d1d2d3  0000030405060708");
+  const Bytes bytes = hex("21 a1a2a3  04 b1b2b3  00 c1c2c3  00 d1d2d3  0000030405060708 e1e2e3e4e5e6e7e8");
   const Bxth bxth = parse_bxth(field<kBxthSize>(bytes));
-  EXPECT_EQ(bitmap_version(bytes.data()), 1);
+  EXPECT_EQ(bitmap_version(bytes.data()), 2);
   EXPECT_TRUE(bxth.retransmitted);
   EXPECT_EQ(bxth.source_qpn, 0xA1A2A3u);
   EXPECT_EQ(bxth.path, 4);
@@ -97,6 +97,7 @@ TEST(Bxth, FieldsStandWhereTheWireDocumentPutsThem) {
   EXPECT_EQ(bxth.rsn, 0xC1C2C3u);
   EXPECT_EQ(bxth.packet_index, 0xD1D2D3u);
   EXPECT_EQ(bxth.timestamp, 0x030405060708u);
+  EXPECT_EQ(bxth.token, 0xE1E2'E3E4'E5E6'E7E8u);
   EXPECT_EQ((emitted<kBxthSize>(&emit_bxth, bxth)), to_hex(bytes));
 }
 
@@ -109,7 +110,7 @@ TEST(Timestamp, ComesBackAsTheLatestInstantThatHasIt) {
 }
 
 TEST(Bxth, LabelOfAnOperation) {
-  const Bytes bytes = hex("1c 000001  00 000002  ab 000003  40 000004  0000000000000005");
+  const Bytes bytes = hex("2c 000001  00 000002  ab 000003  40 000004  0000000000000005 0000000000000006");
   const Bxth bxth = parse_bxth(field<kBxthSize>(bytes));
   EXPECT_FALSE(bxth.retransmitted || bxth.piggyback);
   EXPECT_TRUE(bxth.operation_start && bxth.operation_more);
@@ -123,7 +124,7 @@ TEST(Bxth, LabelOfAnOperation) {
 TEST(Bxth, NumbersOf24BitsWrapInTheEncoder) {
   const Bxth bxth{.source_qpn = 0xFF000001, .msn = 0x1000002, .rsn = 0x1000003, .packet_index = 0x1000004};
   EXPECT_EQ((emitted<kBxthSize>(&emit_bxth, bxth)),
-            to_hex(hex("10 000001  00 000002  00 000003  00 000004  0000000000000000")));
+            to_hex(hex("20 000001  00 000002  00 000003  00 000004  0000000000000000 0000000000000000")));
 }
 
 TEST(Reth, RoundTrip) {

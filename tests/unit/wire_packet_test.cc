@@ -16,7 +16,7 @@ using test::hex;
 using test::operator+;  // vectors of bytes have no namespace of ours: argument lookup does not find it
 using test::to_hex;
 
-const char* const kBxthText = "11 00abcd 02 000007 00 000003 00 000009 00000000deadbeef";
+const char* const kBxthText = "21 00abcd 02 000007 00 000003 00 000009 00000000deadbeef a1b2c3d4e5f60718";
 const char* const kRethText = "1000000000000008 000055aa 00003000";
 const char* const kAtomicText = "1000000000000008 000055aa 0000000000000022 0000000000000011";
 const char* const kAethText = "1f 000004";
@@ -191,9 +191,9 @@ TEST(Packet, APiggybackIsAnAcknowledgementAndNothingElse) {
   EXPECT_FALSE(parsed.value().piggyback.echo_valid);
   // Another version's flags mean something else: the version is looked at first.
   packet = headers_of(0xC4) + kIcrc;
-  packet[kBthSize] = std::byte{0x22};
-  EXPECT_EQ(verdict(packet), DropReason::kBadVersion);
   packet[kBthSize] = std::byte{0x12};
+  EXPECT_EQ(verdict(packet), DropReason::kBadVersion);
+  packet[kBthSize] = std::byte{0x22};
   EXPECT_EQ(verdict(packet), DropReason::kTruncated);
 }
 
@@ -227,7 +227,7 @@ TEST(Packet, FieldsReachTheirMembers) {
 TEST(Packet, NoHeadersAreLongerThanTheStatedMaximum) {
   std::size_t longest = 0;
   for (const auto& [opcode, layout] : layouts()) longest = std::max(longest, headers_of(opcode).size());
-  EXPECT_EQ(longest, 64u);  // a bitmap-mode atomic
+  EXPECT_EQ(longest, 72u);  // a bitmap-mode atomic
   EXPECT_EQ(longest + kPiggybackSize, kPacketHeadersMax);
 }
 
@@ -267,10 +267,13 @@ TEST(Packet, OtherVersionsAreDropped) {
   for (unsigned version = 0; version < 16; ++version) {
     Bytes bitmap = headers_of(0xC4) + kIcrc;
     bitmap[kBthSize] = static_cast<std::byte>(version << 4);
-    EXPECT_EQ(verdict(bitmap), version == 1 ? std::nullopt : std::optional{DropReason::kBadVersion}) << version;
-    Bytes control = bth_of(0xE1) + filled(44, 0) + kIcrc;
+    EXPECT_EQ(verdict(bitmap), version == 2 ? std::nullopt : std::optional{DropReason::kBadVersion}) << version;
+    Bytes control = bth_of(0xE1) + filled(52, 0) + kIcrc;
     control[kBthSize] = static_cast<std::byte>(version << 4);
-    EXPECT_EQ(verdict(control), version == 1 ? std::nullopt : std::optional{DropReason::kBadVersion}) << version;
+    EXPECT_EQ(verdict(control), version == 2 ? std::nullopt : std::optional{DropReason::kBadVersion}) << version;
+    Bytes caps = bth_of(0xE0) + filled(48, 0) + kIcrc;
+    caps[kBthSize] = static_cast<std::byte>(version << 4);
+    EXPECT_EQ(verdict(caps), version == 1 ? std::nullopt : std::optional{DropReason::kBadVersion}) << version;
   }
 }
 
@@ -320,6 +323,8 @@ TEST(Packet, ControlPacketsKeepTheirBodyAsPayload) {
   EXPECT_EQ(headers_size(parsed.value()), kBthSize);
   EXPECT_EQ(verdict(bth_of(0xE0) + hex("100000") + kIcrc), DropReason::kTruncated);
   EXPECT_EQ(verdict(bth_of(0xE0) + kIcrc), DropReason::kTruncated);
+  EXPECT_EQ(verdict(bth_of(0xE1) + hex("20") + filled(31, 0) + kIcrc), std::nullopt);
+  EXPECT_EQ(verdict(bth_of(0xE1) + hex("20") + filled(27, 0) + kIcrc), DropReason::kTruncated) << "no token";
 }
 
 TEST(Packet, PredicatesAgreeWithTheirNames) {

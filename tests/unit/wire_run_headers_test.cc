@@ -25,6 +25,7 @@ Packet some_packet(RcOp op, Random& random) {
   packet.bxth.rsn = bits24(random);
   packet.bxth.packet_index = bits24(random);
   packet.bxth.timestamp = random.next() & kTimestampMask;
+  packet.bxth.token = random.next();
   packet.aeth = {static_cast<std::uint8_t>(random.below(256)), bits24(random)};
   packet.reth = {random.next(), static_cast<std::uint32_t>(random.next()), static_cast<std::uint32_t>(random.next())};
   return packet;
@@ -45,6 +46,7 @@ TEST(RunHeaders, SayWhatEachPacketWouldAlone) {
     packet.bxth.path = first.bxth.path;
     packet.bxth.source_qpn = first.bxth.source_qpn;
     packet.bxth.timestamp = first.bxth.timestamp;
+    packet.bxth.token = first.bxth.token;
     packet.aeth = first.aeth;
     std::array<std::byte, kPacketHeadersMax> expected{}, made{};
     ASSERT_EQ(emit_headers(packet, expected.data()), headers.size());

@@ -63,8 +63,8 @@ cm::Endpoints endpoints_of(const io::CmFrame& frame) { return {frame.local, fram
 
 }  // namespace
 
-ManagementPort::ManagementPort(int socket_fd, bool dual_stack, std::uint64_t seed, bool takes_over,
-                               ConnectionTable* table, Lives lives, StoppedPeers::Look look)
+ManagementPort::ManagementPort(int socket_fd, bool dual_stack, Seed seed, bool takes_over, ConnectionTable* table,
+                               Lives lives, StoppedPeers::Look look)
     : socket_(socket_fd, dual_stack, {.gro = false, .buffer_bytes = kBufferBytes}),
       random_(seed, "management"),
       ports_(seed),

@@ -58,7 +58,7 @@ class ManagementPort {
 
   // `socket_fd` -1: without a network, to which nothing is sent. `takes_over`: processes of an earlier worker will come
   // back; of the connections in the table, those of processes that do not, and have no lease, are ended.
-  ManagementPort(int socket_fd, bool dual_stack, std::uint64_t seed, bool takes_over, ConnectionTable* table = nullptr,
+  ManagementPort(int socket_fd, bool dual_stack, Seed seed, bool takes_over, ConnectionTable* table = nullptr,
                  Lives lives = {}, StoppedPeers::Look look = {});
 
   // Answers the prefix that the process has from now on: the one it had, if that is free.
@@ -113,7 +113,7 @@ class ManagementPort {
   io::ReceiveSocket socket_;
   std::optional<io::TransmitSocket> transmit_;
   wire::IdentificationSolver solver_;
-  Random random_;
+  SecretRandom random_;
   PortTable ports_;
   struct Attached {
     Process process;

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/ip_address.h"
-#include "base/random.h"
 #include "base/result.h"
+#include "base/secret_random.h"
 #include "wire/cm_address.h"
 
 namespace brdma::daemon {
@@ -26,7 +26,7 @@ struct PortClaim {
 class PortTable {
  public:
   static constexpr std::size_t kClaimsPerOwner = 32'768;
-  explicit PortTable(std::uint64_t seed) : random_(seed, "ports") {}
+  explicit PortTable(Seed seed) : random_(seed, "ports") {}
 
   // Port 0: a free one of the range that `first` and `last` bound. EADDRINUSE, ENOMEM.
   Result<std::uint16_t, Status> take(std::uint16_t owner, PortClaim claim, std::uint16_t first, std::uint16_t last);
@@ -62,7 +62,7 @@ class PortTable {
     return {first, last};
   }
 
-  Random random_;
+  SecretRandom random_;
   static std::uint32_t key(const PortClaim& claim) {
     return std::uint32_t{static_cast<std::uint8_t>(claim.space)} << 16 | claim.port;
   }

@@ -12,7 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <random>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -20,6 +20,7 @@
 #include "controller_link.h"
 #include "gid_book.h"
 #include "icmp_intake.h"
+#include "io/secret_seed.h"
 #include "lease_book.h"
 #include "management_port.h"
 #include "queries.h"
@@ -38,6 +39,12 @@ using boost::system::error_code;
 constexpr std::chrono::milliseconds kLook{50};
 constexpr std::size_t kSessionsMax = 3 * io::kSlotCount;  // a lease, RDMA-CM, and a question each
 constexpr std::chrono::milliseconds kAcceptPause{100};    // when no descriptor is left for one more connection
+
+Seed secret_seed() {
+  const auto seed = io::secret_seed();
+  if (!seed) throw std::runtime_error(seed.reason().message);
+  return seed.value();
+}
 
 class Worker final : public SessionHost {
  public:
@@ -58,7 +65,7 @@ class Worker final : public SessionHost {
         icmp_({[this](std::uint32_t slot, const auto& messages) { return hand_icmp(slot, messages); },
                [this] { return leased_slots(); }}),
         port_(
-            inheritance.held.group.sockets[1].get(), inheritance.held.group.dual_stack, std::random_device{}(),
+            inheritance.held.group.sockets[1].get(), inheritance.held.group.dual_stack, secret_seed(),
             inheritance.held.state->worker_starts > 1, inheritance.held.connections,
             [this](std::uint32_t pid) { return book_.has_lease(pid); },
             [this](std::uint32_t slot) { return look_at(slot); }),

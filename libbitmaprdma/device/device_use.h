@@ -1,7 +1,7 @@
 // device/device_use.h - what all programs of a device have together of what is limited (recovery.qps_max,
-// recovery.device_state_bytes_max). brdmad shares one table with all who lease from it, a row for each lease; a program
-// writes its own row and adds up the others of its device. brdmad writes which device a row is of, and clears the row
-// when the lease ends, however the program died.
+// recovery.device_state_bytes_max). brdmad shares a table with all programs of a user that lease from it, a row for
+// each lease; a program writes its own row and adds up the others of its device. brdmad writes which device a row is
+// of, and clears the row when the lease ends, however the program died.
 //
 // Who wants more writes it down first and adds up then: two who do so at once never pass a limit together, though both
 // may be refused. Rows are other processes' and may say anything; a sum stays at the largest number.

@@ -1,7 +1,6 @@
 // brdmad --system: what one user does, however much of it, leaves the others served.
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -25,49 +24,14 @@
 #include "io/daemon_client.h"
 #include "io/daemon_connection.h"
 #include "io/lease_protocol.h"
+#include "system_daemon.h"
 
 namespace brdma::test {
 namespace {
 
-constexpr uid_t kAlice = 61'001, kBob = 61'002;
 constexpr std::size_t kWorkerBytesMax = 64u << 20;
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-bool become(uid_t uid) {
-  return ::setgroups(0, nullptr) == 0 && ::setresgid(uid, uid, uid) == 0 && ::setresuid(uid, uid, uid) == 0;
-}
-
-int as_user(uid_t uid, const std::function<int()>& body) {
-  return Child([&] { return become(uid) ? body() : 100; }).join();
-}
-
-// brdmad --system with what else is named; ends with the test.
-class SystemDaemonTest : public DaemonTest {
- protected:
-  void start(std::vector<const char*> more) {
-    if (!can_change_user()) GTEST_SKIP() << "only root has other users' ids to try with";
-    Gate ready;
-    const std::string ready_fd = std::to_string(ready.signal_end.get());
-    std::vector<const char*> words{"brdmad", "--system", "--foreground", "--ready-fd", ready_fd.c_str()};
-    words.insert(words.end(), more.begin(), more.end());
-    words.push_back(nullptr);
-    daemon_ = std::make_unique<Child>([&] {
-      ::dup2(::open("/dev/null", O_WRONLY), STDERR_FILENO);  // its log
-      ::execv(BRDMAD_PATH, const_cast<char* const*>(words.data()));
-      return 127;
-    });
-    ready.open();
-    ASSERT_TRUE(ready.wait());
-  }
-  void TearDown() override {
-    DaemonTest::TearDown();
-    daemon_.reset();
-  }
-
- private:
-  std::unique_ptr<Child> daemon_;
-};
 
 TEST_F(SystemDaemonTest, AUserAtHisQuotaLeavesAnotherAndRootServed) {
   start({"--user-leases", "20"});

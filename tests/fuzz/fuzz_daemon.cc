@@ -86,10 +86,6 @@ SocketGroup& group() {
   }();
   return *instance;
 }
-UseTableMapping& use_table() {
-  static auto* const instance = new UseTableMapping(UseTableMapping::create());
-  return *instance;
-}
 
 IcmpIntake& no_messages() {
   static auto* const instance = new IcmpIntake(
@@ -103,7 +99,7 @@ class World final : public SessionHost {
   World()
       : state_(std::make_unique<SharedState>()),
         holder_(pair()),
-        book_(*state_, group(), use_table(), holder_[0].get()),
+        book_(*state_, group(), holder_[0].get()),
         watch_(context_, book_, options_.alarms),
         port_(-1, false, 7, false) {}
 

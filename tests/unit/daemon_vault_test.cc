@@ -43,7 +43,7 @@ class VaultTest : public testing::Test {
   void open_sockets(std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) sockets_.push_back(socket_of_port(static_cast<std::uint16_t>(i + 1)));
   }
-  [[nodiscard]] VaultBasis basis() const { return {listener_.get(), state_.get(), use_.get(), use_.get(), &sockets_}; }
+  [[nodiscard]] VaultBasis basis() const { return {listener_.get(), state_.get(), connections_.get(), &sockets_}; }
   [[nodiscard]] VaultLease lease(std::uint32_t slot, std::uint64_t id) const {
     return {slot, id, listener_.get(), state_.get()};
   }
@@ -59,7 +59,7 @@ class VaultTest : public testing::Test {
   }
 
   Vault vault_ = Vault::create();
-  io::FileDescriptor listener_ = some_file(), state_ = some_file(), use_ = some_file();
+  io::FileDescriptor listener_ = some_file(), state_ = some_file(), connections_ = some_file();
   std::vector<io::FileDescriptor> sockets_;
 };
 
@@ -68,13 +68,13 @@ using Ids = std::vector<std::uint64_t>;
 TEST_F(VaultTest, WhatIsPutInIsFoundAndStays) {
   open_sockets(256);
   const std::array leases{lease(2, 1), lease(7, 2)};
-  ASSERT_EQ(vault_.rewrite(basis(), leases).error, 0);
+  ASSERT_EQ(vault_.rewrite(basis(), {}, leases).error, 0);
   sockets_.clear();  // the writer is dead
   for (int look = 0; look < 2; ++look) {
     auto looked = Vault::look(vault_.fd());
     ASSERT_TRUE(looked) << looked.reason().message;
     Vault::Found& found = looked.value();
-    EXPECT_TRUE(found.listener.valid() && found.state.valid() && found.use.valid() && found.connections.valid() &&
+    EXPECT_TRUE(found.listener.valid() && found.state.valid() && found.connections.valid() &&
                 found.sending_end.valid());
     ASSERT_EQ(found.sockets.size(), 256u);
     for (std::size_t slot = 0; slot < 256; ++slot)
@@ -92,13 +92,30 @@ TEST_F(VaultTest, TheGuardOfSocketsIsFoundBesideThem) {
   for (int i = 0; i < 3; ++i) guard.push_back(some_file());
   VaultBasis guarded = basis();
   guarded.guard = &guard;
-  ASSERT_EQ(vault_.rewrite(guarded, {}).error, 0);
+  ASSERT_EQ(vault_.rewrite(guarded, {}, {}).error, 0);
   const auto looked = Vault::look(vault_.fd());
   ASSERT_TRUE(looked) << looked.reason().message;
   EXPECT_EQ(looked.value().guard.size(), 3u);
   EXPECT_EQ(looked.value().sockets.size(), 256u);
-  ASSERT_EQ(vault_.rewrite(basis(), {}).error, 0);
+  ASSERT_EQ(vault_.rewrite(basis(), {}, {}).error, 0);
   EXPECT_TRUE(Vault::look(vault_.fd()).value().guard.empty());
+}
+
+// Each user's table, also one that came later, or in place of one that went.
+TEST_F(VaultTest, TablesAreFoundByTheirUser) {
+  open_sockets(1);
+  std::vector<VaultTable> tables;
+  for (std::uint32_t uid = 1000; uid < 1300; ++uid) tables.push_back({uid, listener_.get()});
+  ASSERT_EQ(vault_.rewrite(basis(), tables, {}).error, 0);
+  const io::FileDescriptor later = socket_of_port(77);
+  EXPECT_TRUE(vault_.add(VaultTable{1007, later.get()}));
+  EXPECT_TRUE(vault_.add(VaultTable{1300, later.get()}));
+  const auto looked = Vault::look(vault_.fd());
+  ASSERT_TRUE(looked) << looked.reason().message;
+  EXPECT_EQ(looked.value().tables.size(), 301u);
+  for (const std::uint32_t uid : {1007u, 1300u}) EXPECT_EQ(mark_of(looked.value().tables.at(uid).get()), 77);
+  EXPECT_EQ(mark_of(looked.value().tables.at(1006).get()), -1);
+  EXPECT_TRUE(looked.value().leases.empty());
 }
 
 TEST_F(VaultTest, ThousandsOfSocketsAndLeases) {
@@ -108,8 +125,9 @@ TEST_F(VaultTest, ThousandsOfSocketsAndLeases) {
   open_sockets(4096);
   std::vector<VaultLease> leases;
   for (std::uint32_t i = 0; i < 4000; ++i) leases.push_back(lease(i + 2, i + 1));
-  ASSERT_EQ(vault_.rewrite(basis(), leases).error, 0);
-  ASSERT_EQ(vault_.rewrite(basis(), leases).error, 0) << "the old generation is still there while a new one is written";
+  ASSERT_EQ(vault_.rewrite(basis(), {}, leases).error, 0);
+  ASSERT_EQ(vault_.rewrite(basis(), {}, leases).error, 0)
+      << "the old generation is still there while a new one is written";
   auto looked = Vault::look(vault_.fd());
   ASSERT_TRUE(looked) << looked.reason().message;
   ASSERT_EQ(looked.value().sockets.size(), 4096u);
@@ -119,14 +137,14 @@ TEST_F(VaultTest, ThousandsOfSocketsAndLeases) {
 
 TEST_F(VaultTest, LeasesAreAddedUntilANewGenerationIsDue) {
   open_sockets(3);
-  ASSERT_EQ(vault_.rewrite(basis(), {}).error, 0);
+  ASSERT_EQ(vault_.rewrite(basis(), {}, {}).error, 0);
   std::uint64_t id = 0;
   while (vault_.add(lease(5, ++id))) {
     ASSERT_LT(id, 1000u) << "it grows without bound";
   }
   EXPECT_EQ(ids_found().size(), id - 1);
   const std::array living{lease(5, id)};
-  ASSERT_EQ(vault_.rewrite(basis(), living).error, 0);
+  ASSERT_EQ(vault_.rewrite(basis(), {}, living).error, 0);
   EXPECT_EQ(ids_found(), Ids{id});
   EXPECT_TRUE(vault_.add(lease(6, id + 1)));
   EXPECT_EQ(ids_found(), (Ids{id, id + 1}));
@@ -164,9 +182,9 @@ TEST_F(VaultTest, AWriterMayDieAtAnyMessage) {
   open_sockets(600);
   const std::array before{lease(2, 1)};
   const std::array after{lease(2, 1), lease(3, 2)};
-  ASSERT_EQ(vault_.rewrite(basis(), before).error, 0);
+  ASSERT_EQ(vault_.rewrite(basis(), {}, before).error, 0);
   const std::vector<Raw> old_ones = take_out(vault_.fd());
-  ASSERT_EQ(vault_.rewrite(basis(), after).error, 0);
+  ASSERT_EQ(vault_.rewrite(basis(), {}, after).error, 0);
   const std::vector<Raw> new_ones = take_out(vault_.fd());
   ASSERT_EQ(old_ones.size(), 6u) << "basis, three runs of sockets, leases, the end";
   const auto found_in = [&](std::size_t old_taken, std::size_t new_written) {
@@ -181,7 +199,7 @@ TEST_F(VaultTest, AWriterMayDieAtAnyMessage) {
     const std::size_t leases = looked.value().leases.size();
     // The next daemon's first deed.
     Vault next = Vault::adopt(std::move(here), std::move(there));
-    EXPECT_EQ(next.rewrite(basis(), after).error, 0);
+    EXPECT_EQ(next.rewrite(basis(), {}, after).error, 0);
     auto again = Vault::look(next.fd());
     EXPECT_TRUE(again && again.value().leases.size() == 2);
     return leases;
@@ -195,12 +213,12 @@ TEST_F(VaultTest, AWriterMayDieAtAnyMessage) {
 TEST_F(VaultTest, AnotherWriterGoesOnWithTheNumbers) {
   open_sockets(2);
   const std::array before{lease(2, 1)};
-  ASSERT_EQ(vault_.rewrite(basis(), before).error, 0);
+  ASSERT_EQ(vault_.rewrite(basis(), {}, before).error, 0);
   auto looked = Vault::look(vault_.fd());
   ASSERT_TRUE(looked);
   Vault forked = Vault::adopt(io::FileDescriptor{::dup(vault_.fd())}, std::move(looked.value().sending_end));
   const std::array after{lease(3, 2)};
-  ASSERT_EQ(forked.rewrite(basis(), after).error, 0);
+  ASSERT_EQ(forked.rewrite(basis(), {}, after).error, 0);
   EXPECT_EQ(ids_found(), Ids{2});
   EXPECT_TRUE(forked.add(lease(4, 3)));
   EXPECT_EQ(ids_found(), (Ids{2, 3}));
@@ -209,7 +227,7 @@ TEST_F(VaultTest, AnotherWriterGoesOnWithTheNumbers) {
 TEST_F(VaultTest, AnEmptyOneIsStale) {
   EXPECT_EQ(Vault::look(vault_.fd()).reason().error, ESTALE);
   open_sockets(2);
-  ASSERT_EQ(vault_.rewrite(basis(), {}).error, 0);
+  ASSERT_EQ(vault_.rewrite(basis(), {}, {}).error, 0);
   EXPECT_TRUE(Vault::look(vault_.fd()));
   vault_.clear();
   EXPECT_EQ(Vault::look(vault_.fd()).reason().error, ESTALE);
@@ -232,7 +250,7 @@ TEST_F(VaultTest, ItEndsWithItsLastDescriptor) {
   ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
   const io::FileDescriptor reading{ends[0]};
   sockets_.emplace_back(ends[1]);
-  ASSERT_EQ(vault_.rewrite(basis(), {}).error, 0);
+  ASSERT_EQ(vault_.rewrite(basis(), {}, {}).error, 0);
   sockets_.clear();
   char byte = 0;
   ::fcntl(reading.get(), F_SETFL, O_NONBLOCK);

@@ -1,6 +1,6 @@
-// brdmad/handover.h - what the worker gives its holder to keep: each lease's connection and statistics page, and
-// sockets that it has added to the group, so that a worker that dies takes no lease with it. One SOCK_SEQPACKET message
-// each; what a dead worker sent is still read.
+// brdmad/handover.h - what the worker gives its holder to keep: each lease's connection and statistics page, each
+// user's table, and sockets that it has added to the group, so that a worker that dies takes no lease with it. One
+// SOCK_SEQPACKET message each; what a dead worker sent is still read.
 #pragma once
 
 #include <array>
@@ -9,6 +9,7 @@
 #include "io/file_descriptor.h"
 #include "io/lease_protocol.h"
 #include "socket_group.h"
+#include "use_tables.h"
 
 namespace brdma::daemon {
 
@@ -20,9 +21,11 @@ using KeptLeases = std::array<KeptLease, io::kSlotCount>;  // by slot; what the 
 // Worker's side. Blocks at most while the holder reads. False: the holder is gone.
 [[nodiscard]] bool send_keep(int channel, std::uint32_t slot, int connection, int statistics);
 [[nodiscard]] bool send_release(int channel, std::uint32_t slot);
+[[nodiscard]] bool send_table(int channel, std::uint32_t uid, int table);
+[[nodiscard]] bool send_no_table(int channel, std::uint32_t uid);
 [[nodiscard]] bool send_socket(int channel, std::uint32_t slot, int socket_fd);
 
 // Holder's side: takes all that waits.
-void receive_handovers(int channel, KeptLeases& kept, SocketGroup& group);
+void receive_handovers(int channel, KeptLeases& kept, KeptTables& tables, SocketGroup& group);
 
 }  // namespace brdma::daemon

@@ -134,7 +134,7 @@ std::optional<int> Holder::reap_worker() {
   int status = 0;
   if (worker_ <= 0 || ::waitpid(worker_, &status, WNOHANG) != worker_) return std::nullopt;
   worker_ = -1;
-  receive_handovers(holder_end_.get(), held_.kept, held_.group);  // what it sent before it died
+  receive_handovers(holder_end_.get(), held_.kept, held_.tables, held_.group);  // what it sent before it died
   if (WIFEXITED(status) && WEXITSTATUS(status) == kWorkerDone) return 0;
   const bool healthy = Clock::now() - worker_started_ >= kHealthyLife;
   pause_ = healthy ? milliseconds{0} : std::clamp(pause_ * 2, kPauseFirst, kPauseMax);
@@ -177,7 +177,7 @@ int Holder::run() {
   for (;;) {
     std::array<pollfd, 2> events{pollfd{signals_.get(), POLLIN, 0}, pollfd{holder_end_.get(), POLLIN, 0}};
     ::poll(events.data(), events.size(), poll_timeout());
-    if (events[1].revents != 0) receive_handovers(holder_end_.get(), held_.kept, held_.group);
+    if (events[1].revents != 0) receive_handovers(holder_end_.get(), held_.kept, held_.tables, held_.group);
     if (!unannounced_.empty()) announce();
     if (events[0].revents != 0) {
       if (const auto code = handle_signals()) return *code;

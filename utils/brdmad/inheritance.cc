@@ -15,6 +15,7 @@
 
 #include "io/lease_protocol.h"
 #include "io/sealed_memory.h"
+#include "statistics_page.h"
 
 namespace brdma::daemon {
 namespace {
@@ -96,7 +97,6 @@ Result<Inheritance, ContextError> adopt(int vault_fd, Options& options) {
   if (!looked) return looked.reason();
   Vault::Found& found = looked.value();
   if (!io::is_sealed_memory(found.state.get(), sizeof(SharedState)) ||
-      !io::is_sealed_memory(found.use.get(), sizeof(UseTable)) ||
       !io::is_sealed_memory(found.connections.get(), sizeof(ConnectionTable)))
     return cannot_adopt(EPROTO);
   Inheritance adopted;
@@ -107,8 +107,6 @@ Result<Inheritance, ContextError> adopt(int vault_fd, Options& options) {
   if (adopted.state == nullptr || adopted.connections == nullptr) return cannot_set_up();
   if (const int error = refuse_state(adopted.state_memory.get(), *adopted.state); error != 0)
     return cannot_adopt(error);
-  adopted.use = UseTableMapping::adopt(std::move(found.use));
-  if (!adopted.use.valid()) return cannot_set_up();
   if (found.sockets.size() < kSlotsAtFirst || found.sockets.size() > io::kSlotCount) return cannot_adopt(EPROTO);
   adopted.listener = std::move(found.listener);
   adopted.group.sockets = std::move(found.sockets);
@@ -119,6 +117,7 @@ Result<Inheritance, ContextError> adopt(int vault_fd, Options& options) {
   } else {
     idle_seconds = options.idle_seconds;
   }
+  adopted.tables = std::move(found.tables);
   keep_leases(found.leases, *adopted.state, adopted.group.sockets.size(), adopted.kept);
   adopted.vault = Vault::adopt(io::FileDescriptor{vault_fd}, std::move(found.sending_end));
   return adopted;
@@ -144,9 +143,8 @@ Result<Inheritance, ContextError> make_inheritance(const Options& options) {
   if (made.state == nullptr || made.connections == nullptr) return cannot_set_up();
   made.state->header =
       header_of(options, made.group.dual_stack);  // the rest begins as zeroes: no page for unused slots
-  made.use = UseTableMapping::create();
   made.vault = Vault::create();
-  if (!made.use.valid() || !made.vault.valid()) return cannot_set_up();
+  if (!made.vault.valid()) return cannot_set_up();
   return made;
 }
 

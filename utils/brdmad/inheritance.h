@@ -12,7 +12,6 @@
 #include "options.h"
 #include "shared_state.h"
 #include "socket_group.h"
-#include "statistics_page.h"
 #include "vault.h"
 
 namespace brdma::daemon {
@@ -22,10 +21,10 @@ struct Inheritance {
   SocketGroup group;
   io::FileDescriptor state_memory;
   SharedState* state = nullptr;  // mapped for the process's life
-  UseTableMapping use;
   io::FileDescriptor connections_memory;
   ConnectionTable* connections = nullptr;  // likewise
   KeptLeases kept;
+  KeptTables tables;
   std::vector<io::FileDescriptor> guard;  // socket_guard.h; empty: users need not be kept apart
   Vault vault;                            // not valid(): nothing survives this daemon
 };

@@ -62,6 +62,9 @@ ContextError too_many_passed() {
                             "): end programs, or raise the hard limit of who starts it (ulimit -Hn)"};
 }
 
+// What programs say they have may be any number.
+std::uint64_t add_saturated(std::uint64_t a, std::uint64_t b) { return a + b < a ? ~std::uint64_t{0} : a + b; }
+
 // Room for so many more? Numbers of descriptors are given from below: who came last tells how many there are.
 bool descriptors_left(int newest, std::uint32_t more) {
   return newest < 0 || static_cast<std::uint64_t>(newest) + more + kDescriptorsSpare <= file_limit();
@@ -88,10 +91,10 @@ bool LeaseBook::answer(std::uint32_t slot, int connection) {
   reply.dual_stack = group_.dual_stack ? 1 : 0;
   reply.lease_id = state_.slots[slot].lease_id;
   io::put_text(reply.settings, device_settings(state_, io::get_text(state_.slots[slot].device)));
-  std::vector<int> descriptors{group_.sockets[slot].get(), pages_[slot].fd(), use_.fd()};
+  std::vector<int> descriptors{group_.sockets[slot].get(), pages_[slot].fd(), tables_.at(table_owner(slot)).fd()};
   if (means_.lifeline >= 0) descriptors.push_back(means_.lifeline);
   // Whoever has the vault has everybody's sockets: only this user's own programs.
-  const bool trusted = means_.programs_keep && state_.slots[slot].uid == ::geteuid();
+  const bool trusted = means_.one_user && state_.slots[slot].uid == ::geteuid();
   if (trusted && means_.lifeline >= 0 && means_.vault->valid()) descriptors.push_back(means_.vault->fd());
   return send_reply(connection, reply, descriptors);
 }
@@ -99,6 +102,46 @@ bool LeaseBook::answer(std::uint32_t slot, int connection) {
 // The first answer may have come already, from a daemon that is gone: then this one is no answer, but the lifeline is.
 bool LeaseBook::answer_again(std::uint32_t slot, int connection) {
   return answer(slot, connection) && (means_.lifeline < 0 || send_lifeline(connection, means_.lifeline));
+}
+
+std::uint32_t LeaseBook::owner_of(std::uint32_t uid) const { return means_.one_user ? ::geteuid() : uid; }
+
+// False: errno tells.
+bool LeaseBook::make_table(std::uint32_t owner) {
+  const auto [at, is_new] = tables_.try_emplace(owner);
+  if (!is_new) return true;
+  at->second = UseTableMapping::create();
+  if (!at->second.valid() || !send_table(channel_, owner, at->second.fd())) {
+    tables_.erase(at);
+    return false;
+  }
+  if (means_.vault != nullptr && means_.vault->valid() && !means_.vault->add(VaultTable{owner, at->second.fd()}))
+    rewrite_vault();
+  return true;
+}
+
+void LeaseBook::forget_unused_table(std::uint32_t owner) {
+  const auto end = state_.slots.begin() + state_.slots_end;
+  const bool used = std::any_of(state_.slots.begin(), end, [&](const SlotRecord& record) {
+    return brdma::daemon::has_lease(record) && owner_of(record.uid) == owner;
+  });
+  if (!used && tables_.erase(owner) > 0) static_cast<void>(send_no_table(channel_, owner));
+}
+
+DeviceUse::Sum LeaseBook::device_use(std::uint32_t slot) const {
+  const std::uint32_t owner = table_owner(slot);
+  const auto table = tables_.find(owner);
+  DeviceUse::Sum sum;
+  if (table == tables_.end()) return sum;
+  for (std::uint32_t other = io::kFirstLeasableSlot; other < state_.slots_end; ++other) {
+    const SlotRecord& record = state_.slots[other];
+    if (!brdma::daemon::has_lease(record) || table_owner(other) != owner || record.device != state_.slots[slot].device)
+      continue;
+    const DeviceUse::Sum more = table->second.of(other);
+    sum.queue_pairs = add_saturated(sum.queue_pairs, more.queue_pairs);
+    sum.state_bytes = add_saturated(sum.state_bytes, more.state_bytes);
+  }
+  return sum;
 }
 
 void LeaseBook::keep(std::uint32_t slot) {
@@ -113,9 +156,10 @@ void LeaseBook::rewrite_vault() {
     if (connections_[slot] < 0) continue;
     leases.push_back({slot, state_.slots[slot].lease_id, connections_[slot], pages_[slot].fd()});
   }
+  std::vector<VaultTable> tables;
+  for (const auto& [owner, table] : tables_) tables.push_back({owner, table.fd()});
   const ContextError error = means_.vault->rewrite(
-      {means_.listener, means_.state_memory, use_.fd(), means_.connections_memory, &group_.sockets, means_.guard},
-      leases);
+      {means_.listener, means_.state_memory, means_.connections_memory, &group_.sockets, means_.guard}, tables, leases);
   if (error.error != 0) spdlog::warn("if this daemon is killed, programs lose their device: {}", error.message);
 }
 
@@ -204,6 +248,9 @@ Result<std::uint32_t, ContextError> LeaseBook::grant(const LeaseClient& client, 
   if (!page.valid()) {
     return refused({errno, std::string("cannot make a statistics page: ") + std::strerror(errno)});
   }
+  if (!make_table(owner_of(client.uid))) {
+    return refused({errno, std::string("cannot make a table of what programs use: ") + std::strerror(errno)});
+  }
   pages_[slot] = std::move(page);
 
   SlotRecord& record = state_.slots[slot];
@@ -217,7 +264,7 @@ Result<std::uint32_t, ContextError> LeaseBook::grant(const LeaseClient& client, 
   record.statistics_known = request.statistics_layout == control::statistics_layout();
   io::put_text(record.program, io::get_text(request.program));
   io::put_text(record.device, io::get_text(request.device));
-  use_.begin(slot, io::get_text(record.device));
+  tables_.at(table_owner(slot)).begin(slot, io::get_text(record.device));
   record.state = SlotState::kOffered;
 
   connections_[slot] = client.connection;
@@ -243,7 +290,7 @@ void LeaseBook::end(std::uint32_t slot) {
   // The vault has a copy until it is rewritten: closing ours would not show.
   if (connections_[slot] >= 0) ::shutdown(std::exchange(connections_[slot], -1), SHUT_RDWR);
   pages_[slot] = {};
-  use_.end(slot);
+  if (const auto table = tables_.find(table_owner(slot)); table != tables_.end()) table->second.end(slot);
   take_back_extra(slot);
   set_idle(group_.sockets[slot].get());
   const std::uint32_t stale = drain(group_.sockets[slot].get());
@@ -252,6 +299,7 @@ void LeaseBook::end(std::uint32_t slot) {
   record.freed_at = ++state_.ending_count;
   record.state = SlotState::kFree;
   static_cast<void>(send_release(channel_, slot));
+  forget_unused_table(table_owner(slot));
 }
 
 void LeaseBook::take_back_extra(std::uint32_t lessee) {
@@ -311,8 +359,12 @@ Result<std::uint32_t, ContextError> LeaseBook::extend(std::uint32_t uid, const i
   return *slot;
 }
 
-std::vector<LeaseBook::Adopted> LeaseBook::adopt(KeptLeases& kept) {
+std::vector<LeaseBook::Adopted> LeaseBook::adopt(KeptLeases& kept, KeptTables& tables) {
   std::vector<Adopted> result;
+  for (auto& [owner, memory] : tables) {
+    UseTableMapping table = UseTableMapping::adopt(std::move(memory));
+    if (table.valid()) tables_.emplace(owner, std::move(table));
+  }
   for (std::uint32_t slot = io::kFirstLeasableSlot; slot < state_.slots_end; ++slot) {
     const SlotRecord& record = state_.slots[slot];
     KeptLease lease = std::move(kept[slot]);
@@ -323,7 +375,7 @@ std::vector<LeaseBook::Adopted> LeaseBook::adopt(KeptLeases& kept) {
     pages_[slot] = StatisticsMapping::adopt(std::move(lease.statistics));
     connections_[slot] = lease.connection.get();
     // Without a connection nobody waits: the worker died before it could hand it over.
-    const bool lives = lease.connection.valid() && pages_[slot].valid() &&
+    const bool lives = lease.connection.valid() && pages_[slot].valid() && tables_.contains(table_owner(slot)) &&
                        (record.state == SlotState::kLeased || answer_again(slot, lease.connection.get()));
     if (!lives) {
       end(slot);
@@ -335,6 +387,7 @@ std::vector<LeaseBook::Adopted> LeaseBook::adopt(KeptLeases& kept) {
   for (const ExtraSlot& extra : extra_slots(state_)) {
     if (!brdma::daemon::has_lease(state_.slots[extra.lessee])) state_.slots[extra.slot].state = SlotState::kFree;
   }
+  for (const auto& [owner, memory] : tables) forget_unused_table(owner);
   if (const ContextError error = steer_all(); error.error != 0) spdlog::error("{}", error.message);
   rewrite_vault();
   return result;

@@ -1,6 +1,6 @@
 // brdmad/lease_book.h - grants and ends leases: the one place that moves slots between their states.
 //
-// Order of a grant:  record, put into the vault, hand over to the holder, drain, answer, mark as leased.
+// Order of a grant:  record, table, put into the vault, hand over to the holder, drain, answer, mark as leased.
 // Order of an end:   add the statistics, drain, free the record, tell the holder.
 // Sockets are added to the group when all that there are have been leased, slots for numbers (kExtra) when a lease's
 // own are used up: record first, then the steering filter and who follows it, then the answer. A worker may die between
@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -21,6 +22,7 @@
 #include "shared_state.h"
 #include "socket_group.h"
 #include "statistics_page.h"
+#include "use_tables.h"
 #include "vault.h"
 
 namespace brdma::daemon {
@@ -37,7 +39,7 @@ struct SurvivalMeans {
   int lifeline = -1;  // each program gets it
   int listener = -1, state_memory = -1, connections_memory = -1;
   const std::vector<io::FileDescriptor>* guard = nullptr;  // socket_guard.h
-  bool programs_keep = false;                              // those of the daemon's own user get the vault
+  bool one_user = false;  // the daemon's own: his programs get the vault, and a table of use together
 };
 
 // Told whenever further slots may have come to a lease or left it: what else steers packets follows (xdp_answer.h).
@@ -46,11 +48,10 @@ using FollowSlots = std::function<void(const SharedState&)>;
 class LeaseBook {
  public:
   LeaseBook(
-      SharedState& state, SocketGroup& group, UseTableMapping& use, int channel, SurvivalMeans means = {},
+      SharedState& state, SocketGroup& group, int channel, SurvivalMeans means = {},
       FollowSlots follow = [](const SharedState&) {}, const Quotas& quotas = {})
       : state_(state),
         group_(group),
-        use_(use),
         channel_(channel),
         means_(means),
         follow_(std::move(follow)),
@@ -72,7 +73,7 @@ class LeaseBook {
     std::uint32_t slot = 0;
     io::FileDescriptor connection;
   };
-  [[nodiscard]] std::vector<Adopted> adopt(KeptLeases& kept);
+  [[nodiscard]] std::vector<Adopted> adopt(KeptLeases& kept, KeptTables& tables);
 
   [[nodiscard]] bool has_lease(std::uint32_t pid) const;
   // Of a leased slot: who connected for it, as this process sees him, and how long ago. 0: nobody has it, or its
@@ -94,8 +95,10 @@ class LeaseBook {
   }
   [[nodiscard]] Statistics statistics(std::uint32_t slot) const { return pages_[slot].read(); }
   [[nodiscard]] io::Gauges gauges(std::uint32_t slot) const { return pages_[slot].gauges(); }
-  // What all programs of that lease's device have together. Costs what there are leases.
-  [[nodiscard]] DeviceUse::Sum device_use(std::uint32_t slot) const { return use_.of_device(slot); }
+  // Whose programs share limits with that lease's.
+  [[nodiscard]] std::uint32_t table_owner(std::uint32_t slot) const { return owner_of(state_.slots[slot].uid); }
+  // What all programs of the same device and table have together. Costs what there are leases.
+  [[nodiscard]] DeviceUse::Sum device_use(std::uint32_t slot) const;
   std::uint64_t take_events(std::uint32_t slot, std::vector<trace::EventRecord>& records) {
     return pages_[slot].take_events(records);
   }
@@ -103,6 +106,9 @@ class LeaseBook {
  private:
   bool answer(std::uint32_t slot, int connection);
   bool answer_again(std::uint32_t slot, int connection);
+  [[nodiscard]] std::uint32_t owner_of(std::uint32_t uid) const;
+  [[nodiscard]] bool make_table(std::uint32_t owner);
+  void forget_unused_table(std::uint32_t owner);
   void keep(std::uint32_t slot);
   void rewrite_vault();
   [[nodiscard]] Result<std::uint32_t, ContextError> slot_for(const LeaseClient& client);
@@ -114,7 +120,6 @@ class LeaseBook {
 
   SharedState& state_;
   SocketGroup& group_;
-  UseTableMapping& use_;
   int channel_;
   SurvivalMeans means_;
   FollowSlots follow_;
@@ -122,6 +127,7 @@ class LeaseBook {
   std::uint32_t steered_;                        // sockets that the filter knows
   std::array<int, io::kSlotCount> connections_;  // of each lease its session's; -1: none
   std::array<StatisticsMapping, io::kSlotCount> pages_;
+  std::map<std::uint32_t, UseTableMapping> tables_;  // by owner: whoever has a lease
 };
 
 // Gives a program the lifeline of the daemon that has its lease now. False: errno; EAGAIN: it does not read.

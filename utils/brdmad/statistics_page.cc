@@ -16,13 +16,6 @@ namespace {
 
 constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-// Names of devices as numbers that are never 0 (FNV-1a).
-std::uint64_t number_of(std::string_view device) {
-  std::uint64_t number = 14'695'981'039'346'656'037u;
-  for (const char c : device) number = (number ^ static_cast<unsigned char>(c)) * 1'099'511'628'211u;
-  return number | 1;
-}
-
 }  // namespace
 
 io::FileDescriptor make_shared_memory(const char* name, std::size_t bytes) {
@@ -79,29 +72,6 @@ std::uint64_t StatisticsMapping::take_events(std::vector<trace::EventRecord>& re
   const std::uint64_t missing = trace::read_events(page_->events, read, records);
   __atomic_store_n(&page_->events.read, read, __ATOMIC_RELAXED);
   return missing;
-}
-
-UseTableMapping UseTableMapping::create() { return adopt(make_shared_memory("brdma-use", sizeof(UseTable))); }
-
-UseTableMapping UseTableMapping::adopt(io::FileDescriptor fd) {
-  UseTableMapping result;
-  result.fd_ = std::move(fd);
-  if (!result.fd_.valid()) return result;
-  void* memory = ::mmap(nullptr, sizeof(UseTable), PROT_READ | PROT_WRITE, MAP_SHARED, result.fd_.get(), 0);
-  if (memory != MAP_FAILED) result.table_ = static_cast<UseTable*>(memory);
-  return result;
-}
-
-void UseTableMapping::begin(std::uint32_t slot, std::string_view device) {
-  table_->rows[slot] = {number_of(device), 0, 0, 0};
-  if (slot >= table_->rows_end) __atomic_store_n(&table_->rows_end, std::uint64_t{slot} + 1, __ATOMIC_RELAXED);
-}
-
-DeviceUse::Sum UseTableMapping::of_device(std::uint32_t slot) const {
-  const DeviceUse use{*table_, slot};
-  const UseRow& own = table_->rows[slot];
-  const DeviceUse::Sum others = use.of_others();
-  return {own.queue_pairs + others.queue_pairs, own.state_bytes + others.state_bytes};
 }
 
 }  // namespace brdma::daemon

@@ -1,12 +1,10 @@
 // brdmad/statistics_page.h - memory shared with clients: the page in which one counts and writes down events, mapped to
-// read (written is only how far its events were read), and the table of what all of them have (device/device_use.h).
+// read (written is only how far its events were read).
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
-#include "device/device_use.h"
 #include "io/file_descriptor.h"
 #include "io/lease_protocol.h"
 
@@ -36,24 +34,6 @@ class StatisticsMapping {
  private:
   io::FileDescriptor fd_;
   io::StatisticsPage* page_ = nullptr;
-};
-
-// One for all leases, made before the first worker: it outlives them, and the daemon while programs live.
-class UseTableMapping {
- public:
-  static UseTableMapping create();                      // check valid()
-  static UseTableMapping adopt(io::FileDescriptor fd);  // likewise
-  [[nodiscard]] bool valid() const { return table_ != nullptr; }
-  [[nodiscard]] int fd() const { return fd_.get(); }
-  // The row of a lease that begins for `device`, and of one that ended.
-  void begin(std::uint32_t slot, std::string_view device);
-  void end(std::uint32_t slot) { table_->rows[slot] = {}; }
-  // What all programs of that lease's device have.
-  [[nodiscard]] DeviceUse::Sum of_device(std::uint32_t slot) const;
-
- private:
-  io::FileDescriptor fd_;
-  UseTable* table_ = nullptr;  // mapped for the process's life
 };
 
 }  // namespace brdma::daemon

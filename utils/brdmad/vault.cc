@@ -22,7 +22,7 @@ constexpr std::size_t kAddedMax = 64;         // then a new generation: ended le
 constexpr int kQueueBytes = 4 << 20;          // the kernel cuts it to net.core.wmem_max
 constexpr std::size_t kSocketsMax = 1 << 16;  // far above what a group has
 
-enum class Kind : std::uint32_t { kBasis = 1, kSockets, kLeases, kComplete, kGuard };
+enum class Kind : std::uint32_t { kBasis = 1, kSockets, kLeases, kComplete, kGuard, kTables };
 
 struct VaultHeader {
   std::uint32_t magic = kMagic;
@@ -32,16 +32,17 @@ struct VaultHeader {
   std::uint32_t count = 0;  // entries
 };
 
-struct LeaseEntry {
-  std::uint64_t slot = 0, id = 0;
+struct Entry {
+  std::uint64_t number = 0, id = 0;  // slot and number of a lease; whose table it is
 };
 
 struct Message {
   VaultHeader header;
-  std::array<LeaseEntry, kLeasesPerMessage> leases{};
+  std::array<Entry, kLeasesPerMessage> entries{};
 
   [[nodiscard]] std::size_t bytes() const {
-    return sizeof header + (header.kind == Kind::kLeases ? header.count * sizeof(LeaseEntry) : 0);
+    const bool has_entries = header.kind == Kind::kLeases || header.kind == Kind::kTables;
+    return sizeof header + (has_entries ? header.count * sizeof(Entry) : 0);
   }
 };
 
@@ -70,12 +71,14 @@ std::uint64_t newest_in(int fd) {
 std::ptrdiff_t descriptors_of(const VaultHeader& header) {
   switch (header.kind) {
     case Kind::kBasis:
-      return 5;
+      return 4;
     case Kind::kSockets:
     case Kind::kGuard:
       return header.count <= kSocketsPerMessage ? static_cast<std::ptrdiff_t>(header.count) : -1;
     case Kind::kLeases:
       return header.count <= kLeasesPerMessage ? static_cast<std::ptrdiff_t>(header.count) * 2 : -1;
+    case Kind::kTables:
+      return header.count <= kLeasesPerMessage ? static_cast<std::ptrdiff_t>(header.count) : -1;
     case Kind::kComplete:
       return 0;
   }
@@ -117,9 +120,8 @@ bool take(const Message& message, Descriptors& came, Vault::Found& found) {
       found = {};
       found.listener = std::move(came[0]);
       found.state = std::move(came[1]);
-      found.use = std::move(came[2]);
-      found.connections = std::move(came[3]);
-      found.sending_end = std::move(came[4]);
+      found.connections = std::move(came[2]);
+      found.sending_end = std::move(came[3]);
       return true;
     case Kind::kSockets:
       if (header.first != found.sockets.size() || header.first + header.count > kSocketsMax) return false;
@@ -130,9 +132,13 @@ bool take(const Message& message, Descriptors& came, Vault::Found& found) {
       return true;
     case Kind::kLeases:
       for (std::size_t i = 0; i < header.count; ++i) {
-        found.leases.push_back({static_cast<std::uint32_t>(message.leases[i].slot), message.leases[i].id,
+        found.leases.push_back({static_cast<std::uint32_t>(message.entries[i].number), message.entries[i].id,
                                 std::move(came[2 * i]), std::move(came[2 * i + 1])});
       }
+      return true;
+    case Kind::kTables:
+      for (std::size_t i = 0; i < header.count; ++i)
+        found.tables.insert_or_assign(static_cast<std::uint32_t>(message.entries[i].number), std::move(came[i]));
       return true;
     case Kind::kComplete:
       return true;
@@ -172,7 +178,7 @@ Result<Vault::Found, ContextError> Vault::look(int fd) {
   Descriptors came;
   while (peek(fd, message, came)) {
     const auto [magic, kind, number, first, count] = message.header;
-    const bool adds = kind == Kind::kLeases && number == complete_number;
+    const bool adds = (kind == Kind::kLeases || kind == Kind::kTables) && number == complete_number;
     if (kind == Kind::kBasis) growing_number = number;
     if (!adds && number != growing_number) continue;  // what is left of an older one
     if (!take(message, came, adds ? complete : growing)) {
@@ -197,19 +203,33 @@ bool Vault::send_leases(std::span<const VaultLease> leases) {
   message.header.count = static_cast<std::uint32_t>(leases.size());
   std::vector<int> descriptors;
   for (std::size_t i = 0; i < leases.size(); ++i) {
-    message.leases[i] = {leases[i].slot, leases[i].id};
+    message.entries[i] = {leases[i].slot, leases[i].id};
     descriptors.push_back(leases[i].connection);
     descriptors.push_back(leases[i].statistics);
   }
   return put(sending_end_.get(), message, descriptors);
 }
 
-bool Vault::write_generation(const VaultBasis& basis, std::span<const VaultLease> leases) {
+bool Vault::send_tables(std::span<const VaultTable> tables) {
+  Message message;
+  message.header.kind = Kind::kTables;
+  message.header.generation = generation_;
+  message.header.count = static_cast<std::uint32_t>(tables.size());
+  std::vector<int> descriptors;
+  for (std::size_t i = 0; i < tables.size(); ++i) {
+    message.entries[i].number = tables[i].uid;
+    descriptors.push_back(tables[i].memory);
+  }
+  return put(sending_end_.get(), message, descriptors);
+}
+
+bool Vault::write_generation(const VaultBasis& basis, std::span<const VaultTable> tables,
+                             std::span<const VaultLease> leases) {
   ++generation_;
   Message message;
   message.header.kind = Kind::kBasis;
   message.header.generation = generation_;
-  const std::array basis_fds{basis.listener, basis.state, basis.use, basis.connections, sending_end_.get()};
+  const std::array basis_fds{basis.listener, basis.state, basis.connections, sending_end_.get()};
   if (!put(sending_end_.get(), message, basis_fds)) return false;
   const std::vector<io::FileDescriptor>& sockets = *basis.sockets;
   message.header.kind = Kind::kSockets;
@@ -228,6 +248,9 @@ bool Vault::write_generation(const VaultBasis& basis, std::span<const VaultLease
         .kind = Kind::kGuard, .generation = generation_, .count = static_cast<std::uint32_t>(links.size())};
     if (!put(sending_end_.get(), message, links)) return false;
   }
+  for (std::size_t first = 0; first < tables.size(); first += kLeasesPerMessage) {
+    if (!send_tables(tables.subspan(first, std::min(kLeasesPerMessage, tables.size() - first)))) return false;
+  }
   for (std::size_t first = 0; first < leases.size(); first += kLeasesPerMessage) {
     if (!send_leases(leases.subspan(first, std::min(kLeasesPerMessage, leases.size() - first)))) return false;
   }
@@ -235,12 +258,13 @@ bool Vault::write_generation(const VaultBasis& basis, std::span<const VaultLease
   return put(sending_end_.get(), message, {});
 }
 
-ContextError Vault::rewrite(const VaultBasis& basis, std::span<const VaultLease> leases) {
+ContextError Vault::rewrite(const VaultBasis& basis, std::span<const VaultTable> tables,
+                            std::span<const VaultLease> leases) {
   if (!valid()) return {EBADF, "there is no vault"};
   generation_ = std::max(generation_, newest_in(receiving_end_.get()));  // a worker before us may have written it
-  if (!write_generation(basis, leases)) {
+  if (!write_generation(basis, tables, leases)) {
     clear();  // old and new one together may have been too much
-    if (!write_generation(basis, leases)) {
+    if (!write_generation(basis, tables, leases)) {
       const int error = errno;
       clear();
       return {error, std::strerror(error)};
@@ -261,6 +285,12 @@ void Vault::take_out_before(std::uint64_t generation) {
 
 bool Vault::add(const VaultLease& lease) {
   if (added_ >= kAddedMax || !send_leases({&lease, 1})) return false;
+  ++added_;
+  return true;
+}
+
+bool Vault::add(const VaultTable& table) {
+  if (added_ >= kAddedMax || !send_tables({&table, 1})) return false;
   ++added_;
   return true;
 }

@@ -3,14 +3,16 @@
 // start a daemon that adopts them: each program of the daemon's own user gets it with its lease (docs/daemon.md).
 //
 // The queue is a log of SOCK_SEQPACKET messages, each a VaultHeader, its entries and their descriptors:
-//   kBasis     listener, shared state, table of use, table of connections, the sending end of this queue
+//   kBasis     listener, shared state, table of connections, the sending end of this queue
 //   kSockets   a run of the sockets of port 4791, in the order of their slots; as many messages as it takes
 //   kGuard     what keeps users apart (socket_guard.h), so that it goes on until another daemon does
+//   kTables    of each entry a user's table (use_tables.h)
 //   kLeases    of each entry the lease's connection and its statistics page
-//   kComplete  what came before it in this generation is all there is; after it only kLeases of leases that came later
+//   kComplete  what came before it in this generation is all there is; after it only kTables and kLeases that came
+//   later
 // Messages that are not of the last complete generation are remains: their writer died while it wrote, or before it
-// had taken them out. An entry whose lease has ended (SharedState says so) waits for the next generation.
-// Written by the worker alone. Reading (MSG_PEEK) takes nothing out.
+// had taken them out. An entry whose lease has ended (SharedState says so), or whose user has no lease any more, waits
+// for the next generation. Written by the worker alone. Reading (MSG_PEEK) takes nothing out.
 #pragma once
 
 #include <cstddef>
@@ -21,6 +23,7 @@
 #include "base/result.h"
 #include "bitmaprdma/context.h"
 #include "io/file_descriptor.h"
+#include "use_tables.h"
 
 namespace brdma::daemon {
 
@@ -30,8 +33,13 @@ struct VaultLease {
   int connection = -1, statistics = -1;
 };
 
+struct VaultTable {
+  std::uint32_t uid = 0;
+  int memory = -1;
+};
+
 struct VaultBasis {
-  int listener = -1, state = -1, use = -1, connections = -1;
+  int listener = -1, state = -1, connections = -1;
   const std::vector<io::FileDescriptor>* sockets = nullptr;
   const std::vector<io::FileDescriptor>* guard = nullptr;  // may be
 };
@@ -44,8 +52,9 @@ class Vault {
       std::uint64_t id = 0;
       io::FileDescriptor connection, statistics;
     };
-    io::FileDescriptor listener, state, use, connections, sending_end;
+    io::FileDescriptor listener, state, connections, sending_end;
     std::vector<io::FileDescriptor> sockets, guard;
+    KeptTables tables;
     std::vector<Lease> leases;
   };
 
@@ -60,14 +69,18 @@ class Vault {
 
   // A new generation. An error (no room in the queue, too many descriptors in flight for this user) leaves the vault
   // empty: nothing would survive.
-  [[nodiscard]] ContextError rewrite(const VaultBasis& basis, std::span<const VaultLease> leases);
+  [[nodiscard]] ContextError rewrite(const VaultBasis& basis, std::span<const VaultTable> tables,
+                                     std::span<const VaultLease> leases);
   // False: rewrite() is due, because many have been added since, or there is no room.
   [[nodiscard]] bool add(const VaultLease& lease);
+  [[nodiscard]] bool add(const VaultTable& table);
   // The daemon is stopped: nobody shall go on with it.
   void clear();
 
  private:
-  bool write_generation(const VaultBasis& basis, std::span<const VaultLease> leases);
+  bool write_generation(const VaultBasis& basis, std::span<const VaultTable> tables,
+                        std::span<const VaultLease> leases);
+  bool send_tables(std::span<const VaultTable> tables);
   bool send_leases(std::span<const VaultLease> leases);
   void take_out_before(std::uint64_t generation);
 

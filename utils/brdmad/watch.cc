@@ -71,9 +71,8 @@ void Watch::evaluate(std::uint32_t slot, Uses& uses) {
   const SlotRecord& lease = book_.state().slots[slot];
   if (!lease.statistics_known) return;  // it counts something else
   const io::Gauges gauges = book_.gauges(slot);
-  const std::string_view device = io::get_text(lease.device);
-  auto known = uses.find(device);
-  if (known == uses.end()) known = uses.emplace(device, book_.device_use(slot)).first;
+  const auto [known, is_new] = uses.try_emplace({book_.table_owner(slot), std::string(io::get_text(lease.device))});
+  if (is_new) known->second = book_.device_use(slot);
   const DeviceUse::Sum use = known->second;
   const control::AlarmFacts facts{.statistics = book_.statistics(slot),
                                   .queue_pairs = use.queue_pairs,

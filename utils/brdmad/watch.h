@@ -19,6 +19,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "control/alarms.h"
@@ -59,7 +60,8 @@ class Watch {
   void look_soon();
   void look();
   void collect(std::uint32_t slot);
-  using Uses = std::map<std::string, DeviceUse::Sum, std::less<>>;  // by device, as they are now
+  // By whose programs they are and device, as they are now.
+  using Uses = std::map<std::pair<std::uint32_t, std::string>, DeviceUse::Sum>;
   void evaluate(std::uint32_t slot, Uses& uses);
   void serve_waiting();
   [[nodiscard]] Json alarms() const;

@@ -52,7 +52,7 @@ class Worker final : public SessionHost {
       : inheritance_(inheritance),
         quotas_(quotas_of(inheritance.options, file_limit())),
         accounts_(quotas_, ::geteuid()),
-        book_(*inheritance.held.state, inheritance.held.group, inheritance.held.use, inheritance.channel,
+        book_(*inheritance.held.state, inheritance.held.group, inheritance.channel,
               {&inheritance.held.vault, inheritance.lifeline, inheritance.held.listener.get(),
                inheritance.held.state_memory.get(), inheritance.held.connections_memory.get(), &inheritance.held.guard,
                !inheritance.options.system},
@@ -273,7 +273,7 @@ void Worker::watch_idleness() {
 }
 
 int Worker::run() {
-  for (LeaseBook::Adopted& adopted : book_.adopt(inheritance_.held.kept)) {
+  for (LeaseBook::Adopted& adopted : book_.adopt(inheritance_.held.kept, inheritance_.held.tables)) {
     stream_protocol::socket socket(context_, stream_protocol(), adopted.connection.release());
     const auto session = std::make_shared<Session>(std::move(socket), *this);
     static_cast<void>(accounts_.admit(session->uid(), true));

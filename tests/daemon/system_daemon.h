@@ -1,0 +1,29 @@
+// tests/daemon/system_daemon.h - brdmad --system, and two users of it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "daemon_fixture.h"
+
+namespace brdma::test {
+
+inline constexpr uid_t kAlice = 61'001, kBob = 61'002;
+
+bool become(uid_t uid);
+int as_user(uid_t uid, const std::function<int()>& body);  // exit code of a child
+
+// brdmad --system with what else is named; ends with the test.
+class SystemDaemonTest : public DaemonTest {
+ protected:
+  void start(std::vector<const char*> more);
+  void TearDown() override;
+
+ private:
+  std::unique_ptr<Child> daemon_;
+};
+
+}  // namespace brdma::test

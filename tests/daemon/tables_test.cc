@@ -1,0 +1,182 @@
+// brdmad --system: what programs have of a device's limits is their user's to write and to read, nobody else's; and it
+// outlives the daemon.
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "device/device_use.h"
+#include "io/daemon_client.h"
+#include "io/pass_descriptors.h"
+#include "system_daemon.h"
+
+namespace brdma::test {
+namespace {
+
+std::uint64_t pairs_of_others(const io::Lease& lease) {
+  return DeviceUse{*lease.device_use, lease.slot}.of_others().queue_pairs;
+}
+
+void have_pairs(const io::Lease& lease, std::uint64_t count) {
+  DeviceUse{*lease.device_use, lease.slot}.set_queue_pairs(count);
+}
+
+// How many rows say anything, but that of the lease.
+int rows_of_others(const io::Lease& lease) {
+  int rows = 0;
+  for (std::size_t i = 0; i < lease.device_use->rows.size(); ++i) {
+    const UseRow& row = lease.device_use->rows[i];
+    if (i != lease.slot && (row.device | row.queue_pairs | row.state_bytes | row.reserved) != 0) ++rows;
+  }
+  return rows;
+}
+
+void write_all(const io::Lease& lease) {
+  for (UseRow& row : lease.device_use->rows) row = {lease.device_use->rows[lease.slot].device, ~0ull, ~0ull, ~0ull};
+  lease.device_use->rows_end = ~0ull;
+}
+
+// A program of that user with `pairs` queue pairs, for as long as this lives. It says what those of the others are.
+class ProgramOf {
+ public:
+  ProgramOf(uid_t uid, std::uint64_t pairs)
+      : child_([&] {
+          stop_.signal_end.reset();
+          if (!become(uid)) return 100;
+          const io::Lease lease = lease_or_die();
+          have_pairs(lease, pairs);
+          said_.open();
+          if (!stop_.wait()) return 101;
+          return lease.alive() ? static_cast<int>(pairs_of_others(lease)) : 102;
+        }) {
+    said_.open();
+    EXPECT_TRUE(said_.wait());
+  }
+  int end() {
+    stop_.open();
+    return child_.join();
+  }
+
+ private:
+  Gate said_, stop_;
+  Child child_;
+};
+
+int pairs_seen_by(uid_t uid) {
+  return as_user(uid, [] { return static_cast<int>(pairs_of_others(lease_or_die())); });
+}
+
+TEST_F(SystemDaemonTest, NoUserReadsOrWritesWhatAnotherHasOfADevice) {
+  start({});
+  if (IsSkipped()) return;
+  const io::Lease roots = lease_or_die();
+  have_pairs(roots, 7);
+  ProgramOf bobs{kBob, 5};
+  EXPECT_EQ(as_user(kAlice,
+                    [] {
+                      const io::Lease lease = lease_or_die();
+                      const int rows = rows_of_others(lease);
+                      write_all(lease);
+                      return rows;
+                    }),
+            0)
+      << "she sees what others have";
+  EXPECT_EQ(pairs_of_others(roots), 0u);
+  EXPECT_EQ(roots.device_use->rows[roots.slot].queue_pairs, 7u);
+  EXPECT_EQ(pairs_seen_by(kBob), 5) << "programs of one user count together";
+  EXPECT_EQ(pairs_seen_by(kAlice), 0) << "with her last program went what it wrote";
+  EXPECT_EQ(bobs.end(), 0);
+}
+
+TEST_F(SystemDaemonTest, AUsersTableOutlivesTheWorker) {
+  start({});
+  if (IsSkipped()) return;
+  const io::Lease roots = lease_or_die();
+  have_pairs(roots, 7);
+  ProgramOf alices{kAlice, 3}, bobs{kBob, 5};
+  for (int round = 0; round < 2; ++round) {
+    const pid_t worker = worker_pid();
+    ASSERT_EQ(::kill(worker, SIGKILL), 0);
+    ASSERT_TRUE(ask_until("version", [worker](const json& answer) { return answer["worker_pid"] != worker; }));
+    EXPECT_EQ(pairs_seen_by(kAlice), 3);
+    EXPECT_EQ(pairs_seen_by(kBob), 5);
+    EXPECT_EQ(pairs_seen_by(0), 7);
+  }
+  EXPECT_EQ(bobs.end(), 0);
+  EXPECT_EQ(alices.end(), 0);
+  ASSERT_TRUE(leases_become(1));
+  EXPECT_EQ(pairs_seen_by(kBob), 0);
+}
+
+// A service manager in its stead: keeps the vault of a daemon that is its service, for the next one (sd_notify(3)).
+class ServiceManager {
+ public:
+  ServiceManager() : socket_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;  // a name of the kernel's choice
+    socklen_t size = sizeof(sa_family_t);
+    EXPECT_EQ(::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), size), 0);
+    size = sizeof address;
+    EXPECT_EQ(::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+    ::setenv("NOTIFY_SOCKET", (std::string("@") + (address.sun_path + 1)).c_str(), 1);
+  }
+  ~ServiceManager() {
+    ::unsetenv("NOTIFY_SOCKET");
+    daemon_.reset();
+  }
+  void start() {
+    daemon_ = std::make_unique<Child>([&] {
+      ::dup2(::open("/dev/null", O_WRONLY), STDERR_FILENO);           // its log
+      const std::string vault = std::to_string(::dup(vault_.get()));  // without close-on-exec
+      ::execl(BRDMAD_PATH, "brdmad", "--system", "--foreground", vault_.valid() ? "--vault-fd" : nullptr, vault.c_str(),
+              nullptr);
+      return 127;
+    });
+    while (!vault_.valid()) {
+      std::array<std::byte, 100> text{};
+      std::array<io::FileDescriptor, 1> came;
+      ASSERT_TRUE(wait_for_event(socket_.get(), POLLIN));
+      ASSERT_GT(io::receive_with_descriptors(socket_.get(), text, came), 0);
+      if (came[0].valid()) vault_ = std::move(came[0]);
+    }
+    ASSERT_TRUE(ask_until("version", [&](const json& answer) { return answer["pid"] == daemon_->pid(); }));
+  }
+  void kill_and_start_again() {
+    const io::FileDescriptor worker = watch_process(worker_pid());
+    daemon_->kill_and_reap();
+    ASSERT_TRUE(ends_within(worker));
+    start();
+  }
+
+ private:
+  io::FileDescriptor socket_, vault_;
+  std::unique_ptr<Child> daemon_;
+};
+
+TEST_F(DaemonTest, AUsersTableOutlivesTheSystemDaemon) {
+  if (!can_change_user()) GTEST_SKIP() << "only root has other users' ids to try with";
+  ServiceManager manager;
+  ASSERT_NO_FATAL_FAILURE(manager.start());
+  ProgramOf alices{kAlice, 3}, bobs{kBob, 5};
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_NO_FATAL_FAILURE(manager.kill_and_start_again());
+    EXPECT_EQ(ask("leases")["leases"].size(), 2u);
+    EXPECT_EQ(pairs_seen_by(kAlice), 3);
+    EXPECT_EQ(pairs_seen_by(kBob), 5);
+    EXPECT_EQ(pairs_seen_by(0), 0);
+  }
+  EXPECT_EQ(bobs.end(), 0);
+  EXPECT_EQ(alices.end(), 0);
+  ASSERT_EQ(ask(json{{"query", "shutdown"}, {"force", true}})["shutdown"], true);
+}
+
+}  // namespace
+}  // namespace brdma::test

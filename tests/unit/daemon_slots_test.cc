@@ -32,6 +32,12 @@ class Slots : public testing::Test {
     state_->slots[slot].freed_at = ++state_->ending_count;
   }
 
+  void add_ended(const std::string& device, const Statistics& statistics) {
+    const std::uint32_t slot = lease(kAlice);
+    io::put_text(state_->slots[slot].device, device);
+    fold_ended(*state_, slot, statistics);
+  }
+
   std::unique_ptr<SharedState> state_ = std::make_unique<SharedState>();
 };
 
@@ -182,9 +188,9 @@ TEST_F(Slots, AnOfferedSlotIsInUse) {
 TEST_F(Slots, EndedStatisticsAddUpByDevice) {
   Statistics one;
   one.add(Counter::kSentPackets);
-  add_ended(*state_, "brdma_a", one);
-  add_ended(*state_, "brdma_b", one);
-  add_ended(*state_, "brdma_a", one);
+  add_ended("brdma_a", one);
+  add_ended("brdma_b", one);
+  add_ended("brdma_a", one);
   ASSERT_EQ(state_->device_count, 2u);
   EXPECT_EQ(state_->devices[0].ended.get(Counter::kSentPackets), 2u);
   EXPECT_EQ(io::get_text(state_->devices[1].device), "brdma_b");
@@ -193,11 +199,11 @@ TEST_F(Slots, EndedStatisticsAddUpByDevice) {
 TEST_F(Slots, DevicesBeyondTheTableShareOneEntry) {
   Statistics one;
   one.add(Counter::kSentPackets);
-  for (std::size_t i = 0; i < kDevicesMax + 10; ++i) add_ended(*state_, "brdma_" + std::to_string(i), one);
+  for (std::size_t i = 0; i < kDevicesMax + 10; ++i) add_ended("brdma_" + std::to_string(i), one);
   ASSERT_EQ(state_->device_count, kDevicesMax);
   EXPECT_EQ(io::get_text(state_->devices.back().device), "(others)");
   EXPECT_EQ(state_->devices.back().ended.get(Counter::kSentPackets), 11u);
-  add_ended(*state_, "brdma_0", one);
+  add_ended("brdma_0", one);
   EXPECT_EQ(state_->devices[0].ended.get(Counter::kSentPackets), 2u);
 }
 

@@ -68,7 +68,8 @@ int refuse_state(int memory, const SharedState& state) {
   const StateHeader& header = state.header;
   if (header.magic != StateHeader::kMagic || header.bytes != sizeof(SharedState) ||
       io::get_text(header.version) != BRDMA_VERSION || state.device_count > kDevicesMax ||
-      state.settings_count > kDevicesMax || state.slots_end > io::kSlotCount)
+      state.settings_count > kDevicesMax || state.slots_end > io::kSlotCount || state.folding.slot >= io::kSlotCount ||
+      state.folding.device >= kDevicesMax)
     return EPROTO;
   return 0;
 }

@@ -261,6 +261,7 @@ Result<std::uint32_t, ContextError> LeaseBook::grant(const LeaseClient& client, 
   record.lease_id = ++state_.lease_count;
   record.since_unix_ns = unix_ns();
   record.events_logged = 0;
+  record.folded = false;
   record.statistics_known = request.statistics_layout == control::statistics_layout();
   io::put_text(record.program, io::get_text(request.program));
   io::put_text(record.device, io::get_text(request.device));
@@ -286,7 +287,7 @@ Result<std::uint32_t, ContextError> LeaseBook::grant(const LeaseClient& client, 
 
 void LeaseBook::end(std::uint32_t slot) {
   SlotRecord& record = state_.slots[slot];
-  if (record.statistics_known) add_ended(state_, io::get_text(record.device), pages_[slot].read());
+  if (record.statistics_known) fold_ended(state_, slot, pages_[slot].read());
   // The vault has a copy until it is rewritten: closing ours would not show.
   if (connections_[slot] >= 0) ::shutdown(std::exchange(connections_[slot], -1), SHUT_RDWR);
   pages_[slot] = {};
@@ -361,6 +362,7 @@ Result<std::uint32_t, ContextError> LeaseBook::extend(std::uint32_t uid, const i
 
 std::vector<LeaseBook::Adopted> LeaseBook::adopt(KeptLeases& kept, KeptTables& tables) {
   std::vector<Adopted> result;
+  finish_folding(state_);
   for (auto& [owner, memory] : tables) {
     UseTableMapping table = UseTableMapping::adopt(std::move(memory));
     if (table.valid()) tables_.emplace(owner, std::move(table));
@@ -375,7 +377,8 @@ std::vector<LeaseBook::Adopted> LeaseBook::adopt(KeptLeases& kept, KeptTables& t
     pages_[slot] = StatisticsMapping::adopt(std::move(lease.statistics));
     connections_[slot] = lease.connection.get();
     // Without a connection nobody waits: the worker died before it could hand it over.
-    const bool lives = lease.connection.valid() && pages_[slot].valid() && tables_.contains(table_owner(slot)) &&
+    const bool lives = !record.folded && lease.connection.valid() && pages_[slot].valid() &&
+                       tables_.contains(table_owner(slot)) &&
                        (record.state == SlotState::kLeased || answer_again(slot, lease.connection.get()));
     if (!lives) {
       end(slot);

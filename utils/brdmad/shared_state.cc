@@ -1,11 +1,38 @@
 #include "shared_state.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "control/statistics.h"
 
 namespace brdma::daemon {
+namespace {
+
+// What a process wrote before it was killed is there, in the order of its
+// instructions: the compiler must keep it.
+void in_this_order() { std::atomic_signal_fence(std::memory_order_seq_cst); }
+
+// The entry of that device's totals, a new one where it has none.
+std::uint32_t totals_of(SharedState& state, std::string_view device) {
+  const auto end = state.devices.begin() + state.device_count;
+  const auto found = std::find_if(state.devices.begin(), end,
+                                  [&](const DeviceTotals& totals) { return io::get_text(totals.device) == device; });
+  const auto at = static_cast<std::uint32_t>(found - state.devices.begin());
+  if (found != end) return at;
+  if (at >= kDevicesMax - 1) {
+    io::put_text(state.devices.back().device, "(others)");
+    in_this_order();
+    state.device_count = kDevicesMax;
+    return kDevicesMax - 1;
+  }
+  io::put_text(state.devices[at].device, device);
+  in_this_order();
+  state.device_count = at + 1;
+  return at;
+}
+
+}  // namespace
 
 std::optional<std::uint32_t> choose_slot(const SharedState& state, std::uint32_t uid, const SlotLimits& limits) {
   std::optional<std::uint32_t> longest, unused;
@@ -64,17 +91,28 @@ std::uint32_t leases_of(const SharedState& state, std::uint32_t uid) {
       state.slots.begin(), end, [uid](const SlotRecord& record) { return has_lease(record) && record.uid == uid; }));
 }
 
-void add_ended(SharedState& state, std::string_view device, const Statistics& statistics) {
-  const auto end = state.devices.begin() + state.device_count;
-  auto found = std::find_if(state.devices.begin(), end,
-                            [&](const DeviceTotals& totals) { return io::get_text(totals.device) == device; });
-  if (found == end) {
-    const bool last = state.device_count >= kDevicesMax - 1;
-    found = state.devices.begin() + (last ? kDevicesMax - 1 : state.device_count);
-    io::put_text(found->device, last ? "(others)" : device);
-    state.device_count = last ? kDevicesMax : state.device_count + 1;
-  }
-  control::accumulate(found->ended, statistics);
+void fold_ended(SharedState& state, std::uint32_t slot, const Statistics& statistics) {
+  finish_folding(state);
+  if (state.slots[slot].folded) return;
+  Folding& folding = state.folding;
+  folding.slot = slot;
+  folding.device = totals_of(state, io::get_text(state.slots[slot].device));
+  folding.sum = state.devices[folding.device].ended;
+  control::accumulate(folding.sum, statistics);
+  in_this_order();
+  folding.stage = FoldingStage::kReady;
+  in_this_order();
+  finish_folding(state);
+}
+
+void finish_folding(SharedState& state) {
+  Folding& folding = state.folding;
+  if (folding.stage != FoldingStage::kReady) return;
+  state.devices[folding.device].ended = folding.sum;
+  state.slots[folding.slot].folded = true;
+  in_this_order();
+  folding.stage = FoldingStage::kNone;
+  in_this_order();
 }
 
 std::string_view device_settings(const SharedState& state, std::string_view device) {

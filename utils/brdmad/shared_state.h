@@ -4,7 +4,7 @@
 // read:
 //   kFree -> kOffered   record is filled, its descriptors are on their way to the holder, the client waits
 //   kOffered -> kLeased the answer was sent (a new worker repeats the answer of an offered slot)
-//   kLeased -> kFree    statistics were added to the totals, the socket was drained
+//   kLeased -> kFree    statistics were added to the totals (Folding), the socket was drained
 #pragma once
 
 #include <array>
@@ -33,6 +33,7 @@ struct SlotRecord {
   std::uint64_t freed_at = 0;            // place in the order of endings; 0 = never leased
   std::int64_t since_unix_ns = 0;
   bool statistics_known = false;    // the client counts as we do
+  bool folded = false;              // it has ended: what it counted is in the totals
   std::uint64_t events_logged = 0;  // of this lease, by all workers
   std::array<char, 16> program{};
   std::array<char, 64> device{};
@@ -43,6 +44,15 @@ inline constexpr std::size_t kDevicesMax = 64;
 struct DeviceTotals {
   std::array<char, 64> device{};
   Statistics ended;  // of leases that ended
+};
+
+// How the counters of a lease that ended get into the totals once, wherever a worker dies meanwhile: what the totals
+// become is written down; with kReady it holds; then it is put in its place, which the next worker may do again.
+enum class FoldingStage : std::uint32_t { kNone, kReady };
+struct Folding {
+  FoldingStage stage = FoldingStage::kNone;
+  std::uint32_t slot = 0, device = 0;
+  Statistics sum;
 };
 
 // What was set at run time for a device, for the programs that start later: lines `key=value`.
@@ -74,6 +84,7 @@ struct SharedState {
   std::uint64_t connections_refused = 0;   // there were too many, of this user or of all
   std::uint32_t device_count = 0;
   std::array<DeviceTotals, kDevicesMax> devices{};
+  Folding folding;
   std::uint32_t settings_count = 0;
   std::array<DeviceSettings, kDevicesMax> settings{};
   GidRecords gids{};
@@ -114,8 +125,11 @@ using Lessees = std::array<std::uint32_t, kExtraSlotsMax>;
 [[nodiscard]] std::uint32_t leases_in_use(const SharedState& state);
 [[nodiscard]] std::uint32_t leases_of(const SharedState& state, std::uint32_t uid);
 
-// Adds to the totals of `device`; devices beyond kDevicesMax share the last entry, named "(others)".
-void add_ended(SharedState& state, std::string_view device, const Statistics& statistics);
+// Adds what the lease of that slot counted to the totals of its device, unless they have it already; devices beyond
+// kDevicesMax share the last entry, named "(others)".
+void fold_ended(SharedState& state, std::uint32_t slot, const Statistics& statistics);
+// What a worker that died had begun.
+void finish_folding(SharedState& state);
 
 // What is set for `device`, "" where nothing is. set_device_settings: false where there is no room.
 [[nodiscard]] std::string_view device_settings(const SharedState& state, std::string_view device);

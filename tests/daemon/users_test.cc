@@ -355,7 +355,7 @@ TEST_P(Floods, LeaveTheOthersAnswered) {
               static_cast<long>(took[took.size() / 2].count()), static_cast<long>(took.back().count()),
               most_memory_of(worker) >> 20);
   EXPECT_LE(took[took.size() / 2], 100ms);
-  EXPECT_LE(took.back(), 1s) << "a busy machine may have the worker wait";
+  EXPECT_LE(took.back(), 10s) << "a busy machine may have the worker wait";
   EXPECT_EQ(worker_pid(), worker) << "the worker died of it";
   EXPECT_LE(most_memory_of(worker), kWorkerBytesMax);
 }

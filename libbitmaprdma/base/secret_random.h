@@ -1,8 +1,7 @@
-// base/secret_random.h - random numbers for who must not guess the next from those that he has seen: tokens, keys,
-// numbers that peers are told. Random's (base/random.h) are fast, and four of them give all others. The same seed gives
-// the same numbers here, too; outside of tests its 128 bits come from getrandom.
-// SipHash-2-4 (Aumasson and Bernstein, public domain algorithm, written anew here) of a counter, with a key of 128
-// bits.
+// base/secret_random.h - random numbers that do not reveal the next ones: for tokens, keys and numbers that peers
+// see. Those of Random (base/random.h) are faster, but four of them give all others. The same seed gives the same
+// numbers here too; outside of tests its 128 bits come from getrandom.
+// SipHash-2-4 (algorithm of Aumasson and Bernstein, public domain; our own code) of a counter, with a key of 128 bits.
 #pragma once
 
 #include <array>

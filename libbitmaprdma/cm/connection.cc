@@ -47,8 +47,8 @@ Connection* ConnectionTable::find(CommId id) {
 
 void ConnectionTable::set_remote_id(Connection& connection, CommId remote_id) {
   BRDMA_CHECK(connection.remote_id == 0);
-  // A peer that started anew may use an id again that an old connection still has: then the newer one is meant where
-  // ours is not named. The old one keeps it: somebody else may have said so in the peer's name.
+  // A peer that restarted may reuse an id that an old connection still has. Messages that do not name our id then mean
+  // the newer connection. The old one keeps its remote id, for the new request may be forged.
   connection.remote_id = remote_id;
   by_remote_[{connection.endpoints.remote, remote_id}] = connection.id;
 }

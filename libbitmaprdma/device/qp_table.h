@@ -1,9 +1,9 @@
 // device/qp_table.h - from QPN to queue pair in one array access.
 //   QPN, 24 bits:  index << slot_bits | slot      slot: which socket the peer's packets reach (EngineConfig)
-// A table begins with one slot and may get more. Numbers are used in an order drawn at random, slot by slot, so that
-// who has seen some does not know the next, and a packet for a queue pair that is gone finds none for a long time: all
-// others come first. The array's size is a power of two above the
-// number of queue pairs; a number whose place is taken is passed over. Index 0 is never given.
+// A table begins with one slot and may get more. Numbers are used in a random order, slot by slot: some of them do not
+// reveal the next, and a packet for a queue pair that is gone finds none for a long time, for all others come first.
+// The array's size is a power of two above the number of queue pairs; a number whose place is taken is passed over.
+// Index 0 is never given.
 // Limits: queue_pairs_max(), half of all numbers.
 #pragma once
 

@@ -46,7 +46,7 @@ struct Context::Impl {
     bool progress_thread = true;  // false: only calls make progress
     io::ProgressThread::Options thread;
     bool control_thread = false;             // brdmad is at the other end of the lease, and may ask
-    std::uint32_t shard = 0;                 // of those of its device; the first tells what is theirs together
+    std::uint32_t shard = 0;                 // index among those of its device; 0 reports what they share
     std::shared_ptr<io::DeviceShare> share;  // null: it is the only one
     bool reads_processes = false;            // those of peers on this host, where transfer.local says so
     control::DatapathConfig datapath{.receive = control::Datapath::kUdp,

@@ -52,7 +52,7 @@ void QueuePair::handle_caps(const wire::Caps& caps, Instant now) {
   if (identity_.bitmap_agreed && !proven && !known) {
     if (!fits) return;
     negotiation_.echo = caps.token;
-    return challenge(now);  // somebody else; or the peer, which has started anew
+    return challenge(now);  // a forger, or the peer after a restart
   }
   negotiation_.echo = caps.token;
   negotiation_.answer_due = negotiation_.answer_due || !caps.reply;

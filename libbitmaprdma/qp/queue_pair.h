@@ -306,7 +306,7 @@ class QueuePair {
   std::uint32_t async_events_ = 0;   // bit n: enum ibv_event_type n was raised
   std::uint16_t standard_port_ = 0;  // UDP source port of the peer's last standard packet in turn
   std::uint8_t standard_run_ = 0;    // of those so many in a row came from it
-  bool drain_wanted_ = false;        // SQD: tell when the send queue is drained
+  bool drain_wanted_ = false;        // SQD: an event is due once the send queue is drained
   bool requests_first_ = false;      // the last batch was full before our requests had their turn
   // On several paths a batch carries one of these, and what waits takes turns.
   enum class Turn : std::uint8_t {

@@ -100,7 +100,7 @@ class ForgedMads : public RdmaCms, public testing::WithParamInterface<std::uint1
     }
   }
 
-  // What others asked for is theirs; of these two nothing may be heard.
+  // What others asked for is theirs; these two connections must see no event.
   void expect_nothing_of(RdmaCm& side, IdNumber id) {
     while (const auto event = side.fetch_event(kChannel)) {
       ASSERT_NE(event->id, id) << static_cast<int>(event->kind);

@@ -90,14 +90,14 @@ class HonestPeer {
       const bool good = connection_->poll(done);
       const auto bad =
           std::find_if(done.begin(), done.end(), [](const ibv_wc& wc) { return wc.status != IBV_WC_SUCCESS; });
-      if (!good) fail(bad == done.end() ? "ibv_poll_cq" : std::string("is told: ") + ibv_wc_status_str(bad->status));
+      if (!good) fail(bad == done.end() ? "ibv_poll_cq" : std::string("completion: ") + ibv_wc_status_str(bad->status));
       if (seconds() > end) fail("is not answered");
     }
   }
   void expect(rdma_cm_event_type wanted) {
     rdma_cm_event* event = nullptr;
     pollfd readable{channel_->fd, POLLIN, 0};
-    if (::poll(&readable, 1, static_cast<int>(kPatience * 1000)) != 1) fail("hears nothing of its connection");
+    if (::poll(&readable, 1, static_cast<int>(kPatience * 1000)) != 1) fail("no event of its connection");
     if (rdma_get_cm_event(channel_, &event) != 0) fail("rdma_get_cm_event");
     const rdma_cm_event_type type = event->event;
     const auto* const said = static_cast<const std::uint8_t*>(event->param.conn.private_data);

@@ -39,7 +39,7 @@ class Attack:
             honest = self.start("h3", self.verbs, "honest", VICTIM, str(self.seed))
             time.sleep(1)  # it is connected before the attack begins
             peer = self.start("h2", os.path.join(os.path.abspath(self.options.build), "bin", "attack_peer"), HOSTILE, VICTIM, str(self.seed), str(self.seconds))
-            # The victim first: of what becomes of it the others only hear.
+            # The victim first: the others only see the consequences.
             programs = {"the victim": victim, "the honest peer": honest, "the hostile peer": peer}
             end = time.monotonic() + self.seconds + 60
             while peer.poll() is None and victim.poll() is None and honest.poll() is None:
@@ -49,7 +49,7 @@ class Attack:
                 if program.poll() is not None and (program is not peer or program.returncode != 0):
                     output, errors = program.communicate()
                     raise Failure(f"{name} has ended, exit code {program.returncode}: {output[-500:]}{errors[-6000:]}")
-            expect(self.worker() == worker, "brdmad's worker has ended and begun anew")
+            expect(self.worker() == worker, "brdmad's worker was restarted")
             drops = self.counters()
             said = {name: last_json(Programs.finish(program, name)) for name, program in reversed(programs.items())}
             return {"hostile": said["the hostile peer"], "victim": said["the victim"], "honest": said["the honest peer"], "drops": drops}

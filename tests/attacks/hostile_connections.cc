@@ -206,7 +206,7 @@ void HostilePeer::send_mad(const cm::MadArray& mad) {
   send(packet, true);
 }
 
-// One that was said by either side, said again as it was, or changed; of late or long ago.
+// A message of either side, recent or old, repeated unchanged or changed.
 void HostilePeer::invent_mad() {
   if (mads_.empty()) return;
   PacketBytes packet(wire::kGsiPacketSize);

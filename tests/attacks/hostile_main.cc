@@ -19,9 +19,9 @@ int main(int count, char** words) {
     const auto& f = peer.figures();
     std::printf(
         "{\"seed\":%llu,\"packets\":%llu,\"changed\":%llu,\"invented\":%llu,\"mads\":%llu,\"as_client\":%llu,"
-        "\"as_server\":%llu,\"completed\":%llu,\"failed\":%llu,\"heard\":%llu,\"leaks\":%llu}\n",
+        "\"as_server\":%llu,\"completed\":%llu,\"failed\":%llu,\"received\":%llu,\"leaks\":%llu}\n",
         Count{options.seed}, Count{f.packets}, Count{f.changed}, Count{f.invented}, Count{f.mads}, Count{f.as_client},
-        Count{f.as_server}, Count{f.completed}, Count{f.failed}, Count{f.heard}, Count{f.leaks});
+        Count{f.as_server}, Count{f.completed}, Count{f.failed}, Count{f.received}, Count{f.leaks});
     return f.leaks == 0 ? 0 : 1;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "attack_peer: %s\n", error.what());

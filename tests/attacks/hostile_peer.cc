@@ -81,7 +81,7 @@ void HostilePeer::receive(Instant now) {
   PacketBytes packet;
   std::uint16_t port = 0;
   for (int i = 0; i < kRound && socket_.receive(packet, port); ++i) {
-    ++figures_.heard;
+    ++figures_.received;
     if (shows_secret(packet)) ++figures_.leaks;
     const wire::Bth bth = wire::parse_bth(ConstBytes{packet}.first<wire::kBthSize>());
     if (bth.dest_qpn == wire::kGsiQpn) {

@@ -34,7 +34,7 @@ struct HostileOptions {
 
 struct HostileFigures {
   std::uint64_t packets = 0, changed = 0, invented = 0, mads = 0, as_client = 0, as_server = 0, completed = 0,
-                failed = 0, heard = 0, leaks = 0;
+                failed = 0, received = 0, leaks = 0;
 };
 
 class HostilePeer {

@@ -1,4 +1,4 @@
-// attack_icmp - forges ICMP about a transfer that runs, as fast as it is told, from another host:
+// attack_icmp - forges ICMP about a transfer that runs, at the given rate, from another host:
 //   attack_icmp VICTIM PEER KIND SEED      until standard input ends; then prints how many it sent
 // VICTIM sends to PEER. KIND: "forged" takes turns with fragmentation needed (MTUs from 68 up), port, host and network
 // unreachable, source quench as a switch's drop notification and time exceeded, quoting packets of UDP port 4791;

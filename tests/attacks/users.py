@@ -41,9 +41,9 @@ def total(statistics, counter):
 
 def attack(options, programs, copies):
     brdma, short = os.path.join(copies, "bin", "brdma"), os.path.join(copies, "bin", "attack_short")
-    ready, told = os.pipe()
-    daemon = programs.start([os.path.join(copies, "bin", "brdmad"), "--system", "--foreground", "--ready-fd", str(told)], pass_fds=[told], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    os.close(told)
+    ready, ready_end = os.pipe()
+    daemon = programs.start([os.path.join(copies, "bin", "brdmad"), "--system", "--foreground", "--ready-fd", str(ready_end)], pass_fds=[ready_end], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    os.close(ready_end)
     while os.read(ready, 100):
         pass
     os.close(ready)

@@ -284,8 +284,8 @@ TEST(Tokens, WhatIsLeftOfAnEarlierConnectionIsRefused) {
   expect_works(pair);
 }
 
-// Started anew, one that negotiates no more, as far as can be heard: refused by who has agreed with the one before, as
-// anybody else would be; taken by who is connected anew too.
+// A peer that restarts without negotiating: its packets are refused, as a forger's would be, until this side is
+// connected again as well.
 TEST(Tokens, APeerThatStartsAnewAsAStandardOne) {
   TwoEngines pair;
   pair.run_for(200_ms);
@@ -309,7 +309,7 @@ TEST(Tokens, APeerThatStartsAnewAsAStandardOne) {
   EXPECT_TRUE(std::none_of(pair.wire.begin(), pair.wire.end(), [](const Sent& sent) { return sent.packet().bitmap; }));
 }
 
-// Who starts anew does not wait: what it sends before it has agreed is refused, and tells it what to agree on.
+// A peer that restarts and sends at once: its packets are refused until it has agreed, which the refusal brings about.
 TEST(Tokens, APeerThatStartsAnewAndSendsAtOnce) {
   for (const bool caps_lost : {false, true}) {
     TwoEngines pair;
@@ -331,7 +331,7 @@ TEST(Tokens, APeerThatStartsAnewAndSendsAtOnce) {
 }
 
 // Its answers are lost for so long that the peer does not ask any more, and sends standard packets: these are refused,
-// and answered by what it had not heard.
+// and answered by the CAPS that had been lost.
 TEST(Tokens, APeerThatHasNotHeardIsToldWhenItsPacketsAreRefused) {
   PairOptions options;
   options.settle = false;

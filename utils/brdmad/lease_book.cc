@@ -106,7 +106,7 @@ bool LeaseBook::answer_again(std::uint32_t slot, int connection) {
 
 std::uint32_t LeaseBook::owner_of(std::uint32_t uid) const { return means_.one_user ? ::geteuid() : uid; }
 
-// False: errno tells.
+// False on failure, with errno.
 bool LeaseBook::make_table(std::uint32_t owner) {
   const auto [at, is_new] = tables_.try_emplace(owner);
   if (!is_new) return true;

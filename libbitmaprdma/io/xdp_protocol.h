@@ -1,8 +1,9 @@
 // io/xdp_protocol.h - how a process with a lease asks brdmad for an AF_XDP socket, and what it gets. Over a connection
-// of its own to "@brdmad" (io/lease_protocol.h): an XdpRequest, answered by an XdpReply with three descriptors attached
-// when error is 0: the socket, bound to a queue; the memory behind its rings' addresses (UMEM), to be mapped shared;
-// and the link that holds the XDP program to the interface, to be kept open while the socket is used and for nothing
-// else (there is none where it asked for none to receive). Numbers in host order. Versioned by kXdpVersion.
+// of its own to "@brdmad" (io/lease_protocol.h): an XdpRequest, answered by an XdpReply with descriptors attached when
+// error is 0: the socket, bound to a queue; the memory behind its rings' addresses (UMEM), to be mapped shared; and
+// from a daemon of one user the link that holds the XDP program to the interface, to be kept open while the socket is
+// used and for nothing else (there is none where it asked for none to receive). Numbers in host order. Versioned by
+// kXdpVersion.
 //
 // Who transmits by AF_XDP can put any frame on the network, so brdmad asks for the right to that: where
 // transmit_chunks is not 0 it sends the byte kXdpShowRight first and takes a byte back, with a packet socket attached

@@ -57,8 +57,7 @@ Result<Answer, ContextError> read_answer(int fd, const XdpRequest& request, Dead
       !is_asked_for(reply.transmit_chunks, request.transmit_chunks))
     return ContextError{EPROTO, "brdmad's answer has other rings than were asked for"};
   const std::size_t chunks = std::size_t{reply.receive_chunks} + reply.transmit_chunks;
-  if (!is_sealed_memory(answer.descriptors.memory.get(), chunks * kXdpChunkBytes) ||
-      (reply.receive_chunks > 0 && !answer.descriptors.link.valid()))
+  if (!is_sealed_memory(answer.descriptors.memory.get(), chunks * kXdpChunkBytes))
     return ContextError{EPROTO, "brdmad's answer has no AF_XDP socket"};
   return answer;
 }

@@ -2,9 +2,18 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <array>
+#include <cstddef>
+#include <cstdlib>
 #include <string>
+#include <utility>
+
+#include "io/pass_descriptors.h"
 
 namespace brdma::test {
 
@@ -35,6 +44,50 @@ void SystemDaemonTest::start(std::vector<const char*> more) {
 void SystemDaemonTest::TearDown() {
   DaemonTest::TearDown();
   daemon_.reset();
+}
+
+ServiceManager::ServiceManager(std::function<void()> prepare)
+    : prepare_(std::move(prepare)), socket_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;  // a name of the kernel's choice
+  socklen_t size = sizeof(sa_family_t);
+  EXPECT_EQ(::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), size), 0);
+  size = sizeof address;
+  EXPECT_EQ(::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const std::size_t length = size - offsetof(sockaddr_un, sun_path) - 1;
+  ::setenv("NOTIFY_SOCKET", ("@" + std::string(address.sun_path + 1, length)).c_str(), 1);
+}
+
+ServiceManager::~ServiceManager() { ::unsetenv("NOTIFY_SOCKET"); }
+
+void ServiceManager::start() {
+  daemon_ = std::make_unique<Child>([&] {
+    ::dup2(::open("/dev/null", O_WRONLY), STDERR_FILENO);           // its log
+    const std::string vault = std::to_string(::dup(vault_.get()));  // without close-on-exec
+    prepare_();
+    ::execl(BRDMAD_PATH, "brdmad", "--system", "--foreground", vault_.valid() ? "--vault-fd" : nullptr, vault.c_str(),
+            nullptr);
+    return 127;
+  });
+  while (!vault_.valid()) {
+    std::array<std::byte, 100> text{};
+    std::array<io::FileDescriptor, 1> came;
+    ASSERT_TRUE(wait_for_event(socket_.get(), POLLIN));
+    ASSERT_GT(io::receive_with_descriptors(socket_.get(), text, came), 0);
+    if (came[0].valid()) vault_ = std::move(came[0]);
+  }
+  ASSERT_TRUE(ask_until("version", [&](const json& answer) { return answer["pid"] == daemon_->pid(); }));
+}
+
+void ServiceManager::kill() {
+  const io::FileDescriptor worker = watch_process(worker_pid());
+  daemon_->kill_and_reap();
+  ASSERT_TRUE(ends_within(worker));
+}
+
+void ServiceManager::kill_and_start_again() {
+  ASSERT_NO_FATAL_FAILURE(kill());
+  start();
 }
 
 }  // namespace brdma::test

@@ -26,4 +26,21 @@ class SystemDaemonTest : public DaemonTest {
   std::unique_ptr<Child> daemon_;
 };
 
+// In a service manager's stead: starts brdmad --system as the unit does, and keeps its vault for the next one
+// (sd_notify(3)).
+class ServiceManager {
+ public:
+  // `prepare` is done in the new process before it becomes brdmad.
+  explicit ServiceManager(std::function<void()> prepare = [] {});
+  ~ServiceManager();
+  void start();  // fatal failure: it does not serve
+  void kill();   // holder and worker
+  void kill_and_start_again();
+
+ private:
+  std::function<void()> prepare_;
+  io::FileDescriptor socket_, vault_;
+  std::unique_ptr<Child> daemon_;
+};
+
 }  // namespace brdma::test

@@ -1,21 +1,10 @@
 // brdmad --system: what programs have of a device's limits is their user's to write and to read, nobody else's; and it
 // outlives the daemon.
-#include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
-#include <array>
-#include <cstdlib>
-#include <functional>
-#include <memory>
-#include <string>
+#include <cstdint>
 
 #include "device/device_use.h"
-#include "io/daemon_client.h"
-#include "io/pass_descriptors.h"
 #include "system_daemon.h"
 
 namespace brdma::test {
@@ -115,51 +104,6 @@ TEST_F(SystemDaemonTest, AUsersTableOutlivesTheWorker) {
   ASSERT_TRUE(leases_become(1));
   EXPECT_EQ(pairs_seen_by(kBob), 0);
 }
-
-// A service manager in its stead: keeps the vault of a daemon that is its service, for the next one (sd_notify(3)).
-class ServiceManager {
- public:
-  ServiceManager() : socket_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;  // a name of the kernel's choice
-    socklen_t size = sizeof(sa_family_t);
-    EXPECT_EQ(::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), size), 0);
-    size = sizeof address;
-    EXPECT_EQ(::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
-    ::setenv("NOTIFY_SOCKET", (std::string("@") + (address.sun_path + 1)).c_str(), 1);
-  }
-  ~ServiceManager() {
-    ::unsetenv("NOTIFY_SOCKET");
-    daemon_.reset();
-  }
-  void start() {
-    daemon_ = std::make_unique<Child>([&] {
-      ::dup2(::open("/dev/null", O_WRONLY), STDERR_FILENO);           // its log
-      const std::string vault = std::to_string(::dup(vault_.get()));  // without close-on-exec
-      ::execl(BRDMAD_PATH, "brdmad", "--system", "--foreground", vault_.valid() ? "--vault-fd" : nullptr, vault.c_str(),
-              nullptr);
-      return 127;
-    });
-    while (!vault_.valid()) {
-      std::array<std::byte, 100> text{};
-      std::array<io::FileDescriptor, 1> came;
-      ASSERT_TRUE(wait_for_event(socket_.get(), POLLIN));
-      ASSERT_GT(io::receive_with_descriptors(socket_.get(), text, came), 0);
-      if (came[0].valid()) vault_ = std::move(came[0]);
-    }
-    ASSERT_TRUE(ask_until("version", [&](const json& answer) { return answer["pid"] == daemon_->pid(); }));
-  }
-  void kill_and_start_again() {
-    const io::FileDescriptor worker = watch_process(worker_pid());
-    daemon_->kill_and_reap();
-    ASSERT_TRUE(ends_within(worker));
-    start();
-  }
-
- private:
-  io::FileDescriptor socket_, vault_;
-  std::unique_ptr<Child> daemon_;
-};
 
 TEST_F(DaemonTest, AUsersTableOutlivesTheSystemDaemon) {
   if (!can_change_user()) GTEST_SKIP() << "only root has other users' ids to try with";

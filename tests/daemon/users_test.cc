@@ -79,12 +79,12 @@ std::string status_line(pid_t pid, const std::string& name) {
   return value;
 }
 
-// CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK, CAP_SYS_ADMIN, CAP_SYS_RESOURCE, CAP_BPF: numbers 12, 13, 14, 21, 24, 39.
+// CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK, CAP_SYS_RESOURCE, CAP_BPF: numbers 12, 13, 14, 24, 39.
 TEST_F(SystemDaemonTest, KeepsOnlyTheRightsThatItNeeds) {
   start({});
   if (IsSkipped()) return;
   EXPECT_GE(lease_or_die().socket_fd, 0);
-  constexpr std::uint64_t kNeeded = 1ull << 12 | 1ull << 13 | 1ull << 14 | 1ull << 21 | 1ull << 24 | 1ull << 39;
+  constexpr std::uint64_t kNeeded = 1ull << 12 | 1ull << 13 | 1ull << 14 | 1ull << 24 | 1ull << 39;
   for (const pid_t pid : {holder_pid(), worker_pid()}) {
     for (const char* set : {"CapPrm:", "CapEff:"})
       EXPECT_EQ(std::stoull(status_line(pid, set), nullptr, 16) & ~kNeeded, 0u) << set;

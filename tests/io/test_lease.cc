@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/datagram.h"
+#include "found_steering.h"
 #include "io/lease_protocol.h"
 #include "mirrored_network.h"
 #include "test_network.h"
@@ -37,11 +38,11 @@ Result<io::XdpSockets, ContextError> make_xdp(const io::Lease& lease, const io::
   wish.mode = io::XdpMode::kNative;
   wish.receive_chunks = want.receive_chunks;
   wish.transmit_chunks = want.transmit_chunks;
-  auto granted = daemon::grant_xdp(wish);
+  auto granted = grant_xdp_there(wish);
   // The kernel frees a queue some time after its socket was closed, and tells nobody.
   for (int left = 20'000; !granted && granted.reason().error == EBUSY && left > 0; --left) {
     poll(nullptr, 0, 1);
-    granted = daemon::grant_xdp(wish);
+    granted = grant_xdp_there(wish);
   }
   if (!granted) return granted.reason();
   daemon::XdpGrant grant = std::move(granted).value();

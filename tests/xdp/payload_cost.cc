@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "found_steering.h"
 #include "io/mapping.h"
 #include "io/xdp_abi.h"
 #include "io/xdp_frame.h"
@@ -53,7 +54,7 @@ class Sender {
     wish.mode = io::XdpMode::kNative;
     wish.receive_chunks = 0;
     wish.transmit_chunks = kChunks;
-    auto granted = daemon::grant_xdp(wish);
+    auto granted = grant_xdp_there(wish);
     must(granted.ok(), "an AF_XDP socket");
     grant_ = std::move(granted).value();
     xdp_mmap_offsets offsets{};

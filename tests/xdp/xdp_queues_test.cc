@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "found_steering.h"
 #include "io/xdp_socket.h"
 #include "io/xdp_transmit.h"
 #include "private_network.h"
@@ -28,7 +29,7 @@ std::optional<daemon::XdpGrant> grant(const char* interface, std::uint32_t slot,
   wish.mode = io::XdpMode::kNative;
   wish.receive_chunks = receive ? kChunks : 0;
   wish.transmit_chunks = receive ? 0 : kChunks;
-  auto granted = daemon::grant_xdp(wish);
+  auto granted = grant_xdp_there(wish);
   if (granted) return std::move(granted).value();
   return std::nullopt;
 }

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "found_steering.h"
 #include "private_network.h"
 #include "xdp_grant.h"
 #include "xdp_steering.h"
@@ -58,11 +59,11 @@ class XdpSocketTest : public testing::TestWithParam<XdpMode> {
 
   [[nodiscard]] io::XdpSocket open(std::uint32_t chunks = 256) {
     const SecondNetwork::Visit visit{network_};
-    auto granted = daemon::grant_xdp(wish(chunks));
+    auto granted = grant_xdp_there(wish(chunks));
     // The kernel frees a queue some time after its socket was closed, and tells nobody.
     for (int left = kPatienceMs; !granted && granted.reason().error == EAGAIN && left > 0; --left) {
       poll(nullptr, 0, 1);
-      granted = daemon::grant_xdp(wish(chunks));
+      granted = grant_xdp_there(wish(chunks));
     }
     if (!granted) {
       ADD_FAILURE() << granted.reason().message;
@@ -236,7 +237,7 @@ TEST_P(XdpSocketTest, CountsWhatItHadNoRoomFor) {
 TEST_P(XdpSocketTest, QueueIsForOneAndFreeAgainWhenTheSocketCloses) {
   const auto ask = [&] {
     const SecondNetwork::Visit visit{network_};
-    return daemon::grant_xdp(wish());
+    return grant_xdp_there(wish());
   };
   std::uint32_t queues = 0;
   {

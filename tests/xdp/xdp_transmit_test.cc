@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "found_steering.h"
 #include "io/neighbours.h"
 #include "io/xdp_frame.h"
 #include "private_network.h"
@@ -44,7 +45,7 @@ class XdpTransmitTest : public testing::Test {
     wish.mode = io::XdpMode::kNative;
     wish.receive_chunks = 0;
     wish.transmit_chunks = io::kXdpTransmitChunks;
-    auto granted = daemon::grant_xdp(wish);
+    auto granted = grant_xdp_there(wish);
     if (!granted && granted.reason().error == EPERM) GTEST_SKIP() << granted.reason().message;
     ASSERT_TRUE(granted) << granted.reason().message;
     EXPECT_FALSE(granted.value().link.valid()) << "a program was attached, though nothing is to be received";

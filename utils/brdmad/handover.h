@@ -1,6 +1,6 @@
 // brdmad/handover.h - what the worker gives its holder to keep: each lease's connection and statistics page, each
-// user's table, and sockets that it has added to the group, so that a worker that dies takes no lease with it. One
-// SOCK_SEQPACKET message each; what a dead worker sent is still read.
+// user's table, the steering to AF_XDP sockets, and sockets that it has added to the group, so that a worker that dies
+// takes no lease with it. One SOCK_SEQPACKET message each; what a dead worker sent is still read.
 #pragma once
 
 #include <array>
@@ -10,6 +10,7 @@
 #include "io/lease_protocol.h"
 #include "socket_group.h"
 #include "use_tables.h"
+#include "xdp_steering.h"
 
 namespace brdma::daemon {
 
@@ -23,9 +24,17 @@ using KeptLeases = std::array<KeptLease, io::kSlotCount>;  // by slot; what the 
 [[nodiscard]] bool send_release(int channel, std::uint32_t slot);
 [[nodiscard]] bool send_table(int channel, std::uint32_t uid, int table);
 [[nodiscard]] bool send_no_table(int channel, std::uint32_t uid);
+[[nodiscard]] bool send_steering(int channel, std::uint32_t ifindex, const XdpSteering& steering);
+[[nodiscard]] bool send_no_steering(int channel, std::uint32_t ifindex);
 [[nodiscard]] bool send_socket(int channel, std::uint32_t slot, int socket_fd);
 
+struct Kept {
+  KeptLeases leases;
+  KeptTables tables;
+  KeptSteerings steerings;
+};
+
 // Holder's side: takes all that waits.
-void receive_handovers(int channel, KeptLeases& kept, KeptTables& tables, SocketGroup& group);
+void receive_handovers(int channel, Kept& kept, SocketGroup& group);
 
 }  // namespace brdma::daemon

@@ -49,8 +49,8 @@ class Holder {
  public:
   Holder(const Options& options, io::FileDescriptor life, Inheritance held)
       : options_(options), ready_fd_(options.ready_fd), life_(std::move(life)), held_(std::move(held)) {
-    for (std::uint32_t slot = 0; slot < held_.kept.size(); ++slot) {
-      if (held_.kept[slot].connection.valid()) unannounced_.push_back({slot, held_.state->slots[slot].lease_id});
+    for (std::uint32_t slot = 0; slot < held_.kept.leases.size(); ++slot) {
+      if (held_.kept.leases[slot].connection.valid()) unannounced_.push_back({slot, held_.state->slots[slot].lease_id});
     }
   }
 
@@ -103,7 +103,7 @@ bool Holder::prepare() {
 void Holder::announce() {
   std::erase_if(unannounced_, [this](const Adopted& adopted) {
     const SlotRecord& record = held_.state->slots[adopted.slot];
-    const int connection = held_.kept[adopted.slot].connection.get();
+    const int connection = held_.kept.leases[adopted.slot].connection.get();
     if (connection < 0 || record.state != SlotState::kLeased || record.lease_id != adopted.lease_id) return true;
     return send_lifeline(connection, lifeline_.get()) || errno != EAGAIN;
   });
@@ -134,7 +134,7 @@ std::optional<int> Holder::reap_worker() {
   int status = 0;
   if (worker_ <= 0 || ::waitpid(worker_, &status, WNOHANG) != worker_) return std::nullopt;
   worker_ = -1;
-  receive_handovers(holder_end_.get(), held_.kept, held_.tables, held_.group);  // what it sent before it died
+  receive_handovers(holder_end_.get(), held_.kept, held_.group);  // what it sent before it died
   if (WIFEXITED(status) && WEXITSTATUS(status) == kWorkerDone) return 0;
   const bool healthy = Clock::now() - worker_started_ >= kHealthyLife;
   pause_ = healthy ? milliseconds{0} : std::clamp(pause_ * 2, kPauseFirst, kPauseMax);
@@ -177,7 +177,7 @@ int Holder::run() {
   for (;;) {
     std::array<pollfd, 2> events{pollfd{signals_.get(), POLLIN, 0}, pollfd{holder_end_.get(), POLLIN, 0}};
     ::poll(events.data(), events.size(), poll_timeout());
-    if (events[1].revents != 0) receive_handovers(holder_end_.get(), held_.kept, held_.tables, held_.group);
+    if (events[1].revents != 0) receive_handovers(holder_end_.get(), held_.kept, held_.group);
     if (!unannounced_.empty()) announce();
     if (events[0].revents != 0) {
       if (const auto code = handle_signals()) return *code;
@@ -225,6 +225,7 @@ int run_holder(Options options) {
   if (!life) return refuse(life.reason());
   auto held = inherit(options);
   if (!held) return refuse(held.reason());
+  held.value().kept.steerings.merge(XdpSteering::find_all());  // of a daemon of which nothing is left
   shed_rights();
   Holder holder(options, std::move(life).value(), std::move(held).value());
   if (!holder.prepare()) return refuse({EIO, std::string("cannot set up: ") + std::strerror(errno)});

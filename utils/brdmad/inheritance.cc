@@ -118,8 +118,9 @@ Result<Inheritance, ContextError> adopt(int vault_fd, Options& options) {
   } else {
     idle_seconds = options.idle_seconds;
   }
-  adopted.tables = std::move(found.tables);
-  keep_leases(found.leases, *adopted.state, adopted.group.sockets.size(), adopted.kept);
+  adopted.kept.tables = std::move(found.tables);
+  adopted.kept.steerings = std::move(found.steerings);
+  keep_leases(found.leases, *adopted.state, adopted.group.sockets.size(), adopted.kept.leases);
   adopted.vault = Vault::adopt(io::FileDescriptor{vault_fd}, std::move(found.sending_end));
   return adopted;
 }

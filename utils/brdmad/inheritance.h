@@ -23,8 +23,7 @@ struct Inheritance {
   SharedState* state = nullptr;  // mapped for the process's life
   io::FileDescriptor connections_memory;
   ConnectionTable* connections = nullptr;  // likewise
-  KeptLeases kept;
-  KeptTables tables;
+  Kept kept;
   std::vector<io::FileDescriptor> guard;  // socket_guard.h; empty: users need not be kept apart
   Vault vault;                            // not valid(): nothing survives this daemon
 };

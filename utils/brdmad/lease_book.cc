@@ -159,7 +159,8 @@ void LeaseBook::rewrite_vault() {
   std::vector<VaultTable> tables;
   for (const auto& [owner, table] : tables_) tables.push_back({owner, table.fd()});
   const ContextError error = means_.vault->rewrite(
-      {means_.listener, means_.state_memory, means_.connections_memory, &group_.sockets, means_.guard}, tables, leases);
+      {means_.listener, means_.state_memory, means_.connections_memory, &group_.sockets, means_.guard, &xdp_.all()},
+      tables, leases);
   if (error.error != 0) spdlog::warn("if this daemon is killed, programs lose their device: {}", error.message);
 }
 
@@ -206,7 +207,7 @@ ContextError LeaseBook::open_up_to(std::uint32_t slot) {
 ContextError LeaseBook::steer_all() {
   ContextError error = steer(group_, extra_slots(state_));
   if (error.error == 0) steered_ = static_cast<std::uint32_t>(group_.sockets.size());
-  follow_(state_);
+  xdp_.steer_extra(state_);
   return error;
 }
 
@@ -262,6 +263,7 @@ Result<std::uint32_t, ContextError> LeaseBook::grant(const LeaseClient& client, 
   record.since_unix_ns = unix_ns();
   record.events_logged = 0;
   record.folded = false;
+  record.xdp_ifindex = 0;
   record.statistics_known = request.statistics_layout == control::statistics_layout();
   io::put_text(record.program, io::get_text(request.program));
   io::put_text(record.device, io::get_text(request.device));
@@ -285,7 +287,13 @@ Result<std::uint32_t, ContextError> LeaseBook::grant(const LeaseClient& client, 
   return slot;
 }
 
+// What is in the vault keeps the program at the interface.
 void LeaseBook::end(std::uint32_t slot) {
+  finish(slot);
+  if (state_.slots[slot].xdp_ifindex != 0 && xdp_.forget_unused(state_)) rewrite_vault();
+}
+
+void LeaseBook::finish(std::uint32_t slot) {
   SlotRecord& record = state_.slots[slot];
   if (record.statistics_known) fold_ended(state_, slot, pages_[slot].read());
   // The vault has a copy until it is rewritten: closing ours would not show.
@@ -301,6 +309,19 @@ void LeaseBook::end(std::uint32_t slot) {
   record.state = SlotState::kFree;
   static_cast<void>(send_release(channel_, slot));
   forget_unused_table(table_owner(slot));
+}
+
+// The lease is marked last: a worker that dies before leaves nothing that stays.
+bool LeaseBook::use_xdp(std::uint32_t slot, std::uint32_t ifindex, std::optional<XdpSteering> attached) {
+  if (attached) {
+    if (!xdp_.keep(ifindex, std::move(*attached))) return false;
+    xdp_.steer_extra(state_);
+    const bool has_vault = means_.vault != nullptr && means_.vault->valid();
+    if (has_vault && !means_.vault->add(ifindex, xdp_.all().at(ifindex))) rewrite_vault();
+  }
+  xdp_.begin_use(ifindex);
+  state_.slots[slot].xdp_ifindex = ifindex;
+  return true;
 }
 
 void LeaseBook::take_back_extra(std::uint32_t lessee) {
@@ -353,23 +374,24 @@ Result<std::uint32_t, ContextError> LeaseBook::extend(std::uint32_t uid, const i
   record.state = SlotState::kExtra;
   if (ContextError error = steer_all(); error.error != 0) {
     record.state = SlotState::kFree;
-    follow_(state_);
+    xdp_.steer_extra(state_);
     return error;
   }
   spdlog::info("lease {} gets slot {} too, its {}th", request.lease_id, *slot, has + 1);
   return *slot;
 }
 
-std::vector<LeaseBook::Adopted> LeaseBook::adopt(KeptLeases& kept, KeptTables& tables) {
+std::vector<LeaseBook::Adopted> LeaseBook::adopt(Kept& kept) {
   std::vector<Adopted> result;
   finish_folding(state_);
-  for (auto& [owner, memory] : tables) {
+  xdp_.adopt(kept.steerings);
+  for (auto& [owner, memory] : kept.tables) {
     UseTableMapping table = UseTableMapping::adopt(std::move(memory));
     if (table.valid()) tables_.emplace(owner, std::move(table));
   }
   for (std::uint32_t slot = io::kFirstLeasableSlot; slot < state_.slots_end; ++slot) {
     const SlotRecord& record = state_.slots[slot];
-    KeptLease lease = std::move(kept[slot]);
+    KeptLease lease = std::move(kept.leases[slot]);
     if (!brdma::daemon::has_lease(record)) {
       if (lease.connection.valid()) static_cast<void>(send_release(channel_, slot));
       continue;
@@ -381,7 +403,7 @@ std::vector<LeaseBook::Adopted> LeaseBook::adopt(KeptLeases& kept, KeptTables& t
                        tables_.contains(table_owner(slot)) &&
                        (record.state == SlotState::kLeased || answer_again(slot, lease.connection.get()));
     if (!lives) {
-      end(slot);
+      finish(slot);
       continue;
     }
     state_.slots[slot].state = SlotState::kLeased;
@@ -390,7 +412,8 @@ std::vector<LeaseBook::Adopted> LeaseBook::adopt(KeptLeases& kept, KeptTables& t
   for (const ExtraSlot& extra : extra_slots(state_)) {
     if (!brdma::daemon::has_lease(state_.slots[extra.lessee])) state_.slots[extra.slot].state = SlotState::kFree;
   }
-  for (const auto& [owner, memory] : tables) forget_unused_table(owner);
+  for (const auto& [owner, memory] : kept.tables) forget_unused_table(owner);
+  static_cast<void>(xdp_.forget_unused(state_));
   if (const ContextError error = steer_all(); error.error != 0) spdlog::error("{}", error.message);
   rewrite_vault();
   return result;

@@ -9,7 +9,6 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -24,6 +23,7 @@
 #include "statistics_page.h"
 #include "use_tables.h"
 #include "vault.h"
+#include "xdp_book.h"
 
 namespace brdma::daemon {
 
@@ -42,19 +42,14 @@ struct SurvivalMeans {
   bool one_user = false;  // the daemon's own: his programs get the vault, and a table of use together
 };
 
-// Told whenever further slots may have come to a lease or left it: what else steers packets follows (xdp_answer.h).
-using FollowSlots = std::function<void(const SharedState&)>;
-
 class LeaseBook {
  public:
-  LeaseBook(
-      SharedState& state, SocketGroup& group, int channel, SurvivalMeans means = {},
-      FollowSlots follow = [](const SharedState&) {}, const Quotas& quotas = {})
+  LeaseBook(SharedState& state, SocketGroup& group, int channel, SurvivalMeans means = {}, const Quotas& quotas = {})
       : state_(state),
         group_(group),
         channel_(channel),
         means_(means),
-        follow_(std::move(follow)),
+        xdp_(channel),
         quotas_(quotas),
         steered_(static_cast<std::uint32_t>(group.sockets.size())) {
     connections_.fill(-1);
@@ -73,8 +68,14 @@ class LeaseBook {
     std::uint32_t slot = 0;
     io::FileDescriptor connection;
   };
-  [[nodiscard]] std::vector<Adopted> adopt(KeptLeases& kept, KeptTables& tables);
+  [[nodiscard]] std::vector<Adopted> adopt(Kept& kept);
 
+  // What steers to AF_XDP sockets of that interface; null: nothing does.
+  [[nodiscard]] const XdpSteering* xdp_steering(std::uint32_t ifindex) const { return xdp_.find(ifindex); }
+  // That lease gets such a socket, which takes `attached` where nothing did. False: the daemon is ending.
+  [[nodiscard]] bool use_xdp(std::uint32_t slot, std::uint32_t ifindex, std::optional<XdpSteering> attached);
+
+  [[nodiscard]] bool has_one_user() const { return means_.one_user; }
   [[nodiscard]] bool has_lease(std::uint32_t pid) const;
   // Of a leased slot: who connected for it, as this process sees him, and how long ago. 0: nobody has it, or its
   // process is in a pid namespace that is not seen from here.
@@ -104,6 +105,7 @@ class LeaseBook {
   }
 
  private:
+  void finish(std::uint32_t slot);
   bool answer(std::uint32_t slot, int connection);
   bool answer_again(std::uint32_t slot, int connection);
   [[nodiscard]] std::uint32_t owner_of(std::uint32_t uid) const;
@@ -122,7 +124,7 @@ class LeaseBook {
   SocketGroup& group_;
   int channel_;
   SurvivalMeans means_;
-  FollowSlots follow_;
+  XdpBook xdp_;
   Quotas quotas_;
   std::uint32_t steered_;                        // sockets that the filter knows
   std::array<int, io::kSlotCount> connections_;  // of each lease its session's; -1: none

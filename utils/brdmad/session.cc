@@ -119,7 +119,7 @@ void Session::handle_xdp() {
   input_.erase(0, sizeof request);
   if (request.version != io::kXdpVersion || request.transmit_chunks == 0) {
     time_.cancel();
-    answer_xdp(socket_.native_handle(), host_.book().state(), peer_.uid, request, false);
+    answer_xdp(socket_.native_handle(), host_.book(), peer_.uid, request, false);
     return end();
   }
   const char ask = io::kXdpShowRight;
@@ -137,7 +137,7 @@ void Session::take_right(const io::XdpRequest& request) {
   if (io::receive_with_descriptors(socket_.native_handle(), answer, shown, MSG_DONTWAIT) != 1) return end();
   const auto& named = host_.options().xdp_transmit_users;
   const bool right = proves_right_to_transmit(shown[0].get()) || std::ranges::find(named, peer_.uid) != named.end();
-  answer_xdp(socket_.native_handle(), host_.book().state(), peer_.uid, request, right);
+  answer_xdp(socket_.native_handle(), host_.book(), peer_.uid, request, right);
   end();
 }
 

@@ -34,6 +34,7 @@ struct SlotRecord {
   std::int64_t since_unix_ns = 0;
   bool statistics_known = false;    // the client counts as we do
   bool folded = false;              // it has ended: what it counted is in the totals
+  std::uint32_t xdp_ifindex = 0;    // where it has an AF_XDP socket that receives; 0: nowhere
   std::uint64_t events_logged = 0;  // of this lease, by all workers
   std::array<char, 16> program{};
   std::array<char, 64> device{};

@@ -68,10 +68,10 @@ void shed_scheduling() {
   write_to("/proc/self/oom_score_adj", "0");
 }
 
-// What is left serves: steering and guarding sockets (BPF programs, found again by their numbers), their buffers, ICMP,
-// memory for AF_XDP, and descriptors under way. Nothing that is not had is asked for.
+// What is left serves: steering sockets (BPF programs), their buffers, ICMP, memory for AF_XDP, and descriptors under
+// way. Nothing that is not had is asked for.
 void shed_rights() {
-  constexpr std::array kServe{CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK, CAP_SYS_ADMIN, CAP_SYS_RESOURCE, CAP_BPF};
+  constexpr std::array kServe{CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK, CAP_SYS_RESOURCE, CAP_BPF};
   ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> rights{};

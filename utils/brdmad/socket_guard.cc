@@ -13,7 +13,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
+#include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/datagram.h"
@@ -71,15 +74,55 @@ std::vector<bpf_insn> option_program(std::uint64_t netns_cookie) {
   return p.assemble();
 }
 
-// The root that this process can see of the tree, mounted or not. The group of a socket is its maker's, so any that is
-// above this process does.
-io::FileDescriptor open_cgroup_root() {
-  for (const char* path : {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}) {
-    io::FileDescriptor mounted{::open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-    struct statfs system {};
+// As mountinfo writes a path: \ooo for spaces and the like.
+std::string plain(std::string_view escaped) {
+  std::string text;
+  for (std::size_t i = 0; i < escaped.size(); ++i) {
+    if (escaped[i] != '\\' || i + 3 >= escaped.size()) {
+      text += escaped[i];
+      continue;
+    }
+    text += static_cast<char>((escaped[i + 1] - '0') * 64 + (escaped[i + 2] - '0') * 8 + (escaped[i + 3] - '0'));
+    i += 3;
+  }
+  return text;
+}
+
+// This process's group in the tree; empty: the system has none.
+std::string own_cgroup() {
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    if (line.starts_with("0::")) return line.substr(3);
+  }
+  return {};
+}
+
+bool is_at_or_above(std::string_view group, std::string_view own) {
+  return group == "/" || (own.starts_with(group) && (own.size() == group.size() || own[group.size()] == '/'));
+}
+
+// A place where the tree is mounted from this process's group or one above it: the group of a socket is its maker's.
+io::FileDescriptor open_mounted_cgroup() {
+  const std::string own = own_cgroup();
+  std::ifstream mounts("/proc/self/mountinfo");
+  for (std::string line; std::getline(mounts, line);) {
+    std::istringstream words(line);
+    std::string id, parent, device, root, place, word;
+    words >> id >> parent >> device >> root >> place;
+    while (words >> word && word != "-") {
+    }
+    if (!(words >> word) || word != "cgroup2" || !is_at_or_above(plain(root), own)) continue;
+    io::FileDescriptor mounted{::open(plain(place).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    struct statfs system {};  // something else may be mounted over it
     if (mounted.valid() && ::fstatfs(mounted.get(), &system) == 0 && system.f_type == CGROUP2_SUPER_MAGIC)
       return mounted;
   }
+  return {};
+}
+
+// Where it is mounted nowhere, or out of sight: by a mount of our own (CAP_SYS_ADMIN).
+io::FileDescriptor open_cgroup_root() {
+  if (io::FileDescriptor mounted = open_mounted_cgroup(); mounted.valid()) return mounted;
   const io::FileDescriptor context{static_cast<int>(::syscall(SYS_fsopen, "cgroup2", FSOPEN_CLOEXEC))};
   if (!context.valid() || ::syscall(SYS_fsconfig, context.get(), FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) != 0)
     return {};
@@ -114,7 +157,8 @@ Result<std::vector<io::FileDescriptor>, ContextError> guard_sockets() {
   const std::uint64_t cookie = own_netns_cookie();
   if (cookie == 0) return cannot_guard("reading the cookie of the network namespace (needs Linux 5.14)");
   const io::FileDescriptor root = open_cgroup_root();
-  if (!root.valid()) return cannot_guard("opening the cgroup tree (CAP_SYS_ADMIN)");
+  if (!root.valid())
+    return cannot_guard("opening the cgroup tree (version 2; mounted nowhere, and mounting it needs CAP_SYS_ADMIN)");
   const auto connect = connect_program(cookie), option = option_program(cookie);
   std::vector<io::FileDescriptor> links;
   const auto add = [&](bpf_prog_type type, bpf_attach_type where, const std::vector<bpf_insn>& code) {

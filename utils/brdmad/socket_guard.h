@@ -15,7 +15,8 @@
 
 namespace brdma::daemon {
 
-// Needs the machine's root (CAP_BPF, CAP_NET_ADMIN, CAP_SYS_ADMIN) and Linux 5.14. The message says what is missing.
+// Needs the machine's root (CAP_BPF, CAP_NET_ADMIN; CAP_SYS_ADMIN where the tree is mounted nowhere) and Linux 5.14.
+// The message says what is missing.
 [[nodiscard]] Result<std::vector<io::FileDescriptor>, ContextError> guard_sockets();
 
 }  // namespace brdma::daemon

@@ -22,13 +22,13 @@ constexpr std::size_t kAddedMax = 64;         // then a new generation: ended le
 constexpr int kQueueBytes = 4 << 20;          // the kernel cuts it to net.core.wmem_max
 constexpr std::size_t kSocketsMax = 1 << 16;  // far above what a group has
 
-enum class Kind : std::uint32_t { kBasis = 1, kSockets, kLeases, kComplete, kGuard, kTables };
+enum class Kind : std::uint32_t { kBasis = 1, kSockets, kLeases, kComplete, kGuard, kTables, kSteering };
 
 struct VaultHeader {
   std::uint32_t magic = kMagic;
   Kind kind{};
   std::uint64_t generation = 0;
-  std::uint32_t first = 0;  // kSockets: slot of the first one
+  std::uint32_t first = 0;  // kSockets: slot of the first one; kSteering: the interface
   std::uint32_t count = 0;  // entries
 };
 
@@ -71,6 +71,7 @@ std::uint64_t newest_in(int fd) {
 std::ptrdiff_t descriptors_of(const VaultHeader& header) {
   switch (header.kind) {
     case Kind::kBasis:
+    case Kind::kSteering:
       return 4;
     case Kind::kSockets:
     case Kind::kGuard:
@@ -136,6 +137,10 @@ bool take(const Message& message, Descriptors& came, Vault::Found& found) {
                                 std::move(came[2 * i]), std::move(came[2 * i + 1])});
       }
       return true;
+    case Kind::kSteering:
+      found.steerings.insert_or_assign(
+          header.first, XdpSteering{std::move(came[0]), std::move(came[1]), std::move(came[2]), std::move(came[3])});
+      return true;
     case Kind::kTables:
       for (std::size_t i = 0; i < header.count; ++i)
         found.tables.insert_or_assign(static_cast<std::uint32_t>(message.entries[i].number), std::move(came[i]));
@@ -178,7 +183,8 @@ Result<Vault::Found, ContextError> Vault::look(int fd) {
   Descriptors came;
   while (peek(fd, message, came)) {
     const auto [magic, kind, number, first, count] = message.header;
-    const bool adds = (kind == Kind::kLeases || kind == Kind::kTables) && number == complete_number;
+    const bool adds =
+        (kind == Kind::kLeases || kind == Kind::kTables || kind == Kind::kSteering) && number == complete_number;
     if (kind == Kind::kBasis) growing_number = number;
     if (!adds && number != growing_number) continue;  // what is left of an older one
     if (!take(message, came, adds ? complete : growing)) {
@@ -223,6 +229,13 @@ bool Vault::send_tables(std::span<const VaultTable> tables) {
   return put(sending_end_.get(), message, descriptors);
 }
 
+bool Vault::send_steering(std::uint32_t ifindex, const XdpSteering& steering) {
+  Message message;
+  message.header = {.kind = Kind::kSteering, .generation = generation_, .first = ifindex};
+  const std::array parts{steering.link.get(), steering.slots.get(), steering.lessees.get(), steering.sockets.get()};
+  return put(sending_end_.get(), message, parts);
+}
+
 bool Vault::write_generation(const VaultBasis& basis, std::span<const VaultTable> tables,
                              std::span<const VaultLease> leases) {
   ++generation_;
@@ -247,6 +260,11 @@ bool Vault::write_generation(const VaultBasis& basis, std::span<const VaultTable
     message.header = {
         .kind = Kind::kGuard, .generation = generation_, .count = static_cast<std::uint32_t>(links.size())};
     if (!put(sending_end_.get(), message, links)) return false;
+  }
+  if (basis.steerings != nullptr) {
+    for (const auto& [ifindex, steering] : *basis.steerings) {
+      if (!send_steering(ifindex, steering)) return false;
+    }
   }
   for (std::size_t first = 0; first < tables.size(); first += kLeasesPerMessage) {
     if (!send_tables(tables.subspan(first, std::min(kLeasesPerMessage, tables.size() - first)))) return false;
@@ -291,6 +309,12 @@ bool Vault::add(const VaultLease& lease) {
 
 bool Vault::add(const VaultTable& table) {
   if (added_ >= kAddedMax || !send_tables({&table, 1})) return false;
+  ++added_;
+  return true;
+}
+
+bool Vault::add(std::uint32_t ifindex, const XdpSteering& steering) {
+  if (added_ >= kAddedMax || !send_steering(ifindex, steering)) return false;
   ++added_;
   return true;
 }

@@ -7,12 +7,13 @@
 //   kSockets   a run of the sockets of port 4791, in the order of their slots; as many messages as it takes
 //   kGuard     what keeps users apart (socket_guard.h), so that it goes on until another daemon does
 //   kTables    of each entry a user's table (use_tables.h)
+//   kSteering  of an interface what steers to AF_XDP sockets (xdp_steering.h): link and maps
 //   kLeases    of each entry the lease's connection and its statistics page
-//   kComplete  what came before it in this generation is all there is; after it only kTables and kLeases that came
-//   later
+//   kComplete  what came before it in this generation is all there is; after it only kTables,
+//              kSteering and kLeases that came later
 // Messages that are not of the last complete generation are remains: their writer died while it wrote, or before it
-// had taken them out. An entry whose lease has ended (SharedState says so), or whose user has no lease any more, waits
-// for the next generation. Written by the worker alone. Reading (MSG_PEEK) takes nothing out.
+// had taken them out. An entry whose lease has ended (SharedState says so), or of a user or an interface that has none
+// any more, waits for the next generation. Written by the worker alone. Reading (MSG_PEEK) takes nothing out.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +25,7 @@
 #include "bitmaprdma/context.h"
 #include "io/file_descriptor.h"
 #include "use_tables.h"
+#include "xdp_steering.h"
 
 namespace brdma::daemon {
 
@@ -42,6 +44,7 @@ struct VaultBasis {
   int listener = -1, state = -1, connections = -1;
   const std::vector<io::FileDescriptor>* sockets = nullptr;
   const std::vector<io::FileDescriptor>* guard = nullptr;  // may be
+  const KeptSteerings* steerings = nullptr;                // likewise
 };
 
 class Vault {
@@ -55,6 +58,7 @@ class Vault {
     io::FileDescriptor listener, state, connections, sending_end;
     std::vector<io::FileDescriptor> sockets, guard;
     KeptTables tables;
+    KeptSteerings steerings;
     std::vector<Lease> leases;
   };
 
@@ -74,12 +78,14 @@ class Vault {
   // False: rewrite() is due, because many have been added since, or there is no room.
   [[nodiscard]] bool add(const VaultLease& lease);
   [[nodiscard]] bool add(const VaultTable& table);
+  [[nodiscard]] bool add(std::uint32_t ifindex, const XdpSteering& steering);
   // The daemon is stopped: nobody shall go on with it.
   void clear();
 
  private:
   bool write_generation(const VaultBasis& basis, std::span<const VaultTable> tables,
                         std::span<const VaultLease> leases);
+  bool send_steering(std::uint32_t ifindex, const XdpSteering& steering);
   bool send_tables(std::span<const VaultTable> tables);
   bool send_leases(std::span<const VaultLease> leases);
   void take_out_before(std::uint64_t generation);

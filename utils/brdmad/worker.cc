@@ -28,7 +28,6 @@
 #include "session.h"
 #include "stopped_process.h"
 #include "user_accounts.h"
-#include "xdp_answer.h"
 
 namespace brdma::daemon {
 namespace {
@@ -56,7 +55,7 @@ class Worker final : public SessionHost {
               {&inheritance.held.vault, inheritance.lifeline, inheritance.held.listener.get(),
                inheritance.held.state_memory.get(), inheritance.held.connections_memory.get(), &inheritance.held.guard,
                !inheritance.options.system},
-              steer_extra_by_xdp, quotas_),
+              quotas_),
         watch_(context_, book_, inheritance.options.alarms),
         acceptor_(context_, stream_protocol(), inheritance.held.listener.get()),
         management_{asio::posix::stream_descriptor(context_, inheritance.held.group.sockets[0].get()),
@@ -273,7 +272,7 @@ void Worker::watch_idleness() {
 }
 
 int Worker::run() {
-  for (LeaseBook::Adopted& adopted : book_.adopt(inheritance_.held.kept, inheritance_.held.tables)) {
+  for (LeaseBook::Adopted& adopted : book_.adopt(inheritance_.held.kept)) {
     stream_protocol::socket socket(context_, stream_protocol(), adopted.connection.release());
     const auto session = std::make_shared<Session>(std::move(socket), *this);
     static_cast<void>(accounts_.admit(session->uid(), true));

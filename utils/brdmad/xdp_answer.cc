@@ -10,13 +10,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/result.h"
 #include "io/lease_protocol.h"
 #include "io/pass_descriptors.h"
 #include "xdp_features.h"
 #include "xdp_grant.h"
-#include "xdp_steering.h"
 
 namespace brdma::daemon {
 namespace {
@@ -51,8 +51,9 @@ ContextError check_mode(XdpWish& wish) {
   return {};
 }
 
-Result<XdpGrant, ContextError> grant_to(const SharedState& state, std::uint32_t uid, const io::XdpRequest& request,
+Result<XdpGrant, ContextError> grant_to(LeaseBook& book, std::uint32_t uid, const io::XdpRequest& request,
                                         bool may_transmit) {
+  const SharedState& state = book.state();
   if (request.version != io::kXdpVersion) return ContextError{EPROTO, "brdmad is of another version"};
   if (!is_leased(state, request.slot) || state.slots[request.slot].lease_id != request.lease_id ||
       (uid != 0 && state.slots[request.slot].uid != uid))
@@ -66,7 +67,12 @@ Result<XdpGrant, ContextError> grant_to(const SharedState& state, std::uint32_t 
   if (wish.receive_chunks == 0 && wish.transmit_chunks == 0) return ContextError{EPERM, kNoRight};
   wish.leased = [&state](std::uint32_t slot) { return is_leased(state, slot); };
   if (const ContextError unfit = check_mode(wish); unfit.error != 0) return unfit;
-  return grant_xdp(wish);
+  wish.steering = book.xdp_steering(wish.ifindex);
+  auto granted = grant_xdp(wish);
+  if (!granted || wish.receive_chunks == 0) return granted;
+  if (!book.use_xdp(wish.slot, wish.ifindex, std::exchange(granted.value().attached, std::nullopt)))
+    return ContextError{EPIPE, "brdmad is ending"};
+  return granted;
 }
 
 void send_answer(int connection, const io::XdpReply& reply, std::span<const int> descriptors) {
@@ -78,18 +84,18 @@ void send_answer(int connection, const io::XdpReply& reply, std::span<const int>
 
 }  // namespace
 
-void answer_xdp(int connection, const SharedState& state, std::uint32_t uid, const io::XdpRequest& request,
-                bool may_transmit) {
+void answer_xdp(int connection, LeaseBook& book, std::uint32_t uid, const io::XdpRequest& request, bool may_transmit) {
   io::XdpReply reply;
-  const auto granted = grant_to(state, uid, request, may_transmit);
+  auto granted = grant_to(book, uid, request, may_transmit);
   if (!granted) {
     reply.error = granted.reason().error;
     io::put_text(reply.message, granted.reason().message);
     spdlog::info("slot {} gets no AF_XDP socket: {}", request.slot, granted.reason().message);
     return send_answer(connection, reply, {});
   }
-  const XdpGrant& grant = granted.value();
-  if (grant.link.valid()) steer_extra_by_xdp(state);  // the program may be new
+  XdpGrant& grant = granted.value();
+  // Whoever has it can take the program away from the interface, and from other users.
+  if (!book.has_one_user()) grant.link.reset();
   reply.mode = grant.mode;
   reply.queue = grant.queue;
   reply.receive_chunks = request.receive_chunks;
@@ -99,14 +105,6 @@ void answer_xdp(int connection, const SharedState& state, std::uint32_t uid, con
                reply.receive_chunks > 0 ? " receive" : "", reply.transmit_chunks > 0 ? " transmit" : "");
   const std::array descriptors{grant.socket.get(), grant.memory.get(), grant.link.get()};
   send_answer(connection, reply, std::span{descriptors}.first(grant.link.valid() ? 3 : 2));
-}
-
-void steer_extra_by_xdp(const SharedState& state) {
-  const Lessees table = lessees(state);
-  for (const XdpSteering& steering : XdpSteering::find_all()) {
-    if (const Status done = steering.set_lessees(table); !done.ok())
-      spdlog::error("steering of further slots to AF_XDP sockets: {}", std::strerror(done.error()));
-  }
 }
 
 }  // namespace brdma::daemon

@@ -4,17 +4,12 @@
 #include <cstdint>
 
 #include "io/xdp_protocol.h"
-#include "shared_state.h"
+#include "lease_book.h"
 
 namespace brdma::daemon {
 
 // Only the user who has the lease gets one, and only for the slot and the interface that it leased.
 // `may_transmit`: it has shown the right to (xdp_right.h), or was given it; else it gets one that receives.
-void answer_xdp(int connection, const SharedState& state, std::uint32_t uid, const io::XdpRequest& request,
-                bool may_transmit);
-
-// Tells the XDP programs of all interfaces who has which further slots. After a failure, which is logged, packets to
-// them may come by UDP.
-void steer_extra_by_xdp(const SharedState& state);
+void answer_xdp(int connection, LeaseBook& book, std::uint32_t uid, const io::XdpRequest& request, bool may_transmit);
 
 }  // namespace brdma::daemon

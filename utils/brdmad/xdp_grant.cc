@@ -142,22 +142,24 @@ bool some_queue_is_being_freed(const XdpWish& wish, const Interface& interface, 
 
 Result<XdpGrant, ContextError> grant_in(const XdpWish& wish, const Interface& interface, XdpMode mode) {
   if (wish.receive_chunks == 0) return bind_some_queue(wish, interface, mode);
-  XdpSteering steering = XdpSteering::find(wish.ifindex);
-  // Where the program is gone too, whoever had the socket is.
-  const bool found = steering.link.valid();
-  if (!found) {
-    auto attached = XdpSteering::attach(wish.ifindex, interface.mtu, hook_of(mode));
-    if (!attached) return attached.reason();
-    steering = std::move(attached).value();
+  std::optional<XdpSteering> attached;
+  if (wish.steering == nullptr) {
+    auto made = XdpSteering::attach(wish.ifindex, interface.mtu, hook_of(mode));
+    if (!made) return made.reason();
+    attached = std::move(made).value();
   }
+  const XdpSteering& steering = attached ? *attached : *wish.steering;
   auto bound = bind_some_queue(wish, interface, mode);
-  if (!bound && bound.reason().error == EBUSY && (!found || some_queue_is_being_freed(wish, interface, steering)))
+  // Where the program was gone too, whoever had the socket is.
+  if (!bound && bound.reason().error == EBUSY && (attached || some_queue_is_being_freed(wish, interface, steering)))
     return ContextError{EAGAIN, bound.reason().message};
   if (!bound) return bound;
   XdpGrant grant = std::move(bound).value();
   if (const Status steered = steering.steer(grant.queue, wish.slot, grant.socket.get()); !steered.ok())
     return ContextError{steered.error(), said("steering to the AF_XDP socket", steered.error())};
-  grant.link = std::move(steering.link);
+  grant.link.reset(::fcntl(steering.link.get(), F_DUPFD_CLOEXEC, 0));
+  if (!grant.link.valid()) return ContextError{errno, said("steering to the AF_XDP socket", errno)};
+  grant.attached = std::move(attached);
   return grant;
 }
 

@@ -2,18 +2,20 @@
 // queue of the interface, and the steering of the process's slot to it. Linux binds one such socket a queue, so one
 // process a queue; who comes later stays with UDP.
 //
-// The process gets everything and brdmad keeps nothing. A socket made to receive only stays so: rings can't be added
-// once it is bound, and who can transmit by it can put any frame on the network, so that is for those alone who may
-// do so anyway (xdp_right.h).
+// The process gets everything; brdmad keeps the steering alone (xdp_book.h). A socket made to receive only stays so:
+// rings can't be added once it is bound, and who can transmit by it can put any frame on the network, so that is for
+// those alone who may do so anyway (xdp_right.h).
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "base/result.h"
 #include "bitmaprdma/context.h"
 #include "io/file_descriptor.h"
 #include "io/xdp_protocol.h"
+#include "xdp_steering.h"
 
 namespace brdma::daemon {
 
@@ -25,10 +27,12 @@ struct XdpWish {
   std::uint32_t transmit_chunks = 0;               // 0: only to receive
   bool zero_copy_too = true, generic_too = true;   // of what kAuto tries
   std::function<bool(std::uint32_t slot)> leased;  // empty: all are
+  const XdpSteering* steering = nullptr;           // the interface's; null: it has none yet
 };
 
 struct XdpGrant {
   io::FileDescriptor socket, memory, link;  // no link where it does not receive
+  std::optional<XdpSteering> attached;      // to the interface, which had none
   io::XdpMode mode = io::XdpMode::kNative;
   std::uint32_t queue = 0;
 };

@@ -98,13 +98,18 @@ bool is_attached(std::uint32_t program, std::uint32_t ifindex) {
          (program == there.drv_prog_id || program == there.skb_prog_id);
 }
 
+// Zeroes where there is none.
+bpf_link_info link_info(int link) {
+  bpf_link_info info{};
+  std::uint32_t size = sizeof info;
+  return bpf_obj_get_info_by_fd(link, &info, &size) == 0 ? info : bpf_link_info{};
+}
+
 // What that link holds to the interface (0: to any); without a link where that is not ours, or in another namespace:
 // links know the interface's number, but not whose namespace's; the interface knows its program.
 XdpSteering held_by(std::uint32_t link_id, std::uint32_t ifindex) {
   io::FileDescriptor link{bpf_link_get_fd_by_id(link_id)};
-  bpf_link_info info{};
-  std::uint32_t size = sizeof info;
-  if (!link.valid() || bpf_obj_get_info_by_fd(link.get(), &info, &size) != 0) return {};
+  const bpf_link_info info = link_info(link.get());
   if (info.type != BPF_LINK_TYPE_XDP || info.xdp.ifindex == 0 || (ifindex != 0 && info.xdp.ifindex != ifindex))
     return {};
   const io::FileDescriptor program{bpf_prog_get_fd_by_id(info.prog_id)};
@@ -220,12 +225,19 @@ XdpSteering XdpSteering::find(std::uint32_t ifindex) {
   return {};
 }
 
-std::vector<XdpSteering> XdpSteering::find_all() {
-  std::vector<XdpSteering> all;
+KeptSteerings XdpSteering::find_all() {
+  KeptSteerings all;
   for (std::uint32_t id = 0; bpf_link_get_next_id(id, &id) == 0;) {
-    if (XdpSteering found = held_by(id, 0); found.link.valid()) all.push_back(std::move(found));
+    XdpSteering found = held_by(id, 0);
+    found.orphaned = true;
+    if (found.link.valid()) all.emplace(link_info(found.link.get()).xdp.ifindex, std::move(found));
   }
   return all;
+}
+
+bool XdpSteering::is_attached_to(std::uint32_t ifindex) const {
+  const bpf_link_info info = link_info(link.get());
+  return info.type == BPF_LINK_TYPE_XDP && info.xdp.ifindex == ifindex && is_attached(info.prog_id, ifindex);
 }
 
 std::uint32_t XdpSteering::slot_of(std::uint32_t queue) const {

@@ -9,13 +9,14 @@
 // multicast queue pairs, other slots, packets longer than the interface's MTU (several in one, not split yet: a UDP
 // socket with UDP_GRO is told their sizes, an AF_XDP socket is not), and all where the socket is gone.
 //
-// Nothing is kept here: the link that holds the program to the interface goes to each process with such a socket, and
-// ends with the last of them, however that dies; the next daemon finds it by asking the kernel.
+// The link that holds the program to the interface goes to each process with such a socket too, so that it outlives a
+// daemon of which nothing is left; with --system it does not, since whoever has it can detach the program.
 #pragma once
 
 #include <linux/bpf.h>
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "base/result.h"
@@ -29,13 +30,16 @@ enum class XdpHook : std::uint8_t { kDriver, kGeneric };
 
 struct XdpSteering {
   io::FileDescriptor link, slots, lessees, sockets;
+  bool orphaned = false;  // a daemon's of which nothing is left: who uses it is not known
 
   // EBUSY: somebody else's program is attached; EPERM; EOPNOTSUPP: no such hook. The message says what to do.
   static Result<XdpSteering, ContextError> attach(std::uint32_t ifindex, std::uint32_t mtu, XdpHook hook);
-  // That of this interface, attached by whomever; without a link where there is none.
+  // That of this interface, attached by whomever, by its number (CAP_SYS_ADMIN); without a link where none is found.
   static XdpSteering find(std::uint32_t ifindex);
-  // Those of all interfaces of this network namespace.
-  static std::vector<XdpSteering> find_all();
+  // Those of all interfaces of this network namespace, likewise; orphaned.
+  static std::map<std::uint32_t, XdpSteering> find_all();
+
+  [[nodiscard]] bool is_attached_to(std::uint32_t ifindex) const;
 
   // Whose packets the queue's socket took last; 0: none yet. The socket may be gone.
   [[nodiscard]] std::uint32_t slot_of(std::uint32_t queue) const;
@@ -45,6 +49,8 @@ struct XdpSteering {
   // to whom they went before. ENOENT: the program is an earlier version's, without that map.
   [[nodiscard]] Status set_lessees(const Lessees& table) const;
 };
+
+using KeptSteerings = std::map<std::uint32_t, XdpSteering>;  // by interface
 
 // The program, for maps that exist. Queues beyond the maps are left to the kernel.
 [[nodiscard]] std::vector<bpf_insn> steering_program(int slots_map, int lessees_map, int sockets_map,

@@ -89,6 +89,9 @@ TEST_F(SystemDaemonTest, KeepsOnlyTheRightsThatItNeeds) {
     for (const char* set : {"CapPrm:", "CapEff:"})
       EXPECT_EQ(std::stoull(status_line(pid, set), nullptr, 16) & ~kNeeded, 0u) << set;
     EXPECT_EQ(status_line(pid, "NoNewPrivs:"), "1");
+#ifdef BRDMA_HAS_SECCOMP
+    EXPECT_EQ(status_line(pid, "Seccomp:"), "2") << "a filter of system calls";
+#endif
   }
 }
 

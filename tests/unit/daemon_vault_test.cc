@@ -118,6 +118,28 @@ TEST_F(VaultTest, TablesAreFoundByTheirUser) {
   EXPECT_TRUE(looked.value().leases.empty());
 }
 
+// Likewise what steers packets of an interface.
+TEST_F(VaultTest, SteeringIsFoundByItsInterface) {
+  open_sockets(1);
+  const auto steering = [](std::uint16_t mark) {
+    return XdpSteering{socket_of_port(mark), some_file(), some_file(), some_file()};
+  };
+  KeptSteerings steerings;
+  steerings.emplace(3, steering(33));
+  VaultBasis with = basis();
+  with.steerings = &steerings;
+  ASSERT_EQ(vault_.rewrite(with, {}, {}).error, 0);
+  EXPECT_TRUE(vault_.add(4, steering(44)));
+  const auto looked = Vault::look(vault_.fd());
+  ASSERT_TRUE(looked) << looked.reason().message;
+  ASSERT_EQ(looked.value().steerings.size(), 2u);
+  EXPECT_EQ(mark_of(looked.value().steerings.at(3).link.get()), 33);
+  EXPECT_EQ(mark_of(looked.value().steerings.at(4).link.get()), 44);
+  EXPECT_TRUE(looked.value().steerings.at(4).sockets.valid());
+  ASSERT_EQ(vault_.rewrite(basis(), {}, {}).error, 0);
+  EXPECT_TRUE(Vault::look(vault_.fd()).value().steerings.empty());
+}
+
 TEST_F(VaultTest, ThousandsOfSocketsAndLeases) {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);

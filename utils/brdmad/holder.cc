@@ -27,6 +27,7 @@
 #include "service_manager.h"
 #include "shed.h"
 #include "socket_guard.h"
+#include "system_calls.h"
 #include "worker.h"
 
 namespace brdma::daemon {
@@ -229,6 +230,8 @@ int run_holder(Options options) {
   shed_rights();
   Holder holder(options, std::move(life).value(), std::move(held).value());
   if (!holder.prepare()) return refuse({EIO, std::string("cannot set up: ") + std::strerror(errno)});
+  if (const ContextError open = confine_system_calls(); open.error != 0)
+    spdlog::info("goes on with all system calls: {}", open.message);
   return holder.run();
 }
 

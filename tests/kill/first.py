@@ -125,8 +125,8 @@ class First(Seed):
 
     def unmodified(self):
         """Who waits for whom to listen: each of the servers by its TCP port or RDMA-CM's."""
-        pairs = [(["ib_write_bw", "-n", "20000", "-p", "18600"], ["ib_write_bw", "-n", "20000", "-p", "18600", "127.0.0.1"]),
-                 (["ib_read_bw", "-n", "20000", "-p", "18601"], ["ib_read_bw", "-n", "20000", "-p", "18601", "127.0.0.1"]),
+        pairs = [(["ib_write_bw", "-F", "-n", "20000", "-p", "18600"], ["ib_write_bw", "-F", "-n", "20000", "-p", "18600", "127.0.0.1"]),
+                 (["ib_read_bw", "-F", "-n", "20000", "-p", "18601"], ["ib_read_bw", "-F", "-n", "20000", "-p", "18601", "127.0.0.1"]),
                  (["rping", "-s", "-C", "2000", "-V", "-p", "7480"], ["rping", "-c", "-a", "127.0.0.1", "-C", "2000", "-V", "-p", "7480"])]
         servers = [self.start_program(*server) for server, _ in pairs]
         for port in (18600, 18601):

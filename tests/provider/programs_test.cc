@@ -146,17 +146,19 @@ TEST_F(Programs, PingPong) {
   }
 }
 
+// -F: without it perftest measures the processor's clock and gives up where a busy machine disturbs that.
 TEST_F(Programs, Bandwidth) {
   for (const char* command :
-       {"ib_write_bw -n 200", "ib_send_bw -n 200", "ib_read_bw -n 200", "ib_atomic_bw -n 200", "ib_send_bw -n 200 -e",
-        "ib_read_bw -n 200 -e", "ib_write_bw -n 200 -b", "ib_send_bw -n 200 -q 4", "ib_write_bw -n 1280 -s 64 -l 64"}) {
+       {"ib_write_bw -F -n 200", "ib_send_bw -F -n 200", "ib_read_bw -F -n 200", "ib_atomic_bw -F -n 200",
+        "ib_send_bw -F -n 200 -e", "ib_read_bw -F -n 200 -e", "ib_write_bw -F -n 200 -b", "ib_send_bw -F -n 200 -q 4",
+        "ib_write_bw -F -n 1280 -s 64 -l 64"}) {
     expect_pair_runs(command);
   }
 }
 
 TEST_F(Programs, Latency) {
-  for (const char* command : {"ib_write_lat -n 200", "ib_send_lat -n 200", "ib_read_lat -n 200", "ib_atomic_lat -n 200",
-                              "ib_send_lat -n 200 -e", "ib_read_lat -n 200 -e"}) {
+  for (const char* command : {"ib_write_lat -F -n 200", "ib_send_lat -F -n 200", "ib_read_lat -F -n 200",
+                              "ib_atomic_lat -F -n 200", "ib_send_lat -F -n 200 -e", "ib_read_lat -F -n 200 -e"}) {
     expect_pair_runs(command);
   }
 }
@@ -253,7 +255,7 @@ TEST_F(Programs, ScrubbedEnvironment) {
   const Outcome info = run(kScrubbed + "ibv_devinfo");
   EXPECT_EQ(info.exit_code, 0) << info.output;
   EXPECT_THAT(info.output, testing::HasSubstr("hca_id:\tbrdma_left"));
-  for (const char* program : {"ibv_rc_pingpong -g 1", "ibv_rc_pingpong -g 1 -e", "ib_write_bw -n 200"}) {
+  for (const char* program : {"ibv_rc_pingpong -g 1", "ibv_rc_pingpong -g 1 -e", "ib_write_bw -F -n 200"}) {
     expect_pair_runs(kScrubbed + program);
   }
 }

@@ -25,6 +25,7 @@ namespace {
 
 constexpr std::size_t kUdpBytes = 8;
 constexpr std::uint16_t kRocePort = 4791;
+constexpr std::uint8_t kCapsOpcode = 0xE0;
 
 // All that comes in through lo.
 class Listener {
@@ -40,8 +41,8 @@ class Listener {
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  // Bytes of RoCE payload for that queue pair since the last call. lo hands a datagram over within the send call, so
-  // nothing is under way.
+  // Bytes of RoCE payload for that queue pair since the last call, without CAPS, which may still be agreed on. lo hands
+  // a datagram over within the send call, so nothing is under way.
   std::size_t bytes_for(std::uint32_t qpn) {
     std::size_t sum = 0;
     std::array<std::uint8_t, 65536> packet{};
@@ -62,7 +63,7 @@ class Listener {
     if (packet.size() < ip + kUdpBytes + 12) return 0;
     const std::uint8_t* const udp = packet.data() + ip;
     const std::uint8_t* const bth = udp + kUdpBytes;
-    if ((udp[2] << 8 | udp[3]) != kRocePort) return 0;
+    if ((udp[2] << 8 | udp[3]) != kRocePort || bth[0] == kCapsOpcode) return 0;
     const std::uint32_t destination = std::uint32_t{bth[5]} << 16 | std::uint32_t{bth[6]} << 8 | bth[7];
     return destination == qpn ? packet.size() - ip - kUdpBytes : 0;
   }

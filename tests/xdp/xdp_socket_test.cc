@@ -59,11 +59,13 @@ class XdpSocketTest : public testing::TestWithParam<XdpMode> {
 
   [[nodiscard]] io::XdpSocket open(std::uint32_t chunks = 256) {
     const SecondNetwork::Visit visit{network_};
-    auto granted = grant_xdp_there(wish(chunks));
-    // The kernel frees a queue some time after its socket was closed, and tells nobody.
+    daemon::XdpWish asked = wish(chunks);
+    asked.leased = [](std::uint32_t) { return false; };  // who had the queue has ended
+    auto granted = grant_xdp_there(asked);
+    // The kernel frees a queue some time after its socket was closed, and says so to nobody.
     for (int left = kPatienceMs; !granted && granted.reason().error == EAGAIN && left > 0; --left) {
       poll(nullptr, 0, 1);
-      granted = grant_xdp_there(wish(chunks));
+      granted = grant_xdp_there(asked);
     }
     if (!granted) {
       ADD_FAILURE() << granted.reason().message;

@@ -4,6 +4,7 @@
 // A standard peer drops CAPS silently (its opcode lies in the manufacturer-specific space).
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "qp/queue_pair.h"
 
@@ -15,8 +16,11 @@ constexpr unsigned kAskMax = 8;            // the last at 64 ms: later the peer 
 constexpr unsigned kAskMore = 4;           // when it does: within 56 ms
 constexpr std::uint8_t kVersion = wire::kBitmapVersion;
 constexpr Duration kChallengeInterval = 1_ms;
-// What the peer sent as standard packets before it knew may be on its way for so long, or is to be answered in kind.
-constexpr Duration kStandardGrace = 100_ms;
+// How long standard packets are taken once bitmap mode is agreed: what the peer sent before it knew arrives within a
+// round trip. That is at most twice as long as the agreement took, and a while in which its host may have had no core:
+// what comes later is refused, and the NAK that ends a queue pair is sent but once.
+constexpr Duration kHostAbsent = 100_ms;
+constexpr Duration kStandardGraceMax = 1_s;
 constexpr std::uint32_t kPeerWindowMax = 1u << 20;
 
 }  // namespace
@@ -51,10 +55,10 @@ void QueuePair::handle_caps(const wire::Caps& caps, Instant now) {
   const bool known = identity_.bitmap_agreed && caps.token == identity_.peer_token;
   if (identity_.bitmap_agreed && !proven && !known) {
     if (!fits) return;
-    negotiation_.echo = caps.token;
+    negotiation_.note_token(caps.token);
     return challenge(now);  // a forger, or the peer after a restart
   }
-  negotiation_.echo = caps.token;
+  negotiation_.note_token(caps.token);
   negotiation_.answer_due = negotiation_.answer_due || !caps.reply;
   // Nothing is left to ask, but for the peer's claim: this CAPS may answer a question from before ours had one.
   const bool claimed = (caps.capabilities & wire::kCapabilityLocal) != 0;
@@ -90,8 +94,8 @@ void QueuePair::ask_in_turn() {
 
 // Once in a while: each is answered, whoever has caused it.
 void QueuePair::challenge(Instant now) {
-  if (now < negotiation_.challenge_from) return;
-  negotiation_.challenge_from = now + kChallengeInterval;
+  if (now < negotiation_.challenged_at + kChallengeInterval) return;
+  negotiation_.challenged_at = now;
   negotiation_.answer_due = negotiation_.challenge = true;
 }
 
@@ -99,14 +103,16 @@ void QueuePair::challenge(Instant now) {
 // to a challenge.
 bool QueuePair::refuses_standard(Instant now) {
   if (now < identity_.standard_until) return false;
-  negotiation_.echo = identity_.peer_token;
+  negotiation_.note_token(identity_.peer_token);
   challenge(now);
   return true;
 }
 
 void QueuePair::agree(const wire::Caps& caps, Instant now) {
   identity_.bitmap_agreed = true;
-  identity_.standard_until = now + kStandardGrace;
+  const Duration asked_for =
+      negotiation_.answered + negotiation_.asked > 0 ? now - negotiation_.challenged_at : Duration{};
+  identity_.standard_until = now + std::min(asked_for * 2, kStandardGraceMax) + kHostAbsent;
   identity_.peer_reads_piggybacks = (caps.capabilities & wire::kCapabilityPiggyback) != 0;
   identity_.peer_reads_operations = (caps.capabilities & wire::kCapabilityOperations) != 0;
   identity_.peer_knows_copies = (caps.capabilities & wire::kCapabilityReadCopies) != 0;
@@ -169,6 +175,7 @@ bool QueuePair::poll_caps(qp::TransmitBatch& batch, Instant now) {
   bth.dest_qpn = identity_.attributes.destination_qpn;
   batch.add_control(bth, ConstBytes{body.data(), size});
   environment_.count(Counter::kCapsSent);
+  if (!std::exchange(negotiation_.stated, true)) negotiation_.challenged_at = now;
   if (negotiation_.answer_due) ++negotiation_.answered;
   negotiation_.answer_due = negotiation_.challenge = false;
   if (!negotiation_.ask_due) return true;

@@ -113,7 +113,7 @@ void QueuePair::handle_reliable(const wire::Packet& packet, Instant now) {
   }
   if (!packet.bitmap) {
     const bool known = standard_run_ == kPortIsKnown && received_flow.source_port() == standard_port_;
-    if (!known && !packet.control) [[unlikely]]
+    if ((!known || identity_.bitmap_agreed) && !packet.control) [[unlikely]]
       return handle_standard(packet, now);
   } else if (packet.bxth.piggyback) {
     const std::uint64_t dropped = environment_.dropped;
@@ -126,14 +126,17 @@ void QueuePair::handle_reliable(const wire::Packet& packet, Instant now) {
 // A packet from another UDP port than the known one. A standard peer has no token, but usually one port. From another
 // port only packets in turn are accepted: none that would wait out of order, and no NAK that ends the queue pair. So a
 // forger must hit the one PSN in turn (2^24 tries), or another PSN and the port (2^14 times as many). Packets in turn
-// make a new port known. With several paths of our own the peer may have several ports: all are accepted.
+// make a new port known. With several paths of our own the peer may have several ports: all are accepted. Where bitmap
+// mode has just been agreed on, nothing is further ahead than what such a peer has in flight.
 void QueuePair::handle_standard(const wire::Packet& packet, Instant now) {
   const bool request = wire::is_request(packet.op), acknowledges = packet.op == wire::RcOp::kAcknowledge;
   const std::int32_t ahead = request ? distance(packet.bth.psn, responder_.impl().base()) : 0;
   const bool ends = acknowledges && packet.aeth.syndrome > wire::kSyndromeNakSequence;
   const std::uint16_t port = received_flow.source_port();
   const bool elsewhere = port != standard_port_ && standard_run_ >= kPortIsKnown && own_paths() == 1;
-  if (elsewhere && (ahead > 0 || ends)) {
+  const bool beyond =
+      identity_.bitmap_agreed && ahead >= static_cast<std::int32_t>(identity_.recovery->standard_window_packets);
+  if (beyond || (elsewhere && (ahead > 0 || ends))) {
     environment_.drop(ends ? DropReason::kStaleResponse : DropReason::kOutOfOrder);
     return;
   }

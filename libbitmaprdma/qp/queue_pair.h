@@ -29,12 +29,18 @@ struct Negotiation {
   bool ask_due = false;
   bool answer_due = false;
   bool challenge = false;  // the answer asks in turn: who spoke is to show that it reads what it is sent
+  bool stated = false;     // `echo` was in a CAPS that was sent
   std::uint8_t asked = 0;
   std::uint8_t answered = 0;     // modulo 256
   std::uint8_t asked_of_us = 0;  // after it was agreed; likewise
   CompactOptional<Instant> ask_again;
   std::uint64_t echo = 0;  // the token that was stated last, by whomever
-  Instant challenge_from;  // not before
+  Instant challenged_at;   // when `echo` was first stated to the peer; once it is agreed, the last time
+
+  void note_token(std::uint64_t token) {
+    stated = stated && token == echo;
+    echo = token;
+  }
 };
 
 class QueuePair {

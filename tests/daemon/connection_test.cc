@@ -389,7 +389,8 @@ TEST_F(Connections, PeersOfAProcessThatDiedUnseenAreDisconnected) {
   for (const bool stopped_first : {false, true}) {
     Gate connected;
     Child process([&] { return connected_process(connected, stopped_first); });
-    const auto asked = receive(b_);
+    auto asked = receive(b_);
+    while (std::holds_alternative<wire::CmDreq>(asked)) asked = receive(b_);  // the last one, asked again
     ASSERT_TRUE(std::holds_alternative<wire::CmReq>(asked));
     wire::CmRep rep;
     rep.local_comm_id = std::uint32_t{b_.prefix()} << 16 | 9;

@@ -1,8 +1,12 @@
 // Thousands of leases at a time, each got as a program gets it, over its own connection to brdmad.
+#include <linux/capability.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <filesystem>
@@ -10,11 +14,14 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "daemon_fixture.h"
 #include "io/control_thread.h"
 #include "io/lease_protocol.h"
+#include "io/pass_descriptors.h"
 
 namespace brdma::test {
 namespace {
@@ -196,6 +203,50 @@ TEST_F(DaemonTest, ADaemonWithoutDescriptorsSaysSo) {
     if (lease) another = std::move(lease).value();
     return another.has_value();
   }));
+}
+
+// So many descriptors of this user's that are on their way, until it is destroyed.
+class Underway {
+ public:
+  explicit Underway(std::size_t count) {
+    constexpr std::size_t kAtOnce = 250;  // the kernel takes 253
+    std::array<int, 2> ends{-1, -1};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()), 0);
+    sending_.reset(ends[0]);
+    receiving_.reset(ends[1]);
+    const std::vector<int> same(kAtOnce, sending_.get());
+    const std::array<std::byte, 1> byte{};
+    for (; count > 0; count -= std::min(count, kAtOnce)) {
+      EXPECT_EQ(io::send_with_descriptors(sending_.get(), byte, std::span(same).first(std::min(count, kAtOnce))), 1);
+    }
+  }
+
+ private:
+  io::FileDescriptor sending_, receiving_;
+};
+
+// What else this user's sockets keep counts too, at every socket that a descriptor goes through.
+TEST_F(DaemonTest, WhoseUserHasTooManyDescriptorsUnderwayIsRefused) {
+  constexpr rlim_t kFew = 640;
+  Child poor([] {
+    const rlimit files{kFew, kFew};
+    if (::setrlimit(RLIMIT_NOFILE, &files) != 0) return 1;
+    (void)::prctl(PR_CAPBSET_DROP, CAP_SYS_RESOURCE);
+    return run_brdmad();
+  });
+  ASSERT_EQ(poor.join(), 0);
+  raise_files();
+  const auto refused = [] {
+    const Underway many(kFew + 1);
+    const std::string message = lease_refusal(ETOOMANYREFS);
+    EXPECT_TRUE(contains(message, "keep as many open files in sockets as brdmad may have (640)")) << message;
+  };
+  refused();  // with the table of what programs use
+  const auto lease = io::acquire_lease(loopback_device());
+  if (!lease && lease.reason().error == ETOOMANYREFS) GTEST_SKIP() << "other daemons of this user have not ended yet";
+  ASSERT_TRUE(lease) << lease.reason().message;
+  refused();  // with the lease itself
+  EXPECT_TRUE(lease.value().alive());
 }
 
 // Those that a step of the group has opened outlive the worker that opened them.

@@ -26,6 +26,7 @@ namespace {
 constexpr std::size_t kUdpBytes = 8;
 constexpr std::uint16_t kRocePort = 4791;
 constexpr std::uint8_t kCapsOpcode = 0xE0;
+constexpr std::size_t kCapsBytes = 12 + 48 + 4;  // BTH, body, ICRC
 
 // All that comes in through lo.
 class Listener {
@@ -63,9 +64,11 @@ class Listener {
     if (packet.size() < ip + kUdpBytes + 12) return 0;
     const std::uint8_t* const udp = packet.data() + ip;
     const std::uint8_t* const bth = udp + kUdpBytes;
-    if ((udp[2] << 8 | udp[3]) != kRocePort || bth[0] == kCapsOpcode) return 0;
+    if ((udp[2] << 8 | udp[3]) != kRocePort) return 0;
     const std::uint32_t destination = std::uint32_t{bth[5]} << 16 | std::uint32_t{bth[6]} << 8 | bth[7];
-    return destination == qpn ? packet.size() - ip - kUdpBytes : 0;
+    if (destination != qpn) return 0;
+    // What is shorter may be behind it in one message.
+    return packet.size() - ip - kUdpBytes - (bth[0] == kCapsOpcode ? kCapsBytes : 0);
   }
   int fd_;
 };

@@ -199,6 +199,59 @@ TEST(Forgery, StandardPacketsAreRefusedOnceBitmapModeIsAgreed) {
   expect_works(pair);
 }
 
+// Before that: those that the peer may have sent before it knew. That is for twice as long as the agreement took and
+// 100 ms, and no more than a standard peer has in flight.
+TEST(Forgery, StandardPacketsAreTakenForARoundTripOrTwo) {
+  for (const Duration one_way : {5_us, 150_ms}) {
+    PairOptions options;
+    options.one_way_delay = one_way;
+    TwoEngines pair{options};
+    Forger forger{pair, 1};
+    const auto refused_after = [&](Duration passed) {
+      pair.run_for(passed);
+      const std::uint64_t before = pair.side[1].count(DropReason::kStandardRefused);
+      wire::Packet late = forger.packet(RcOp::kWriteOnly, false);
+      late.bth.psn = Psn{pair.options.first_psn[0]} - 1;
+      pair.inject(1, pair.make(0, late, std::vector<std::byte>(8)));
+      return pair.side[1].count(DropReason::kStandardRefused) > before;
+    };
+    EXPECT_FALSE(refused_after(90_ms)) << one_way.ns();  // the agreement was 2 ms ago, or two one-way delays
+    EXPECT_TRUE(refused_after(20_ms)) << one_way.ns();
+  }
+}
+
+TEST(Forgery, AStandardPacketIsNoFurtherAheadThanAPeersWindow) {
+  TwoEngines pair;
+  Forger forger{pair, 1};
+  const auto inject_ahead = [&](std::uint32_t ahead) {
+    wire::Packet write = forger.packet(RcOp::kWriteOnly, false);
+    write.bth.psn = Psn{pair.options.first_psn[0]} + ahead;
+    pair.inject(1, pair.make(0, write, std::vector<std::byte>(8, std::byte{0xEE})));
+    return pair.side[1].count(DropReason::kOutOfOrder);
+  };
+  const std::uint32_t window = pair.options.recovery.standard_window_packets;
+  EXPECT_EQ(inject_ahead(window), 1u);
+  EXPECT_EQ(inject_ahead(window - 1), 1u);
+}
+
+// Nothing is lost of what a peer sends before it knows, however far it is.
+TEST(Tokens, WhatWasSentBeforeTheAgreementArrivesOnLongPaths) {
+  PairOptions options;
+  options.settle = false;
+  options.one_way_delay = 150_ms;
+  TwoEngines pair{options};
+  for (int i = 0; i < 2; ++i) {
+    pair.fill(i, 3);
+    ASSERT_TRUE(pair.post(i, pair.write(i, 4096u * static_cast<unsigned>(i), 4096, 1)).ok());
+  }
+  ASSERT_TRUE(pair.run_until_idle());
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(pair.side[i].qp->identity().bitmap_agreed);
+    EXPECT_EQ(pair.side[i].count(DropReason::kStandardRefused), 0u);
+    EXPECT_EQ(pair.poll(i).size(), 1u);
+  }
+}
+
 // Whoever says who he is, and has not read what was sent to the one that he says he is.
 TEST(Forgery, ForgedCapsChangeNothing) {
   TwoEngines pair;

@@ -250,6 +250,7 @@ Result<std::uint32_t, ContextError> LeaseBook::grant(const LeaseClient& client, 
     return refused({errno, std::string("cannot make a statistics page: ") + std::strerror(errno)});
   }
   if (!make_table(owner_of(client.uid))) {
+    if (errno == ETOOMANYREFS) return refused(too_many_passed());
     return refused({errno, std::string("cannot make a table of what programs use: ") + std::strerror(errno)});
   }
   pages_[slot] = std::move(page);
@@ -273,11 +274,11 @@ Result<std::uint32_t, ContextError> LeaseBook::grant(const LeaseClient& client, 
   connections_[slot] = client.connection;
   keep(slot);
   const int socket_fd = group_.sockets[slot].get();
-  const bool kept = send_keep(channel_, slot, client.connection, pages_[slot].fd());
   set_leased_buffer(socket_fd);
   drain(socket_fd);
-  const bool answered = kept && answer(slot, client.connection);
-  const bool too_many = kept && !answered && errno == ETOOMANYREFS;
+  const bool answered =
+      send_keep(channel_, slot, client.connection, pages_[slot].fd()) && answer(slot, client.connection);
+  const bool too_many = !answered && errno == ETOOMANYREFS;
   if (too_many) (void)refused(too_many_passed());  // before the connection is shut
   if (!answered) {
     end(slot);

@@ -9,6 +9,7 @@
 #include "faulty_network.h"
 #include "message_group.h"
 #include "support/statistics_checker.h"
+#include "wire_digest.h"
 #include "world_settings.h"
 
 namespace brdma::test {
@@ -21,10 +22,12 @@ class RandomWorld {
   RandomWorld(std::uint64_t seed, const WorldOptions& options)
       : options_(options), settings_(draw_world(seed)), world_(seed) {
     for (sim::HostConfig host : settings_.hosts) {
-      host.traced = options.traced;
+      host.traced = options.traced || options.digest;
       if (settings_.one_machine) host.machine = &machine_;
       hosts_.push_back(&world_.add_host(host));
     }
+    if (options.digest) world_.add_observer(digest_);
+    if (settings_.one_machine) digest_.leave_out_bodies();
     network_ = std::make_unique<FaultyNetwork>(world_, settings_, hosts_);
     for (const ConnectionSettings& settings : settings_.connections) add_connection(settings)->begin(faults_last());
     for (const ConnectionSettings& settings : settings_.after_restart) add_connection(settings);
@@ -275,6 +278,10 @@ class RandomWorld {
       states += group->state();
     }
     result.virtual_ns = world_.now().ns();
+    if (options_.digest) {
+      digest_.add(world_.trace().full_trace());
+      result.digest = digest_.value();
+    }
     if (options_.traced) result.trace = world_.trace().full_trace();
     if (options_.traced || !result.ok()) result.settings = settings_.text() + states;
     return result;
@@ -282,6 +289,7 @@ class RandomWorld {
 
   WorldOptions options_;
   WorldSettings settings_;
+  WireDigest digest_;
   sim::LocalProcesses machine_;
   sim::World world_;
   std::vector<sim::Host*> hosts_;

@@ -25,12 +25,14 @@ struct WorldResult {
   std::uint64_t group_messages = 0;  // received by UC, UD, and RC with a shared queue or windows (message_group.h)
   std::uint64_t by_cause[kRetransmissions.size()] = {};  // of the retransmitted, in that order
   std::int64_t virtual_ns = 0;
+  std::uint64_t digest = 0;  // if asked for (wire_digest.h)
 
   [[nodiscard]] bool ok() const { return findings.empty(); }
 };
 
 struct WorldOptions {
   bool traced = false;
+  bool digest = false;
   bool canary = false;  // one byte of memory is made wrong on the way: it must be found
 };
 [[nodiscard]] WorldResult run_random_world(std::uint64_t seed, const WorldOptions& options = {});

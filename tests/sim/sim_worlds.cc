@@ -1,13 +1,16 @@
-// sim_worlds [--seeds N] [--from S] [--trace] [--keep-going] [--canary]
+// sim_worlds [--seeds N] [--from S] [--trace] [--keep-going] [--canary] [--write FILE | --compare FILE]
 // Runs N random worlds from seed S on; prints "N seeds, F failed" and for each failure what was found and the one
 // command that replays it with its trace. Exit code 1 if any failed, 2 on misuse. With --canary one byte is made wrong
-// in each world, and 0 means that every world was found out.
+// in each world, and 0 means that every world was found out. --write makes a file of what each world put on the wire,
+// and when, one number a seed; --compare with that of another build names the seeds that differ, and fails if any does.
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <fstream>
 #include <iterator>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -23,10 +26,14 @@ struct Options {
   bool trace = false;
   bool keep_going = false;
   bool canary = false;
+  std::string write, compare;
+  [[nodiscard]] bool digest() const { return !write.empty() || !compare.empty(); }
 };
 
 [[noreturn]] void misuse() {
-  std::fputs("usage: sim_worlds [--seeds N] [--from S] [--trace] [--keep-going] [--canary]\n", stderr);
+  std::fputs(
+      "usage: sim_worlds [--seeds N] [--from S] [--trace] [--keep-going] [--canary] [--write FILE | --compare FILE]\n",
+      stderr);
   std::exit(2);
 }
 
@@ -51,6 +58,9 @@ Options parse(char** argv) {
       options.keep_going = true;
     } else if (word == "--canary") {
       options.canary = true;
+    } else if (word == "--write" || word == "--compare") {
+      if (*++argv == nullptr) misuse();
+      (word == "--write" ? options.write : options.compare) = *argv;
     } else {
       misuse();
     }
@@ -59,6 +69,32 @@ Options parse(char** argv) {
 }
 
 using brdma::test::WorldMode;
+
+// A seed's number in a file that --write has made, and the numbers of this run.
+class Digests {
+ public:
+  explicit Digests(const Options& options) {
+    if (!options.compare.empty()) {
+      std::ifstream file(options.compare);
+      std::uint64_t seed = 0, digest = 0;
+      while (file >> std::dec >> seed >> std::hex >> digest) expected_[seed] = digest;
+    }
+    if (!options.write.empty()) out_.open(options.write);
+  }
+  // False: another than expected, or none was expected.
+  bool note(std::uint64_t seed, std::uint64_t digest) {
+    if (out_.is_open()) {
+      out_ << std::dec << seed << ' ' << std::hex << digest << '\n';
+      return out_.good();
+    }
+    const auto found = expected_.find(seed);
+    return found != expected_.end() && found->second == digest;
+  }
+
+ private:
+  std::map<std::uint64_t, std::uint64_t> expected_;
+  std::ofstream out_;
+};
 
 struct Totals {
   std::uint64_t worlds = 0, packets = 0, lost = 0, retransmitted = 0, bytes = 0, group_messages = 0, fetched = 0;
@@ -95,7 +131,8 @@ struct Totals {
 
 brdma::test::WorldResult run(std::uint64_t seed, const Options& options) {
   try {
-    return brdma::test::run_random_world(seed, {.traced = options.trace, .canary = options.canary});
+    return brdma::test::run_random_world(
+        seed, {.traced = options.trace, .digest = options.digest(), .canary = options.canary});
   } catch (const std::exception& error) {  // a failed check of our own
     brdma::test::WorldResult result;
     result.findings.push_back(error.what());
@@ -112,13 +149,16 @@ int main(int, char** argv) {
                              std::to_string(where.line) + ")");
   });
   constexpr std::uint64_t kFailuresShown = 5;
-  std::uint64_t failed = 0, run_count = 0;
+  std::uint64_t failed = 0, run_count = 0, different = 0;
+  Digests digests(options);
   Totals by_mode[5];
   const auto began = std::chrono::steady_clock::now();
   for (std::uint64_t seed = options.from; seed < options.from + options.seeds; ++seed, ++run_count) {
     const auto result = run(seed, options);
     by_mode[static_cast<std::size_t>(result.mode)].add(result);
     if (options.trace) std::fputs((result.trace + result.settings).c_str(), stdout);
+    if (options.digest() && !digests.note(seed, result.digest) && ++different <= kFailuresShown)
+      std::printf("seed %llu differs\n", static_cast<unsigned long long>(seed));
     if (result.ok()) continue;
     if (++failed > kFailuresShown && !options.keep_going) continue;
     if (options.canary) continue;
@@ -134,5 +174,6 @@ int main(int, char** argv) {
        {WorldMode::kBitmap, WorldMode::kSelective, WorldMode::kStandard, WorldMode::kGoBackN, WorldMode::kWan}) {
     by_mode[static_cast<std::size_t>(mode)].print(mode);
   }
-  return failed == (options.canary ? run_count : 0) ? 0 : 1;
+  if (options.digest()) std::printf("%llu differ\n", static_cast<unsigned long long>(different));
+  return failed == (options.canary ? run_count : 0) && different == 0 ? 0 : 1;
 }

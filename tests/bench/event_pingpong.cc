@@ -57,7 +57,8 @@ class Tcp {
 class Verbs {
  public:
   Verbs(const bench::Peer& peer, std::size_t bytes, bool blocking)
-      : device_(bench::open_device()),
+      : peer_(peer),
+        device_(bench::open_device()),
         memory_(2 * bytes),
         mr_(bench::register_memory(device_, memory_)),
         channel_(ibv_create_comp_channel(device_.context)) {
@@ -75,6 +76,7 @@ class Verbs {
     peer.meet();
   }
   ~Verbs() {
+    peer_.meet();  // the last reply, if it was lost, is sent again as long as there is a queue pair
     ibv_ack_cq_events(cq_, events_);
     ibv_destroy_qp(qp_);
     ibv_destroy_cq(cq_);
@@ -134,6 +136,7 @@ class Verbs {
     }
   }
 
+  const bench::Peer& peer_;
   bench::Device device_;
   std::vector<std::uint8_t> memory_;
   ibv_mr* mr_;

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdint>
@@ -25,17 +26,22 @@ namespace {
 
 constexpr std::size_t kUdpBytes = 8;
 constexpr std::uint16_t kRocePort = 4791;
+struct Offload {  // before each message, with PACKET_VNET_HDR: struct virtio_net_hdr, whose header C++ does not take
+  std::uint8_t flags, gso_type;
+  std::uint16_t header_bytes, gso_size, checksum_start, checksum_offset;
+};
 constexpr std::uint8_t kCapsOpcode = 0xE0;
-constexpr std::size_t kCapsBytes = 12 + 48 + 4;  // BTH, body, ICRC
 
 // All that comes in through lo.
 class Listener {
  public:
-  Listener() : fd_(::socket(AF_PACKET, SOCK_DGRAM | SOCK_NONBLOCK, htons(ETH_P_ALL))) {
+  Listener() : fd_(::socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK, htons(ETH_P_ALL))) {
     sockaddr_ll address{};
     address.sll_family = AF_PACKET;
     address.sll_protocol = htons(ETH_P_ALL);
     address.sll_ifindex = static_cast<int>(::if_nametoindex("lo"));
+    const int on = 1;  // what says where a message's packets begin
+    EXPECT_EQ(::setsockopt(fd_, SOL_PACKET, PACKET_VNET_HDR, &on, sizeof on), 0) << std::strerror(errno);
     EXPECT_EQ(::bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0) << std::strerror(errno);
   }
   ~Listener() { ::close(fd_); }
@@ -59,16 +65,25 @@ class Listener {
   }
 
  private:
-  static std::size_t roce_bytes(std::span<const std::uint8_t> packet, std::uint32_t qpn) {
-    const std::size_t ip = packet[0] >> 4 == 4 ? (packet[0] & 0xFu) * 4 : 40;
-    if (packet.size() < ip + kUdpBytes + 12) return 0;
-    const std::uint8_t* const udp = packet.data() + ip;
-    const std::uint8_t* const bth = udp + kUdpBytes;
+  // Of one message, which may be several packets: to whomever each is.
+  static std::size_t roce_bytes(std::span<const std::uint8_t> message, std::uint32_t qpn) {
+    Offload offload{};
+    if (message.size() < sizeof offload + ETH_HLEN + 1) return 0;
+    std::memcpy(&offload, message.data(), sizeof offload);
+    message = message.subspan(sizeof offload + ETH_HLEN);
+    const std::size_t ip = message[0] >> 4 == 4 ? (message[0] & 0xFu) * 4 : 40;
+    if (message.size() < ip + kUdpBytes) return 0;
+    const std::uint8_t* const udp = message.data() + ip;
     if ((udp[2] << 8 | udp[3]) != kRocePort) return 0;
-    const std::uint32_t destination = std::uint32_t{bth[5]} << 16 | std::uint32_t{bth[6]} << 8 | bth[7];
-    if (destination != qpn) return 0;
-    // What is shorter may be behind it in one message.
-    return packet.size() - ip - kUdpBytes - (bth[0] == kCapsOpcode ? kCapsBytes : 0);
+    std::size_t sum = 0;
+    for (auto rest = message.subspan(ip + kUdpBytes); rest.size() >= 12;) {
+      const std::size_t size =
+          offload.gso_size == 0 ? rest.size() : std::min<std::size_t>(offload.gso_size, rest.size());
+      const std::uint32_t destination = std::uint32_t{rest[5]} << 16 | std::uint32_t{rest[6]} << 8 | rest[7];
+      if (destination == qpn && rest[0] != kCapsOpcode) sum += size;
+      rest = rest.subspan(size);
+    }
+    return sum;
   }
   int fd_;
 };

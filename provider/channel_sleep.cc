@@ -48,9 +48,9 @@ bool signals_restart() {
 }
 
 // Packets in a moment's work: one event for the program, what is more goes into the pipe. False: none.
-bool take_events(ChannelSleep& sleep, EventPipe& pipe, void* into, bool& over) {
+bool take_events(ChannelSleep& sleep, EventPipe& pipe, void* into, bool then_sleeps, bool& over) {
   taking = {.channel = &pipe};
-  over = !sleep.attend();
+  over = !sleep.attend(then_sleeps);
   taking.channel = nullptr;
   if (taking.count == 0) return false;
   std::memcpy(into, taking.records.data(), kRecord);
@@ -104,10 +104,10 @@ void ChannelSleep::watch_packets(int operation) {
   }
 }
 
-bool ChannelSleep::attend() {
+bool ChannelSleep::attend(bool then_sleeps) {
   const std::lock_guard held(lock_);
   if (context_ == nullptr) return false;
-  context_->attend(edges_);
+  context_->attend(edges_, then_sleeps);
   return true;
 }
 
@@ -149,7 +149,7 @@ ChannelRead begin_read(int fd, void* into, std::size_t count) {
     const bool watched = channel.sleep->is_watched();
     if (!watched && does_not_block(fd)) return {.then = ChannelRead::Then::kRead};
     bool over = false;
-    if (take_events(*channel.sleep, *channel.pipe, into, over)) return {.result = kRecord};
+    if (take_events(*channel.sleep, *channel.pipe, into, !watched, over)) return {.result = kRecord};
     if (over) return {.then = ChannelRead::Then::kRead};
     if (channel.pipe->waiting() > 0) continue;
     if (watched && does_not_block(fd)) {

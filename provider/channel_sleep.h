@@ -36,7 +36,7 @@ class ChannelSleep {
   void leave();
 
   // Packets that are there are handled. False: no context.
-  [[nodiscard]] bool attend();
+  [[nodiscard]] bool attend(bool then_sleeps);
   // Who sleeps waits for these beside the channel; -1: none.
   [[nodiscard]] std::array<int, 2> packet_descriptors();
   // The program has put the channel into its epoll set. May come before join().

@@ -7,6 +7,9 @@
 // without calling us, finds it there (ib_write_lat does just this). An acknowledgement that travels alone lets the peer
 // out of ibv_poll_cq too early; then its parked progress thread must take over, which costs far more than the wait.
 //
+// A program that sleeps on completion channels is woken by such an acknowledgement, in the midst of waiting for the
+// reply, and its peer sends twice: that was half of a round trip.
+//
 // The price, when no post follows, is an acknowledgement that is late by `hold_max`. So the past decides, by a score in
 // [-8, 8]: a post within hold_max of an acknowledgement's falling due +1; none before the next one falls due, or only a
 // late one, -1; one that was held back in vain -4. Held back is from 2 on. One mishap (a program that lost its core for
@@ -24,6 +27,8 @@ class AckDeferral {
  public:
   explicit AckDeferral(Duration hold_max) : hold_max_(hold_max) {}
 
+  // How long what falls due from now on may wait.
+  void set_hold_max(Duration hold_max) { hold_max_ = hold_max; }
   // Asked when nothing but deferrable output is due. True: hold it back (at most until deadline()).
   [[nodiscard]] bool hold_back(Instant now) {
     if (holding_) return now < due_ + hold_max_;

@@ -49,7 +49,10 @@ void Attendance::deadline_is(std::optional<Instant> deadline) {
   if ((thread() != Thread::kBlocked && thread() != Thread::kStandingBy) || !deadline) return;
   if (blocked_until_ && *blocked_until_ <= *deadline) return;
   // Most deadlines are put off before they come. Who stands by is not woken for each.
-  if (thread() == Thread::kStandingBy) deadline = std::max(*deadline, monotonic_now() + kStandBySlack);
+  if (thread() == Thread::kStandingBy) {
+    deadline = std::max(*deadline, monotonic_now() + kStandBySlack);
+    if (blocked_until_ && *blocked_until_ <= *deadline) return;
+  }
   blocked_until_ = deadline;
   constexpr std::int64_t kNsPerSecond = 1'000'000'000;
   const std::int64_t ns = std::max<std::int64_t>(deadline->ns(), 1);  // 0 would switch it off

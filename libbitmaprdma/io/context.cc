@@ -318,10 +318,10 @@ void Context::request_notify(CompletionQueue* cq, bool solicited_only) {
 
 std::array<int, 2> Context::packet_descriptors() const { return impl_->shard.receive_fds(); }
 
-void Context::attend(bool all) {
+void Context::attend(bool all, bool then_sleeps) {
   const Call call{impl_->shard};
   impl_->shard.attendance().attend();
-  impl_->shard.attend(all);
+  impl_->shard.attend(all, then_sleeps);
 }
 
 void Context::request_notify(std::span<const NotifiedQueue> queues, const std::function<NotifyOf()>& decide) {

@@ -50,6 +50,7 @@ Shard::Shard(const EngineConfig& config, Intake intake, Outlet outlet, Statistic
       slot_(config.slot),
       slot_mask_((1u << config.slot_bits) - 1),
       engine_(config, statistics, nullptr),
+      ack_hold_max_(config.recovery.ack_hold_max),
       deferral_(config.recovery.ack_hold_max) {}
 
 std::size_t Shard::poll_cq(CompletionQueue* cq, std::span<Completion> out, std::span<Instant> times) {
@@ -212,17 +213,17 @@ void Shard::request_notify(CompletionQueue* cq, bool solicited_only) {
   attendance_.called();
   engine_.request_notify(cq, solicited_only);
   attendance_.request_charge();
-  sleeps_on_events_ = true;
+  set_sleeps_on_events(true);
   settle(monotonic_now());
 }
 
 // A small packet that comes alone is mostly a request or a reply, and nothing behind it; to look costs as much as it.
-void Shard::attend(bool all) {
+void Shard::attend(bool all, bool then_sleeps) {
   constexpr std::size_t kSmall = 2048;
   constexpr unsigned kBurstsOfAll = 16;  // more may come all the time; then the thread goes on
   attendance_.called();
   attendance_.looked();
-  sleeps_on_events_ = true;
+  set_sleeps_on_events(true);
   polls_since_wake_ = 0;
   Instant now = monotonic_now();
   ReceivedMessage message;
@@ -237,7 +238,17 @@ void Shard::attend(bool all) {
   if (all && received == most) attendance_.request_help();
   handle_due_timeouts(now);
   drain(now);
+  if (end_call() || !then_sleeps || !deferral_.holding()) return;
+  drain(now, Hold::kNo);  // no reply will come
   end_call();
+}
+
+// Who sleeps takes longer to reply: what it does with a message, and its own wake-up.
+void Shard::set_sleeps_on_events(bool sleeps) {
+  constexpr Duration kSleeperHolds = 100_us;
+  if (sleeps == sleeps_on_events_) return;
+  sleeps_on_events_ = sleeps;
+  deferral_.set_hold_max(sleeps && ack_hold_max_ > Duration{} ? std::max(kSleeperHolds, ack_hold_max_) : ack_hold_max_);
 }
 
 void Shard::before() {
@@ -368,16 +379,19 @@ bool Shard::handle_due_timeouts(Instant now) {
   return true;
 }
 
-void Shard::deliver_notifications() {
+bool Shard::deliver_notifications() {
+  bool completion = false;
   deliver_write_events();
   while (const auto notification = engine_.poll_notification()) {
     if (notification->kind == Notification::Kind::kCompletion) {
       attendance_.notified();
+      completion = true;
       if (handler_ != nullptr) handler_->completion_event(notification->user);
     } else if (handler_ != nullptr) {
       handler_->async_event(verbs_event(notification->kind), notification->user);
     }
   }
+  return completion;
 }
 
 void Shard::deliver_write_events() {
@@ -386,11 +400,12 @@ void Shard::deliver_write_events() {
   }
 }
 
-void Shard::end_call() {
-  deliver_notifications();
+bool Shard::end_call() {
+  const bool completion = deliver_notifications();
   find_deadline();
   if (owes_output() && attendance_.attended()) attendance_.request_help();
   attendance_.deadline_is(deadline_);
+  return completion;
 }
 
 void Shard::publish() const {

@@ -52,8 +52,9 @@ class Shard {
   Status post_receive(SharedReceiveQueue* srq, std::span<const ReceiveRequest> requests, std::size_t& posted);
   void request_notify(CompletionQueue* cq, bool solicited_only);
   // The application sleeps on receive_fds() itself, and was woken or is about to sleep: takes what has come. `all`:
-  // until nothing is left, for who is woken by new packets only; else what is left wakes it again.
-  void attend(bool all);
+  // until nothing is left, for who is woken by new packets only; else what is left wakes it again. `then_sleeps`: where
+  // it gets no event by that it goes to sleep.
+  void attend(bool all, bool then_sleeps = false);
   // Around other engine calls (they may take away queue pairs and memory that a pending batch points to): before()
   // sends what is held back and gets rid of the pending batch, settle() sends what they made.
   Status attach_multicast(QueuePair* qp, const IpAddress& group, std::uint32_t ifindex);
@@ -105,9 +106,10 @@ class Shard {
   bool send_batches(std::uint64_t packets, Instant now);
   [[nodiscard]] bool send_batch(const Transmit& transmit);
   void lose(const Transmit& transmit);
-  void deliver_notifications();
+  bool deliver_notifications();  // true: a completion event
   void deliver_write_events();
-  void end_call();
+  bool end_call();  // likewise
+  void set_sleeps_on_events(bool sleeps);
   void find_deadline();
   void publish() const;
 
@@ -122,6 +124,7 @@ class Shard {
   std::uint32_t slot_, slot_mask_;
   Engine engine_;
   ArrivalClock arrivals_;
+  Duration ack_hold_max_;  // of who polls
   AckDeferral deferral_;
   ReplyLinger linger_;
   MessageLinger message_linger_;

@@ -91,11 +91,11 @@ void Shard::drain_but_rest(Instant now) {
 // would have to be woken for it, which costs more than the acknowledgement; but where the program polls in a loop
 // again, the thread just has not noticed yet, and the first acknowledgement that left alone would make the peer wait
 // for its own thread, which then is blocked in turn: two programs that poll their memory would never get in step again.
-// And not for a program that sleeps on completion channels: its peer, most likely of the same kind, expects the
-// completion of its send before the reply to it (where both come in one packet, ib_send_lat -e waits for ever).
+// A program that sleeps on completion channels and takes its packets itself holds back until it has replied, or goes to
+// sleep again; the thread, which stands by, has the deadline.
 bool Shard::may_hold_back() {
-  if (sleeps_on_events_ && attendance_.application_spins()) sleeps_on_events_ = false;
-  if (sleeps_on_events_) return false;
+  if (sleeps_on_events_ && attendance_.application_spins()) set_sleeps_on_events(false);
+  if (sleeps_on_events_) return attendance_.attended() && attendance_.thread() == Attendance::Thread::kStandingBy;
   return attendance_.thread() != Attendance::Thread::kBlocked || attendance_.application_spins();
 }
 

@@ -286,6 +286,58 @@ TEST(StandingByForAPeer, KeepsTheDeadlineThatFallsIntoAMomentForTheApplication) 
   ::close(stranger);
 }
 
+// A program that sleeps, and replies: once that has been seen its acknowledgement is in the reply. Where it goes to
+// sleep without one the acknowledgement leaves then.
+TEST(StandingByForAPeer, AcknowledgesWithTheReplyOrBeforeItSleeps) {
+  auto leases = test::make_leases(2);
+  Side a{std::move(leases[0])}, b{std::move(leases[1])};
+  a.connect(b);
+  b.connect(a);
+  const Instant patience = monotonic_now() + kPatience;
+  while ((!a.agreed() || !b.agreed()) && monotonic_now() < patience) EXPECT_FALSE(a.poll() || b.poll());
+  ASSERT_TRUE(a.agreed() && b.agreed());
+  ProgressThread thread{*b.shard, {}};
+  ASSERT_TRUE(thread.start());
+  Attendance& attendance = b.shard->attendance();
+  const auto attend = [&](bool then_sleeps) {
+    const std::lock_guard held{b.shard->lock()};
+    attendance.attend();
+    b.shard->attend(false, then_sleeps);
+    attendance.left();
+  };
+  const auto readable = [](const Side& side) {
+    pollfd socket{side.shard->receive_fds()[0], POLLIN, 0};
+    return ::poll(&socket, 1, 0) == 1;
+  };
+  // A request, which `b` takes; then what it does. Whether the acknowledgement had left by itself before.
+  const auto turn = [&](const auto& then) {
+    for (; attendance.thread() != Attendance::Thread::kStandingBy && monotonic_now() < patience; attendance.wake())
+      attend(false);
+    while (readable(a)) (void)a.poll();
+    a.write(b, std::byte{1});
+    while (!readable(b) && monotonic_now() < patience) continue;
+    attend(false);
+    const bool alone = readable(a);
+    then();
+    EXPECT_TRUE(readable(a));
+    return alone;
+  };
+  const auto reply = [&] {
+    const std::lock_guard held{b.shard->lock()};
+    (void)b.poll();  // the one before
+    b.write(a, std::byte{2});
+  };
+  // A host that has no core for a moment may take the time away that one waits.
+  int with_the_reply = 0, at_the_end = 0;
+  for (int i = 0; i < 40; ++i) with_the_reply += turn(reply) ? 0 : 1;
+  for (int i = 0; i < 10; ++i) {
+    at_the_end += turn([&] { attend(true); }) ? 0 : 1;
+    for (int back = 0; back < 8; ++back) (void)turn(reply);
+  }
+  EXPECT_GE(with_the_reply, 20);
+  EXPECT_GE(at_the_end, 5);
+}
+
 TEST_F(StandingBy, CostsNothingWhileNothingHappens) {
   attend_until(Attendance::Thread::kStandingBy);
   const Instant end = monotonic_now() + kPatience;

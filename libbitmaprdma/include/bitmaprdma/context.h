@@ -133,7 +133,7 @@ class Context {
   // it (EPOLLET). The progress thread keeps the deadlines, and takes over where nobody comes for some milliseconds. The
   // descriptors are the context's, and valid while it is.
   [[nodiscard]] std::array<int, 2> packet_descriptors() const;
-  void attend(bool all = false);
+  void attend(bool all = false, bool then_sleeps = false);
   // As Engine::attach_multicast, and the interface joins the group. Errors also as setsockopt(2) has them.
   Status attach_multicast(QueuePair* qp, const IpAddress& group);
   Status detach_multicast(QueuePair* qp, const IpAddress& group);

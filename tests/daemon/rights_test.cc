@@ -240,7 +240,7 @@ TEST_F(XdpRightsTest, NoProgramEndsTheSteeringOfOthers) {
   EXPECT_EQ(alices.end(), 0);
 }
 
-// Of a daemon of root's own that was told to end: the program has it still. It is found again by its number.
+// Of a daemon of root's own that has ended: the program has it still. It is found again by its number.
 TEST_F(XdpRightsTest, AProgramThatADaemonLeftIsFoundAtTheStart) {
   ASSERT_EQ(run_brdmad(), 0);
   XdpProgram orphan(0);

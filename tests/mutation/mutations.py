@@ -113,6 +113,9 @@ MUTATIONS = [
     ("standard packets are taken for ever", "qp/negotiate.cc", {
         "if (now < identity_.standard_until) return false;": "return false;",
     }),
+    ("standard packets of any PSN in the window are taken", "qp/queue_pair.cc", {
+        "identity_.bitmap_agreed && ahead >=": "false && ahead >=",
+    }),
     ("CAPS are believed of anybody", "qp/negotiate.cc", {
         "const bool proven = caps.echo == identity_.own_token;": "const bool proven = true;",
     }),

@@ -130,8 +130,9 @@ class Context {
   // For a program that sleeps until packets come, instead of being woken by the progress thread: one thread of its own
   // less in the way of each packet. It waits for any of packet_descriptors() to become readable (-1: none), and calls
   // attend(), which takes what has come, in its own thread; `all`: until nothing is left, where only new packets wake
-  // it (EPOLLET). The progress thread keeps the deadlines, and takes over where nobody comes for some milliseconds. The
-  // descriptors are the context's, and valid while it is.
+  // it (EPOLLET); `then_sleeps`: where that gives it no event it goes to sleep, so that no acknowledgement need wait
+  // for its reply. The progress thread keeps the deadlines, and takes over where nobody comes for some milliseconds.
+  // The descriptors are the context's, and valid while it is.
   [[nodiscard]] std::array<int, 2> packet_descriptors() const;
   void attend(bool all = false, bool then_sleeps = false);
   // As Engine::attach_multicast, and the interface joins the group. Errors also as setsockopt(2) has them.

@@ -25,7 +25,8 @@ class XdpBook {
   void begin_use(std::uint32_t ifindex) { all_.at(ifindex).orphaned = false; }
   // Lets go of what no lease uses, but for orphans. True: there was something.
   bool forget_unused(const SharedState& state);
-  // Sets in the programs who has which further slots. After a failure, which is logged, packets to them may come by UDP.
+  // Sets in the programs who has which further slots. After a failure, which is logged, packets to them may come by
+  // UDP.
   void steer_extra(const SharedState& state) const;
 
   [[nodiscard]] const KeptSteerings& all() const { return all_; }

@@ -230,17 +230,22 @@ std::size_t packets_in(int fd) {
   return count;
 }
 
+// In bitmap mode. Neither has a thread yet.
+void connect(Side& a, Side& b) {
+  a.connect(b);
+  b.connect(a);
+  const Instant patience = monotonic_now() + kPatience;
+  while ((!a.agreed() || !b.agreed()) && monotonic_now() < patience) EXPECT_FALSE(a.poll() || b.poll());
+  ASSERT_TRUE(a.agreed() && b.agreed());
+}
+
 // A packet wakes the thread just before a deadline, and the application takes it: the deadline must not be forgotten
 // over that. The peer is silent, so the next packet to it is what the deadline is for.
 TEST(StandingByForAPeer, KeepsTheDeadlineThatFallsIntoAMomentForTheApplication) {
   constexpr int kRounds = 16;
   auto leases = test::make_leases(2);
   Side a{std::move(leases[0])}, b{std::move(leases[1])};
-  a.connect(b);
-  b.connect(a);
-  const Instant patience = monotonic_now() + kPatience;
-  while ((!a.agreed() || !b.agreed()) && monotonic_now() < patience) EXPECT_FALSE(a.poll() || b.poll());
-  ASSERT_TRUE(a.agreed() && b.agreed());
+  connect(a, b);
   Attendance& attendance = a.shard->attendance();
   const auto attend = [&] {
     const std::lock_guard held{a.shard->lock()};
@@ -291,11 +296,8 @@ TEST(StandingByForAPeer, KeepsTheDeadlineThatFallsIntoAMomentForTheApplication) 
 TEST(StandingByForAPeer, AcknowledgesWithTheReplyOrBeforeItSleeps) {
   auto leases = test::make_leases(2);
   Side a{std::move(leases[0])}, b{std::move(leases[1])};
-  a.connect(b);
-  b.connect(a);
+  connect(a, b);
   const Instant patience = monotonic_now() + kPatience;
-  while ((!a.agreed() || !b.agreed()) && monotonic_now() < patience) EXPECT_FALSE(a.poll() || b.poll());
-  ASSERT_TRUE(a.agreed() && b.agreed());
   ProgressThread thread{*b.shard, {}};
   ASSERT_TRUE(thread.start());
   Attendance& attendance = b.shard->attendance();

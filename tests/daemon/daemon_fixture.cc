@@ -152,6 +152,20 @@ Gate::Gate() {
 
 bool Gate::wait(std::chrono::milliseconds at_most) const { return wait_for_event(wait_end.get(), POLLIN, at_most); }
 
+Companion::Companion(const std::function<int(Gate& ready, const Gate& stop)>& body)
+    : child_([&] {
+        stop_.signal_end.reset();
+        return body(ready_, stop_);
+      }) {
+  ready_.open();
+  EXPECT_TRUE(ready_.wait());
+}
+
+int Companion::end() {
+  stop_.open();
+  return child_.join();
+}
+
 io::FileDescriptor listen_as_daemon(int backlog) {
   io::FileDescriptor listener{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   sockaddr_un address{};

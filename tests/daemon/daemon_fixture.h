@@ -72,6 +72,17 @@ struct Gate {
   [[nodiscard]] bool wait(std::chrono::milliseconds at_most = kPatience) const;
 };
 
+// A child process that gets ready and stays until it is to end. `body` says by `ready` that it is, and waits at `stop`.
+class Companion {
+ public:
+  explicit Companion(const std::function<int(Gate& ready, const Gate& stop)>& body);
+  int end();  // as Child::join()
+
+ private:
+  Gate ready_, stop_;
+  Child child_;
+};
+
 // A socket that listens in the daemon's place, at its abstract name; invalid where the name is taken.
 [[nodiscard]] io::FileDescriptor listen_as_daemon(int backlog);
 

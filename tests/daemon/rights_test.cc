@@ -144,12 +144,12 @@ DeviceInfo device() {
 
 constexpr io::XdpWant kWant{.mode = io::XdpMode::kNative, .receive_chunks = 64};
 
-// A program of that user that receives by AF_XDP for as long as this lives.
-class XdpProgram {
+// A program of that user that receives by AF_XDP for as long as this lives. At its end it says which queue it had; more
+// than there are: it had none.
+class XdpProgram : public Companion {
  public:
   explicit XdpProgram(uid_t uid)
-      : child_([&] {
-          stop_.signal_end.reset();
+      : Companion([uid](Gate& ready, const Gate& stop) {
           if (!become(uid)) return 100;
           auto lease = io::acquire_lease(device());
           if (!lease) return 101;
@@ -158,26 +158,14 @@ class XdpProgram {
             std::fprintf(stderr, "%s\n", sockets.reason().message.c_str());
             return 102;
           }
-          said_.open();
-          std::array<pollfd, 2> ends{pollfd{stop_.wait_end.get(), POLLIN, 0},
+          ready.open();
+          std::array<pollfd, 2> ends{pollfd{stop.wait_end.get(), POLLIN, 0},
                                      pollfd{lease.value().control_fd, POLLRDHUP, 0}};
           if (::poll(ends.data(), ends.size(), -1) < 1) return 103;
           if (ends[1].revents == 0) return static_cast<int>(sockets.value().receive->queue());
           lease.value().abandon();  // as the library does
-          return stop_.wait() ? 104 : 105;
-        }) {
-    said_.open();
-    EXPECT_TRUE(said_.wait());
-  }
-  // The queue that it had; more: it had none.
-  int end() {
-    stop_.open();
-    return child_.join();
-  }
-
- private:
-  Gate said_, stop_;
-  Child child_;
+          return stop.wait() ? 104 : 105;
+        }) {}
 };
 
 // The second one gets the steering that the first one's queue has, whichever worker it was that attached it.

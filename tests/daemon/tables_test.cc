@@ -34,29 +34,17 @@ void write_all(const io::Lease& lease) {
 }
 
 // A program of that user with `pairs` queue pairs, for as long as this lives. It says what those of the others are.
-class ProgramOf {
+class ProgramOf : public Companion {
  public:
   ProgramOf(uid_t uid, std::uint64_t pairs)
-      : child_([&] {
-          stop_.signal_end.reset();
+      : Companion([&](Gate& ready, const Gate& stop) {
           if (!become(uid)) return 100;
           const io::Lease lease = lease_or_die();
           have_pairs(lease, pairs);
-          said_.open();
-          if (!stop_.wait()) return 101;
+          ready.open();
+          if (!stop.wait()) return 101;
           return lease.alive() ? static_cast<int>(pairs_of_others(lease)) : 102;
-        }) {
-    said_.open();
-    EXPECT_TRUE(said_.wait());
-  }
-  int end() {
-    stop_.open();
-    return child_.join();
-  }
-
- private:
-  Gate said_, stop_;
-  Child child_;
+        }) {}
 };
 
 int pairs_seen_by(uid_t uid) {

@@ -234,8 +234,8 @@ std::size_t packets_in(int fd) {
 void connect(Side& a, Side& b) {
   a.connect(b);
   b.connect(a);
-  const Instant patience = monotonic_now() + kPatience;
-  while ((!a.agreed() || !b.agreed()) && monotonic_now() < patience) EXPECT_FALSE(a.poll() || b.poll());
+  const Instant end = monotonic_now() + kPatience;
+  while ((!a.agreed() || !b.agreed()) && monotonic_now() < end) EXPECT_FALSE(a.poll() || b.poll());
   ASSERT_TRUE(a.agreed() && b.agreed());
 }
 
@@ -245,7 +245,7 @@ TEST(StandingByForAPeer, KeepsTheDeadlineThatFallsIntoAMomentForTheApplication) 
   constexpr int kRounds = 16;
   auto leases = test::make_leases(2);
   Side a{std::move(leases[0])}, b{std::move(leases[1])};
-  connect(a, b);
+  ASSERT_NO_FATAL_FAILURE(connect(a, b));
   Attendance& attendance = a.shard->attendance();
   const auto attend = [&] {
     const std::lock_guard held{a.shard->lock()};
@@ -296,8 +296,8 @@ TEST(StandingByForAPeer, KeepsTheDeadlineThatFallsIntoAMomentForTheApplication) 
 TEST(StandingByForAPeer, AcknowledgesWithTheReplyOrBeforeItSleeps) {
   auto leases = test::make_leases(2);
   Side a{std::move(leases[0])}, b{std::move(leases[1])};
-  connect(a, b);
-  const Instant patience = monotonic_now() + kPatience;
+  ASSERT_NO_FATAL_FAILURE(connect(a, b));
+  const Instant end = monotonic_now() + kPatience;
   ProgressThread thread{*b.shard, {}};
   ASSERT_TRUE(thread.start());
   Attendance& attendance = b.shard->attendance();
@@ -313,11 +313,11 @@ TEST(StandingByForAPeer, AcknowledgesWithTheReplyOrBeforeItSleeps) {
   };
   // A request, which `b` takes; then what it does. Whether the acknowledgement had left by itself before.
   const auto turn = [&](const auto& then) {
-    for (; attendance.thread() != Attendance::Thread::kStandingBy && monotonic_now() < patience; attendance.wake())
+    for (; attendance.thread() != Attendance::Thread::kStandingBy && monotonic_now() < end; attendance.wake())
       attend(false);
     while (readable(a)) (void)a.poll();
     a.write(b, std::byte{1});
-    while (!readable(b) && monotonic_now() < patience) continue;
+    while (!readable(b) && monotonic_now() < end) continue;
     attend(false);
     const bool alone = readable(a);
     then();

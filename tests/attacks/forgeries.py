@@ -1,4 +1,4 @@
-"""Packets and connection messages of who sees none (unit/device_forgery_test.cc, unit/cm_agent_test.cc, forged_mads_test.cc): so many of each kind, none taken.
+"""Packets and connection messages of who sees none (unit/device_forgery_test.cc, unit/cm_forgery_test.cc, forged_mads_test.cc): so many of each kind, none taken.
 The two programs, and the packets' kinds, run beside each other, on all cores."""
 
 import os
@@ -13,7 +13,7 @@ KINDS = {
     "packets": ("device_forgery_test", "Forgery.NoGuessedTokenIsAccepted", 1),
     "standard packets": ("device_forgery_test", "Forgery.StandardPacketsAreRefusedOnceBitmapModeIsAgreed", 1),
     "CAPS": ("device_forgery_test", "Forgery.ForgedCapsChangeNothing", 1),
-    "connection messages": ("cm_agent_test", "Managers.BlindForgeriesOfEachKindEndNothing", 1),
+    "connection messages": ("cm_forgery_test", "Managers.BlindForgeriesOfEachKindEndNothing", 1),
     "messages of each kind": ("forged_mads_test", "Each/ForgedMads.*", 100),
 }
 

@@ -1,4 +1,5 @@
 brdma_unit_test(cm_agent_test LINK brdma_cm brdma_test_support)
+brdma_unit_test(cm_forgery_test LINK brdma_cm brdma_test_support)
 brdma_unit_test(cm_lookup_test LINK brdma_cm brdma_test_support)
 brdma_unit_test(cm_rdma_cm_test LINK brdma_cm brdma_test_support)
 brdma_unit_test(cm_rdma_datagram_test LINK brdma_cm brdma_test_support)

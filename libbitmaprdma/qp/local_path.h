@@ -47,7 +47,8 @@ class LocalPath {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
   }
   // Both fetch, and both know it: data may be described.
-  [[nodiscard]] bool agreed() const { return fetches && peer_fetches && peer_knows; }
+  [[nodiscard]] bool agreed() const { return steps() == 3; }
+  [[nodiscard]] unsigned steps() const { return unsigned{fetches} + unsigned{peer_fetches} + unsigned{peer_knows}; }
   // What the key of descriptions is: theirs, and ours.
   [[nodiscard]] std::uint64_t peer_key() const { return peer.nonce[0]; }
   [[nodiscard]] std::uint64_t own_key() const { return own.nonce[0]; }

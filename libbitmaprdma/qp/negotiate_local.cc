@@ -61,6 +61,7 @@ void QueuePair::hear_local(const wire::Caps& caps) {
   find_out_local();
   if (!local_) return;
   qp::LocalPath& local = *local_;
+  const unsigned before = local.steps();
   if (!local.fetches) {
     if (local.examined == kExaminedMost) return;
     ++local.examined;
@@ -69,11 +70,13 @@ void QueuePair::hear_local(const wire::Caps& caps) {
     local.fetches = identity_.local_state == LocalState::kFetches;
   }
   if (!local.fetches || !same(caps.local, local.peer)) return;
-  const bool before = local.agreed();
+  if (local.agreed()) return;
   local.peer_fetches = local.peer_fetches || caps.local_fetches;
   local.peer_knows = local.peer_knows || caps.local_heard;
-  if (!before && local.agreed()) environment_.count(Counter::kLocalQps);
-  if (!local.agreed()) ask_again();
+  if (local.agreed()) return environment_.count(Counter::kLocalQps);
+  // However many questions went to a process that had no core: what it says now is answered, but for what it has said.
+  if (local.steps() != before) negotiation_.asked = 0;
+  ask_again();
 }
 
 }  // namespace brdma

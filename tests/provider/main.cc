@@ -66,6 +66,16 @@ bool came_and_left_by_xdp() {
   return false;
 }
 
+// For whoever reads that packets went by UDP: what each of our devices said of it.
+void print_why_udp() {
+  const auto reply = brdma::io::query_daemon({{"query", "resource"}, {"what", "objects"}});
+  if (!reply) return;
+  for (const auto& device : reply.value()["answers"]) {
+    const auto& datapath = device["datapath"];
+    if (datapath.contains("reason")) std::printf("by UDP: %s\n", datapath["reason"].dump().c_str());
+  }
+}
+
 // The loader splits LD_PRELOAD at blanks: below a path with one the library goes by its name.
 void preload_library() {
   const std::string library = BRDMA_LIBRARY;
@@ -85,7 +95,10 @@ __attribute__((visibility("default"))) ibv_context* ibv_open_device(ibv_device* 
 ibv_context* ibv_open_device(ibv_device* device) {
   static auto* const real = reinterpret_cast<decltype(&ibv_open_device)>(::dlsym(RTLD_NEXT, "ibv_open_device"));
   ibv_context* const opened = real(device);
-  if (brdma::test::over_xdp()) (void)brdma::test::mirror_steered_slots();
+  if (brdma::test::over_xdp()) {
+    (void)brdma::test::mirror_steered_slots();
+    print_why_udp();
+  }
   return opened;
 }
 }

@@ -133,6 +133,33 @@ TEST(Local, AgreesThoughThePeerCameLate) {
   EXPECT_TRUE(agreed(pair, 0) && agreed(pair, 1));
 }
 
+// The one that has nothing large to send has asked all its questions about bitmap mode, whoever came first. Then a CAPS
+// of those that agree on fetching is lost; or they are all late, as the other process has no core.
+TEST(Local, AgreesThoughAllQuestionsWereAsked) {
+  for (int first = 0; first < 2; ++first) {
+    for (unsigned lost = 0; lost < 10; ++lost) {
+      SCOPED_TRACE(testing::Message() << "first " << first << ", lost " << lost);
+      Machine machine;
+      PairOptions given = options(machine);
+      given.want_local = given.connect = given.settle = false;
+      TwoEngines pair{given};
+      pair.connect(first);
+      pair.run_for(300_ms);
+      pair.connect(1 - first);
+      pair.run_for(200_ms);
+      unsigned caps = 0;
+      pair.drop = [&](const Sent& sent) { return sent.control(wire::Control::kCaps) && caps++ == lost; };
+      if (lost == 9)
+        pair.extra_delay = [](const Sent& sent) { return sent.control(wire::Control::kCaps) ? 200_ms : 0_us; };
+      ASSERT_TRUE(pair.post(0, pair.write(0, 0, kThreshold, 1)).ok());
+      pair.run_for(2_s);
+      EXPECT_TRUE(agreed(pair, 0));
+      EXPECT_TRUE(agreed(pair, 1));
+      EXPECT_LT(pair.side[0].count(Counter::kCapsSent) + pair.side[1].count(Counter::kCapsSent), 60u);
+    }
+  }
+}
+
 TEST(Local, AWriteIsDescribedAndFetched) {
   Machine machine;
   TwoEngines pair{options(machine)};

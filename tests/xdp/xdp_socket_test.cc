@@ -278,6 +278,20 @@ TEST_P(XdpSocketTest, LastSocketTakesTheProgramWithIt) {
   EXPECT_EQ(recv(udp.get(), got.data(), got.size(), 0), static_cast<ssize_t>(sent.size()));
 }
 
+// The last lease has ended, and the holder still has the link of its program, a moment longer than brdmad's worker.
+TEST_P(XdpSocketTest, AProgramThatIsBeingTakenAwayIsNobodyElses) {
+  {
+    const SecondNetwork::Visit visit{network_};
+    daemon::XdpWish next = wish();
+    const auto last = daemon::grant_xdp(next);
+    ASSERT_TRUE(last);
+    EXPECT_EQ(daemon::grant_xdp(next).reason().error, EBUSY);
+    next.leaving = last.value().attached->program_id();
+    EXPECT_EQ(daemon::grant_xdp(next).reason().error, EAGAIN);
+  }
+  EXPECT_EQ(open().queue(), 0u);
+}
+
 // Numbers of interfaces are of their namespace: containers have the same ones.
 TEST_P(XdpSocketTest, AnotherNamespacesProgramIsNotTakenForOurs) {
   const io::XdpSocket socket = open();

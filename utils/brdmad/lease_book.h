@@ -72,6 +72,7 @@ class LeaseBook {
 
   // What steers to AF_XDP sockets of that interface; null: nothing does.
   [[nodiscard]] const XdpSteering* xdp_steering(std::uint32_t ifindex) const { return xdp_.find(ifindex); }
+  [[nodiscard]] std::uint32_t leaving_xdp(std::uint32_t ifindex) const { return xdp_.leaving(ifindex); }
   // That lease gets such a socket, which takes `attached` where nothing did. False: the daemon is ending.
   [[nodiscard]] bool use_xdp(std::uint32_t slot, std::uint32_t ifindex, std::optional<XdpSteering> attached);
 

@@ -68,6 +68,7 @@ Result<XdpGrant, ContextError> grant_to(LeaseBook& book, std::uint32_t uid, cons
   wish.leased = [&state](std::uint32_t slot) { return is_leased(state, slot); };
   if (const ContextError unfit = check_mode(wish); unfit.error != 0) return unfit;
   wish.steering = book.xdp_steering(wish.ifindex);
+  wish.leaving = book.leaving_xdp(wish.ifindex);
   auto granted = grant_xdp(wish);
   if (!granted || wish.receive_chunks == 0) return granted;
   if (!book.use_xdp(wish.slot, wish.ifindex, std::exchange(granted.value().attached, std::nullopt)))

@@ -15,9 +15,15 @@ const XdpSteering* XdpBook::find(std::uint32_t ifindex) const {
   return found != all_.end() && found->second.is_attached_to(ifindex) ? &found->second : nullptr;
 }
 
+std::uint32_t XdpBook::leaving(std::uint32_t ifindex) const {
+  const auto found = leaving_.find(ifindex);
+  return found != leaving_.end() ? found->second : 0;
+}
+
 bool XdpBook::keep(std::uint32_t ifindex, XdpSteering steering) {
   if (!send_steering(channel_, ifindex, steering)) return false;
   all_.insert_or_assign(ifindex, std::move(steering));
+  leaving_.erase(ifindex);
   return true;
 }
 
@@ -30,6 +36,7 @@ bool XdpBook::forget_unused(const SharedState& state) {
              return has_lease(record) && record.xdp_ifindex == ifindex;
            };
            if (std::any_of(state.slots.begin(), slots_end, uses)) return false;
+           leaving_[ifindex] = entry.second.program_id();
            static_cast<void>(send_no_steering(channel_, ifindex));
            return true;
          }) > 0;

@@ -19,6 +19,8 @@ class XdpBook {
 
   // None where the interface has no program of ours any more.
   [[nodiscard]] const XdpSteering* find(std::uint32_t ifindex) const;
+  // The number of the program that was last let go of; 0: none. The kernel may not be done with it, nor the holder.
+  [[nodiscard]] std::uint32_t leaving(std::uint32_t ifindex) const;
   // In place of what was kept for that interface. False: the holder is gone.
   [[nodiscard]] bool keep(std::uint32_t ifindex, XdpSteering steering);
   // It is a lease's from now on.
@@ -34,6 +36,7 @@ class XdpBook {
  private:
   int channel_;
   KeptSteerings all_;
+  std::map<std::uint32_t, std::uint32_t> leaving_;  // by interface
 };
 
 }  // namespace brdma::daemon

@@ -145,6 +145,8 @@ Result<XdpGrant, ContextError> grant_in(const XdpWish& wish, const Interface& in
   std::optional<XdpSteering> attached;
   if (wish.steering == nullptr) {
     auto made = XdpSteering::attach(wish.ifindex, interface.mtu, hook_of(mode));
+    if (!made && made.reason().error == EBUSY && wish.leaving != 0 && is_attached(wish.leaving, wish.ifindex))
+      return ContextError{EAGAIN, "the XDP program of a process that has ended is still attached to the interface"};
     if (!made) return made.reason();
     attached = std::move(made).value();
   }

@@ -28,6 +28,7 @@ struct XdpWish {
   bool zero_copy_too = true, generic_too = true;   // of what kAuto tries
   std::function<bool(std::uint32_t slot)> leased;  // empty: all are
   const XdpSteering* steering = nullptr;           // the interface's; null: it has none yet
+  std::uint32_t leaving = 0;                       // program of ours that the interface may still have
 };
 
 struct XdpGrant {
@@ -38,7 +39,7 @@ struct XdpGrant {
 };
 
 // Errors: ENODEV no such interface; EBUSY all queues have a socket, or another XDP program is there; EAGAIN a queue's
-// socket is closed, but the kernel is not done with it; EPERM; EINVAL sizes.
+// socket is closed, or a program let go of, but the kernel is not done with it; EPERM; EINVAL sizes.
 [[nodiscard]] Result<XdpGrant, ContextError> grant_xdp(const XdpWish& wish);
 
 }  // namespace brdma::daemon

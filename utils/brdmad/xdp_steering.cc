@@ -92,12 +92,6 @@ io::FileDescriptor map_named(const ProgramInfo& program, std::string_view name) 
   return {};
 }
 
-bool is_attached(std::uint32_t program, std::uint32_t ifindex) {
-  LIBBPF_OPTS(bpf_xdp_query_opts, there);
-  return bpf_xdp_query(static_cast<int>(ifindex), 0, &there) == 0 &&
-         (program == there.drv_prog_id || program == there.skb_prog_id);
-}
-
 // Zeroes where there is none.
 bpf_link_info link_info(int link) {
   bpf_link_info info{};
@@ -163,6 +157,12 @@ void find_lessee(BpfProgram& p, int lessees_map, P::Label pass) {
 }
 
 }  // namespace
+
+bool is_attached(std::uint32_t program, std::uint32_t ifindex) {
+  LIBBPF_OPTS(bpf_xdp_query_opts, there);
+  return bpf_xdp_query(static_cast<int>(ifindex), 0, &there) == 0 &&
+         (program == there.drv_prog_id || program == there.skb_prog_id);
+}
 
 std::vector<bpf_insn> steering_program(int slots_map, int lessees_map, int sockets_map, std::uint32_t mtu) {
   BpfProgram p;
@@ -239,6 +239,8 @@ bool XdpSteering::is_attached_to(std::uint32_t ifindex) const {
   const bpf_link_info info = link_info(link.get());
   return info.type == BPF_LINK_TYPE_XDP && info.xdp.ifindex == ifindex && is_attached(info.prog_id, ifindex);
 }
+
+std::uint32_t XdpSteering::program_id() const { return link_info(link.get()).prog_id; }
 
 std::uint32_t XdpSteering::slot_of(std::uint32_t queue) const {
   std::uint32_t slot = 0;

@@ -40,6 +40,7 @@ struct XdpSteering {
   static std::map<std::uint32_t, XdpSteering> find_all();
 
   [[nodiscard]] bool is_attached_to(std::uint32_t ifindex) const;
+  [[nodiscard]] std::uint32_t program_id() const;
 
   // Whose packets the queue's socket took last; 0: none yet. The socket may be gone.
   [[nodiscard]] std::uint32_t slot_of(std::uint32_t queue) const;
@@ -51,6 +52,8 @@ struct XdpSteering {
 };
 
 using KeptSteerings = std::map<std::uint32_t, XdpSteering>;  // by interface
+
+[[nodiscard]] bool is_attached(std::uint32_t program_id, std::uint32_t ifindex);
 
 // The program, for maps that exist. Queues beyond the maps are left to the kernel.
 [[nodiscard]] std::vector<bpf_insn> steering_program(int slots_map, int lessees_map, int sockets_map,

@@ -11,6 +11,7 @@ using bitmap::GapState;
 
 void Requester::recovery_changed() {
   impl_->choose_control();
+  if (impl_->repairs != nullptr) impl_->repairs->answer_tolerance.configure(tolerance_config(*impl_->id.recovery));
   if (impl_->answer_ways) impl_->answer_ways->configure(*impl_->id.recovery);
 }
 
@@ -47,13 +48,16 @@ void Requester::Impl::look_for_answer_evidence(const wire::Packet& packet, Insta
 // Has what was asked for again been lost again?
 bool Requester::Impl::reissue_lost(const GapRecord& gap, Instant now) const {
   if (answer_ways && answer_ways->all_among(gap.later_paths, now)) return true;
-  return gap.later_packets > id.recovery->depth_max;
+  return gap.later_packets > reissue_limits().depth_max;
 }
 
-// Learnt only where answers come by several paths.
+// How far and how long one answer of a path overtakes another.
+recovery::GapLimits Requester::Impl::reissue_limits() const {
+  return answer_ways ? tolerance_config(*id.recovery).reference : one_path_limits();
+}
+
 recovery::GapLimits Requester::Impl::answer_limits() const {
-  if (answer_ways) return answer_ways->limits();
-  return {.depth_max = id.recovery->depth_max, .age_max = id.recovery->age_max, .stall_max = id.recovery->stall_max};
+  return answer_ways ? answer_ways->limits() : one_path_limits();
 }
 
 }  // namespace brdma::qp

@@ -45,6 +45,7 @@ void Requester::Impl::advance(Instant now) {
   if (repairs != nullptr) [[unlikely]] {
     repairs->answer_gaps.drop_before(window.base());
     repairs->overtaking.elapse(now);
+    repairs->answer_tolerance.elapse(now);
     if (repairs->gone_back_to && *repairs->gone_back_to < base) repairs->gone_back_to.reset();
     if (repairs->done() && resent_under_way == 0) end_repairs();
   }

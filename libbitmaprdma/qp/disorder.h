@@ -15,6 +15,7 @@
 #include "bitmap/gap_table.h"
 #include "qp/hold.h"
 #include "qp/message_table.h"
+#include "recovery/learnt_tolerance.h"
 #include "recovery/overtaking.h"
 
 namespace brdma::qp {
@@ -90,6 +91,7 @@ struct Disorder {
 // are under way, and how far packets of late overtook each other.
 struct Repairs {
   bitmap::GapTable answer_gaps;
+  recovery::LearntTolerance answer_tolerance;  // of answers that come by one path
   std::optional<Instant> held_until;
   std::optional<Instant> paused_until;  // a switch is full: nothing leaves before
   recovery::Overtaking overtaking;      // lost retransmissions
@@ -98,9 +100,12 @@ struct Repairs {
   std::optional<Sequence> gone_back_to;
 
   [[nodiscard]] bool done() const {
-    return answer_gaps.empty() && !held_until && !paused_until && overtaking.at_rest() && !gone_back_to;
+    return answer_gaps.empty() && answer_tolerance.at_rest() && !held_until && !paused_until && overtaking.at_rest() &&
+           !gone_back_to;
   }
-  [[nodiscard]] std::size_t allocated_bytes() const { return answer_gaps.allocated_bytes(); }
+  [[nodiscard]] std::size_t allocated_bytes() const {
+    return answer_gaps.allocated_bytes() + answer_tolerance.allocated_bytes();
+  }
 };
 
 }  // namespace brdma::qp

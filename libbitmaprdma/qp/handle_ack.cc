@@ -417,10 +417,11 @@ void Requester::Impl::resend_old_holes(Sequence from, Sequence to, std::optional
     const bitmap::SendEntry& entry = window.entry(psn_of(at));
     if (entry.state == EntryState::kAcked || entry.state == EntryState::kRetransmitPending) continue;
     const Instant sent = window.sent_at(psn_of(at), now);
-    if (now - sent < age && !lost_again(entry, sent, echo, now)) continue;
+    const bool old = (echo ? echo->sent : now) >= sent + age;
+    if (!old && !lost_again(entry, sent, echo, now)) continue;
     const Message& message = message_of(at);
     if (message.answered() && message.request_received) continue;
-    if (request_resend(at, message, Counter::kRetransmittedAck, now) && now - sent >= age) ++timed_out;
+    if (request_resend(at, message, Counter::kRetransmittedAck, now) && old) ++timed_out;
   }
   note_timed_out(timed_out, now);
 }

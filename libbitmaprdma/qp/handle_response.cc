@@ -103,7 +103,7 @@ Outcome Requester::Impl::handle_atomic_ack(const wire::Packet& packet, Sequence 
 
 Outcome Requester::Impl::take_answer(const wire::Packet& packet, Sequence sequence, Message& message, Instant now) {
   if (packet.bitmap && id.receiving_paths > 1) [[unlikely]]
-    note_answer_path(packet, now);
+    note_answer_path(packet, arrived_at(now));
   if (paths) [[unlikely]]
     note_repetition_answered(sequence, message, now);
   const Instant sent = window.sent_at(psn_of(sequence), now);
@@ -116,7 +116,7 @@ Outcome Requester::Impl::take_answer(const wire::Packet& packet, Sequence sequen
   record_answer(packet, sequence, sent, now);
   note_evidence(sent, now);
   advance(now);
-  judge_answer_gaps(now);
+  judge_answer_gaps(now, arrived_at(now));
   return outcome(now);
 }
 
@@ -168,12 +168,9 @@ void Requester::Impl::go_back_to_missing_answer(Instant now) {
 // Gap records: what lies between the newest answer so far and this one opens gaps, one a message at most. `sent`: when
 // this one was asked for.
 void Requester::Impl::record_answer(const wire::Packet& packet, Sequence sequence, Instant sent, Instant now) {
+  const Instant seen = arrived_at(now);
   if (sequence < answers_seen) {
-    if (repairs != nullptr) {
-      const auto filled = repairs->answer_gaps.fill(psn_of(sequence));
-      if (filled.found && answer_ways && !packet.bxth.retransmitted) [[unlikely]]
-        answer_ways->came_late(packet.bxth.path, packet.bth.psn, now - filled.first_seen, now);
-    }
+    if (repairs != nullptr) note_late_answer(packet, now);
   } else {
     const Sequence from = std::max(answers_seen, base);
     for (std::size_t i = messages.find(from); i < messages.size() && messages[i].first <= sequence; ++i) {
@@ -181,7 +178,7 @@ void Requester::Impl::record_answer(const wire::Packet& packet, Sequence sequenc
       const Sequence start = std::max(from, messages[i].first);
       const Sequence end = std::min(messages[i].end(), sequence);
       if (start < end) {
-        repairing().answer_gaps.open(psn_of(start) - 1, psn_of(end), 0, now, base_moved);
+        repairing().answer_gaps.open(psn_of(start) - 1, psn_of(end), 0, seen, base_moved);
         env.count(Counter::kGapsSeen);
         env.trace(now, id.qpn, trace::GapSeen{psn_of(start), static_cast<std::uint32_t>(end - start)});
       }
@@ -189,7 +186,8 @@ void Requester::Impl::record_answer(const wire::Packet& packet, Sequence sequenc
     answers_seen = sequence + 1;
   }
   if (repairs == nullptr) return;
-  if (answer_ways && packet.bitmap) return look_for_answer_evidence(packet, sent, now);
+  if (answer_ways && packet.bitmap) return look_for_answer_evidence(packet, sent, seen);
+  const recovery::GapLimits limits = reissue_limits();
   for (std::size_t i = 0; i < repairs->answer_gaps.size(); ++i) {
     GapRecord& gap = repairs->answer_gaps[i];
     // Answers come in the order of asking. One that was asked for after a gap was asked for again, and comes first,
@@ -198,9 +196,30 @@ void Requester::Impl::record_answer(const wire::Packet& packet, Sequence sequenc
         gap.state == GapState::kPromoted ? sent > gap.last_feedback : distance(psn_of(sequence), gap.start) > 0;
     if (!later) continue;
     ++gap.later_packets;
-    const bool much_later = gap.state == GapState::kPromoted && sent > gap.last_feedback + id.recovery->age_max;
-    if (much_later) gap.later_packets += id.recovery->depth_max + 1;
+    const bool much_later = gap.state == GapState::kPromoted && sent > gap.last_feedback + limits.age_max;
+    if (much_later) gap.later_packets += limits.depth_max + 1;
   }
+}
+
+// One that others overtook. Late, not lost, unless it was asked for again; a standard answer does not say which it is.
+void Requester::Impl::note_late_answer(const wire::Packet& packet, Instant now) {
+  const Instant seen = arrived_at(now);
+  const Psn psn = packet.bth.psn;
+  const auto filled = repairs->answer_gaps.fill(psn);
+  if (!filled.found) return;
+  const bool original = packet.bitmap && !packet.bxth.retransmitted;
+  if (filled.state == GapState::kWaiting) {
+    if (filled.closed) env.count(Counter::kGapsClosed);
+  } else if (original) {
+    note_misjudged(psn, env, id, now);
+  }
+  if (!original) return;
+  const auto depth = static_cast<std::uint32_t>(distance(psn_of(answers_seen - 1), psn));
+  const Duration late = seen - filled.first_seen;
+  const bool raised = answer_ways
+                          ? answer_ways->came_late(packet.bxth.path, psn, late, seen)
+                          : repairs->answer_tolerance.came_late(tolerance_config(*id.recovery), depth, late, seen);
+  if (raised) env.count(Counter::kToleranceRaised);
 }
 
 Duration Requester::Impl::reissue_interval(std::uint16_t times) const {
@@ -212,24 +231,23 @@ Duration Requester::Impl::reissue_interval(std::uint16_t times) const {
   return std::min(interval, std::max(kReissueMax, rtt.smoothed() * 2));
 }
 
-void Requester::Impl::judge_answer_gaps(Instant now) {
+void Requester::Impl::judge_answer_gaps(Instant now, Instant seen) {
   if (repairs == nullptr) return;
   const recovery::GapLimits limits = answer_limits();
   for (std::size_t i = 0; i < repairs->answer_gaps.size(); ++i) {
     GapRecord& gap = repairs->answer_gaps[i];
     if (gap.state == GapState::kPromoted) {
-      if (reissue_lost(gap, now) || now >= gap.last_feedback + reissue_interval(gap.feedbacks)) {
+      if (reissue_lost(gap, seen) || seen >= gap.last_feedback + reissue_interval(gap.feedbacks)) {
         reissue(gap, now);
       }
       continue;
     }
     const recovery::GapFacts facts{gap.later_packets, gap.path_passed, gap.first_seen,
                                    std::max(gap.first_seen, base_moved)};
-    const auto verdict = recovery::judge(facts, limits, now);
+    const auto verdict = recovery::judge(facts, limits, seen);
     const auto* lost = std::get_if<recovery::Lost>(&verdict);
     if (lost == nullptr) continue;
-    gap.state = GapState::kPromoted;
-    env.trace(now, id.qpn, trace::GapPromoted{gap.start, gap.length, static_cast<std::uint8_t>(lost->cause)});
+    promote(gap, lost->cause, env, id, now);
     reissue(gap, now);
   }
 }

@@ -54,7 +54,7 @@ MemoryUse Responder::memory() const {
   tally.take(&MemoryUse::windows, me.paths, me.paths ? me.paths->allocated_bytes() : 0);
   if (me.answer_paths) tally.add(&MemoryUse::transport, me.answer_paths->allocated_bytes());
   if (me.answer_log) tally.add(&MemoryUse::transport, me.answer_log->allocated_bytes());
-  tally.take(&MemoryUse::recovery, me.tolerance, me.tolerance ? sizeof(recovery::Tolerance) : 0);
+  tally.take(&MemoryUse::recovery, me.tolerance, me.tolerance.allocated_bytes());
   tally.take(&MemoryUse::recovery, me.disorder);
   if (me.disorder != nullptr) {
     const Disorder& disorder = *me.disorder;

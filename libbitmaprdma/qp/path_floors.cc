@@ -30,11 +30,12 @@ void PathFloors::begin_period(Instant now) {
 Duration PathFloors::sample(const Sample& sample, Instant now) {
   if (now - period_start_ > kPeriod) begin_period(now);
   There& there = there_[sample.path];
-  there.one_way.take(sample.one_way);
+  const Duration one_way = sample.one_way - sample.waited_there;
+  there.one_way.take(one_way);
   Floor& floor = there.backs[place_of(sample.back)];
   const auto before = floor.value();
-  const Duration waited = before ? Duration{} : sample.one_way - *there.one_way.value();
-  floor.take(std::max(sample.round_trip - waited, kTick));
+  const Duration waited = before ? Duration{} : one_way - *there.one_way.value();
+  floor.take(std::max(sample.round_trip - sample.waited - waited, kTick));
   if (floor.value() != before) skew_.reset();
   return *floor.value();
 }

@@ -1,6 +1,7 @@
-// qp/path_floors.h - the shortest round trips of late, by the path there and the path back. What is longer than that
-// has waited in a queue, or for a process; a path that is longer than another is not a fuller one. The way back counts
-// too: acknowledgements inside data are sprayed as that is, the others keep to one path until it falls silent.
+// qp/path_floors.h - the shortest round trips of late, by the path there and the path back, without what packets lay in
+// the hosts. What is longer than that has waited in a queue; a path that is longer than another is not a fuller one.
+// The way back counts too: acknowledgements inside data are sprayed as that is, the others keep to one path until it
+// falls silent.
 //
 // A way back that is new is measured with the queue that stands then, and would hide it. So its first round trip counts
 // without what the packet waited on its way there, which is known from the times of arrival at the peer: compared with
@@ -32,6 +33,8 @@ class PathFloors {
     std::uint16_t back = 0;  // UDP source port that the answer came from
     Duration round_trip;
     Duration one_way;  // from our clock when it left to the peer's when it arrived
+    // Of both, what was spent lying in hosts that had no core: no path is longer for that.
+    Duration waited{}, waited_there{};
   };
   // Answers the floor, this one included.
   Duration sample(const Sample& sample, Instant now);

@@ -12,9 +12,9 @@ using bitmap::GapState;
 // A packet that names its path, of a peer whose CAPS says that it sends on several. (Else: the global bitmap alone.)
 void Responder::Impl::note_path(const wire::Packet& packet, Instant now) {
   if (!paths) {
-    paths = std::make_unique<ReceivePaths>(recovery(), identity.receiving_paths, env.segments, now);
+    paths = std::make_unique<ReceivePaths>(recovery(), identity.receiving_paths, env.segments, arrived_at(now));
   }
-  paths->heard(packet.bxth.path, now);
+  paths->heard(packet.bxth.path, arrived_at(now));
   if (ack.pending && ack.echo_kept) return;
   note_echo(packet.bxth.path, packet.bxth.timestamp, now);
   ack.echo_kept = false;
@@ -40,20 +40,21 @@ void Responder::Impl::note_unheard() {
 // `packet` came early, and the gap records know of it.
 void Responder::Impl::look_for_path_evidence(const wire::Packet& packet, Instant now) {
   if (!packet.bitmap || disorder->gaps.empty()) return;
+  const Instant seen = arrived_at(now);
   const std::size_t records = disorder->gaps.size();
   bool look = paths->attribute(packet.bxth, packet.bth.psn, disorder->gaps);
   if (disorder->gaps.size() > records)
     env.count(Counter::kGapsSeen, disorder->gaps.size() - records);  // one has become several
-  if (disorder->gaps.incomplete()) disorder->gaps.refill(window, now, now);
+  if (disorder->gaps.incomplete()) disorder->gaps.refill(window, seen, seen);
   if (!look) {
     // The oldest that waits without a known path: where all have not passed that, they have passed none behind it.
     for (std::size_t i = disorder->gaps.first_waiting(); i < disorder->gaps.size(); ++i) {
       if (disorder->gaps[i].state != GapState::kWaiting || disorder->gaps[i].path_known) continue;
-      look = paths->laggard_passed(packet.bxth.path, disorder->gaps[i], now);
+      look = paths->laggard_passed(packet.bxth.path, disorder->gaps[i], seen);
       break;
     }
   }
-  if (look) scan_gaps(now);
+  if (look) scan_gaps(now, seen);
 }
 
 // Would the gap of `psn`, which closes now, have counted as lost on a single path?

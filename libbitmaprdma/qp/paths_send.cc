@@ -56,13 +56,15 @@ void SendPaths::request_sent(std::uint8_t number, Instant now) {
   if (!path.unheard_since) path.unheard_since = now;
 }
 
-SendPaths::Felt SendPaths::request_answered(std::uint8_t number, std::uint16_t back, Instant sent, Instant now) {
+SendPaths::Felt SendPaths::request_answered(std::uint8_t number, std::uint16_t back, Instant sent, Instant now,
+                                            Duration waited) {
   const Duration round_trip = now - sent;
   if (number >= paths_.size()) return {{round_trip, {}}};
   ++paths_[number].status.acknowledged;
   resolved(number, false);
   const bool returned = arrived(number, sent, round_trip, now);
-  return {answers_.take({number, back, round_trip, {}}, now), returned};
+  return {answers_.take({.path = number, .back = back, .round_trip = round_trip, .one_way = {}, .waited = waited}, now),
+          returned};
 }
 
 // Whichever copy it was, this path is no worse than those that lost one, and what they still have under way is known to
@@ -156,7 +158,8 @@ bool SendPaths::arrived(std::uint8_t number, Instant sent, Duration round_trip, 
 SendPaths::Felt SendPaths::echoed(const Echo& echo, Instant now) {
   if (echo.path >= paths_.size()) return {{echo.round_trip, {}}};
   const bool returned = arrived(echo.path, echo.sent, echo.round_trip, now);
-  return {echoes_.take({echo.path, echo.back, echo.round_trip, echo.one_way}, now), returned};
+  return {echoes_.take({echo.path, echo.back, echo.round_trip, echo.one_way, echo.waited, echo.waited_there}, now),
+          returned};
 }
 
 void SendPaths::forget_silence() {

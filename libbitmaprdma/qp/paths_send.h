@@ -70,7 +70,8 @@ class SendPaths {
   // A request for answers leaves, is answered (one that was sent once; one of which this path had the last copy), is
   // taken for lost.
   void request_sent(std::uint8_t path, Instant now);
-  Felt request_answered(std::uint8_t path, std::uint16_t back, Instant sent, Instant now);
+  // `waited`: of the answer, in this host.
+  Felt request_answered(std::uint8_t path, std::uint16_t back, Instant sent, Instant now, Duration waited = {});
   void repetition_answered(std::uint8_t path, Instant now);
   void request_lost(std::uint8_t path);
   void probed(std::uint8_t path, Instant now);
@@ -86,7 +87,8 @@ class SendPaths {
     std::uint16_t back = 0;  // the UDP source port that the answer came from
     Instant sent;
     Duration round_trip;
-    Duration one_way;  // by both clocks: qp/path_floors.h
+    Duration one_way;                   // by both clocks: qp/path_floors.h
+    Duration waited{}, waited_there{};  // likewise
   };
   Felt echoed(const Echo& echo, Instant now);
   // Nothing came from anywhere for a while: no path is worse than another.

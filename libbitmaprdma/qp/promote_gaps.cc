@@ -22,55 +22,38 @@ void bring_forward(std::optional<Instant>& deadline, Instant candidate) {
   if (!deadline || candidate < *deadline) deadline = candidate;
 }
 
-Counter promotion_counter(LossCause cause) {
-  switch (cause) {
-    case LossCause::kAge:
-      return Counter::kGapsPromotedAge;
-    case LossCause::kStall:
-      return Counter::kGapsPromotedStall;
-    case LossCause::kSamePath:
-      return Counter::kGapsPromotedPath;
-    case LossCause::kDepth:
-    case LossCause::kImmediate:
-      break;
-  }
-  return Counter::kGapsPromotedDepth;
-}
-
 }  // namespace
 
 // `packet` has been marked as received, and lies beyond the base.
 void Responder::Impl::note_early(Psn previous_highest, const wire::Packet& packet, Instant now) {
   env.note_length(now, identity.qpn, trace::WindowSide::kReceive, window);
   const Psn psn = packet.bth.psn;
+  const Instant seen = arrived_at(now);
   const std::int32_t beyond = distance(psn, previous_highest);
   if (beyond > 1) {
     const Psn start = previous_highest + 1;
     const auto length = static_cast<std::uint32_t>(beyond - 1);
-    disorder->gaps.open(previous_highest, psn, packet.bxth.path, now, now);
+    disorder->gaps.open(previous_highest, psn, packet.bxth.path, seen, seen);
     env.count(Counter::kGapsSeen);
     env.trace(now, identity.qpn, trace::GapSeen{start, length});
-    if (tolerance) [[unlikely]] {
-      tolerance->elapse(now);
-      if (tolerance->at_rest()) tolerance.reset();
-    }
-    if (paths) paths->elapse(now);
+    tolerance.elapse(seen);
+    if (paths) paths->elapse(seen);
     const recovery::GapLimits limits = gap_limits();
-    bring_forward(disorder->watch.judge_at, now + std::min(limits.age_max, limits.stall_max) + kTick);
+    bring_forward(disorder->watch.judge_at, seen + std::min(limits.age_max, limits.stall_max) + kTick);
     if (!disorder->watch.depth_armed) disorder->watch.depth_psn = start + limits.depth_max + 1;
     disorder->watch.depth_armed = true;
   } else if (beyond <= 0 && note_filled(packet, now)) {
     env.trace(now, identity.qpn, trace::GapClosed{psn, base()});
-    if (disorder->gaps.incomplete()) disorder->gaps.refill(window, now, now);
+    if (disorder->gaps.incomplete()) disorder->gaps.refill(window, seen, seen);
   }
-  if (!speaks_bitmap()) return judge_base_gap(now);
+  if (!speaks_bitmap()) return judge_base_gap(now, seen);
   // A sender that judges by itself must hear of each, or of each that is missing.
   if (recovery().mode == RecoveryMode::kSelective || (waits_for_delays(recovery().mode) && beyond > 1)) [[unlikely]]
     acknowledge_soon(now);
   if (paths) [[unlikely]]
     look_for_path_evidence(packet, now);
   const bool too_deep = disorder->watch.depth_armed && distance(window.highest(), disorder->watch.depth_psn) >= 0;
-  if (too_deep || (disorder->watch.judge_at && now >= *disorder->watch.judge_at)) scan_gaps(now);
+  if (too_deep || (disorder->watch.judge_at && seen >= *disorder->watch.judge_at)) scan_gaps(now, seen);
 }
 
 // `packet` arrived inside a gap. True: that gap is closed.
@@ -80,25 +63,25 @@ bool Responder::Impl::note_filled(const wire::Packet& packet, Instant now) {
   for (std::uint32_t i = 0; i < count && !disorder->gaps.empty(); ++i) {
     const Psn psn = packet.bth.psn + i;
     const GapRecord* const gap = packet.bxth.retransmitted ? disorder->gaps.covering(psn) : nullptr;
-    if (gap != nullptr) note_answer(*gap, now);
+    if (gap != nullptr) note_answer(*gap, arrived_at(now));
     const std::size_t records = disorder->gaps.size();
     const auto filled = disorder->gaps.fill(psn);
     if (!filled.found) continue;
     if (disorder->gaps.size() > records) env.count(Counter::kGapsSeen);  // one has become two
     closed = closed || filled.closed;
     // Late, not lost. A standard packet does not say whether it is the original.
-    if (i == 0 && packet.bitmap && !packet.bxth.retransmitted) note_late(packet, filled.first_seen, now);
+    if (i == 0 && packet.bitmap && !packet.bxth.retransmitted) note_late(packet, filled.first_seen, arrived_at(now));
     if (filled.state == GapState::kWaiting) {
       if (filled.closed) env.count(Counter::kGapsClosed);
-      if (paths && filled.closed && beyond_one_path(psn, filled.first_seen, now)) env.count(Counter::kCrossPathWaits);
+      if (paths && filled.closed && beyond_one_path(psn, filled.first_seen, arrived_at(now)))
+        env.count(Counter::kCrossPathWaits);
       continue;
     }
     // Promoted, and yet here comes the original. A standard packet does not say which it is, unless the NAK that asks
     // for another has not left.
     const bool original = packet.bitmap ? !packet.bxth.retransmitted : resources.has_nak(psn);
     if (!original || i != 0) continue;
-    env.count(Counter::kMisjudgementCorrections);
-    env.note(now, identity.qpn, trace::EventType::kMisjudgement, psn.value());
+    note_misjudged(psn, env, identity, now);
   }
   return closed;
 }
@@ -117,29 +100,17 @@ void Responder::Impl::note_answer(const GapRecord& gap, Instant now) {
 void Responder::Impl::note_late(const wire::Packet& packet, Instant first_seen, Instant now) {
   const auto depth = static_cast<std::uint32_t>(distance(window.highest(), packet.bth.psn));
   const bool raised = paths ? paths->came_late(packet.bxth.path, packet.bth.psn, now - first_seen, now)
-                            : learn_late(depth, now - first_seen, now);
+                            : tolerance.came_late(tolerance_config(recovery()), depth, now - first_seen, now);
   if (raised) env.count(Counter::kToleranceRaised);
 }
 
-recovery::GapLimits Responder::Impl::own_limits() const {
-  if (tolerance) return tolerance->limits();
-  return {.depth_max = recovery().depth_max, .age_max = recovery().age_max, .stall_max = recovery().stall_max};
-}
-
-// True: a limit has risen. Of limits that are as they were set there is nothing to keep.
-bool Responder::Impl::learn_late(std::uint32_t depth, Duration late, Instant now) {
-  if (tolerance) return tolerance->came_late(depth, late, now);
-  recovery::Tolerance learnt{tolerance_config(recovery())};
-  if (!learnt.came_late(depth, late, now)) return false;
-  tolerance = std::make_unique<recovery::Tolerance>(learnt);
-  return true;
-}
+recovery::GapLimits Responder::Impl::own_limits() const { return tolerance.limits(tolerance_config(recovery())); }
 
 // The base has moved, and early packets are still waiting, or the last of them was just executed.
-void Responder::Impl::gaps_after_advance(Instant now) {
+void Responder::Impl::gaps_after_advance(Instant now, Instant seen) {
   env.note_length(now, identity.qpn, trace::WindowSide::kReceive, window);
   disorder->gaps.drop_before(base());
-  if (disorder->gaps.incomplete()) disorder->gaps.refill(window, now, now);
+  if (disorder->gaps.incomplete()) disorder->gaps.refill(window, seen, seen);
   disorder->go_back.repeats = 0;
   if (disorder->go_back.active && distance(base(), disorder->go_back.end) > 0) disorder->go_back.active = false;
   if (disorder->gaps.empty()) {
@@ -148,28 +119,28 @@ void Responder::Impl::gaps_after_advance(Instant now) {
     feedback_due = false;
     return;
   }
-  if (disorder->gaps[0].start == base()) disorder->gaps[0].base_stuck_since = now;
+  if (disorder->gaps[0].start == base()) disorder->gaps[0].base_stuck_since = seen;
   if (speaks_bitmap()) {
-    scan_gaps(now);
+    scan_gaps(now, seen);
   } else {
-    judge_base_gap(now);
+    judge_base_gap(now, seen);
   }
 }
 
-recovery::GapVerdict Responder::Impl::judge_gap(std::size_t i, Instant now) const {
+recovery::GapVerdict Responder::Impl::judge_gap(std::size_t i, Instant seen) const {
   const GapRecord& gap = disorder->gaps[i];
   recovery::GapFacts facts;
   facts.depth = static_cast<std::uint32_t>(distance(window.highest(), gap.start));
   facts.first_seen = gap.first_seen;
   // The base stands because of the first gap, not of those behind it.
-  facts.base_stuck_since = gap.start == base() ? std::max(gap.first_seen, gap.base_stuck_since) : now;
-  facts.same_path_passed = paths && paths->passed(gap, now);
-  return judge(facts, gap_limits(), now);
+  facts.base_stuck_since = gap.start == base() ? std::max(gap.first_seen, gap.base_stuck_since) : seen;
+  facts.same_path_passed = paths && paths->passed(gap, seen);
+  return judge(facts, gap_limits(), seen);
 }
 
 // Judges every waiting gap and finds what is next: a deadline, a depth, an FFM to repeat. Those that wait are few: as
 // many as can open within the tolerance.
-void Responder::Impl::scan_gaps(Instant now) {
+void Responder::Impl::scan_gaps(Instant now, Instant seen) {
   disorder->watch = GapWatch{};
   // The sender waits as it was told: nothing to ask it for until the base has come again. Or it judges by itself.
   if (rnr_wait || !gives_feedback(recovery().mode)) {
@@ -180,21 +151,21 @@ void Responder::Impl::scan_gaps(Instant now) {
     GapRecord& gap = disorder->gaps[i];
     ++disorder->gaps_looked_at;
     if (gap.state != GapState::kWaiting) continue;
-    const auto verdict = judge_gap(i, now);
+    const auto verdict = judge_gap(i, seen);
     if (const auto* wait = std::get_if<WaitUntil>(&verdict)) {
       bring_forward(disorder->watch.judge_at, wait->retry_at);
       if (!disorder->watch.depth_armed) disorder->watch.depth_psn = gap.start + gap_limits().depth_max + 1;
       disorder->watch.depth_armed = true;
     } else {
-      promote(gap, std::get<Lost>(verdict).cause, now);
+      promote_request_gap(gap, std::get<Lost>(verdict).cause, now);
     }
   }
-  find_feedback(now);
+  find_feedback(seen);
 }
 
 // What is to be told of the promoted gaps, and when. The oldest that was named says when one may be due; only then all
 // are looked at, which is once a round trip, as most have closed by then.
-void Responder::Impl::find_feedback(Instant now) {
+void Responder::Impl::find_feedback(Instant seen) {
   FeedbackWatch& watch = disorder->feedback;
   if (watch.unnamed) feedback_due = true;
   std::optional<Instant> first;
@@ -205,15 +176,15 @@ void Responder::Impl::find_feedback(Instant now) {
     }
   };
   due_first();
-  if (watch.look || (first && now >= *first)) {
-    look_at_named(now);
+  if (watch.look || (first && seen >= *first)) {
+    look_at_named(seen);
     due_first();
   }
   disorder->watch.repeat_at = first;
 }
 
 // The oldest of those that are not due. Those that are stay `look`'s until they have been named.
-void Responder::Impl::look_at_named(Instant now) {
+void Responder::Impl::look_at_named(Instant seen) {
   FeedbackWatch& watch = disorder->feedback;
   watch.oldest = {};
   watch.look = false;
@@ -221,7 +192,7 @@ void Responder::Impl::look_at_named(Instant now) {
     const GapRecord& gap = disorder->gaps[i];
     ++disorder->gaps_looked_at;
     if (gap.state != GapState::kPromoted || gap.feedbacks == 0) continue;
-    if (now >= gap.last_feedback + repeat_interval(gap.feedbacks)) {
+    if (seen >= gap.last_feedback + repeat_interval(gap.feedbacks)) {
       feedback_due = watch.look = true;
     } else {
       bring_forward(watch.oldest[FeedbackWatch::class_of(gap.feedbacks)], gap.last_feedback);
@@ -229,15 +200,10 @@ void Responder::Impl::look_at_named(Instant now) {
   }
 }
 
-void Responder::Impl::promote(GapRecord& gap, LossCause cause, Instant now) {
-  gap.state = GapState::kPromoted;
+void Responder::Impl::promote_request_gap(GapRecord& gap, LossCause cause, Instant now) {
   disorder->feedback.promoted(gap.start);
-  gap.cause = static_cast<std::uint8_t>(cause);
   ++gaps_promoted;
-  env.count(promotion_counter(cause));
-  env.note(now, identity.qpn, trace::EventType::kGapPromoted, gap.start.value(), gap.length,
-           static_cast<std::uint64_t>(cause));
-  env.trace(now, identity.qpn, trace::GapPromoted{gap.start, gap.length, static_cast<std::uint8_t>(cause)});
+  promote(gap, cause, env, identity, now);
 }
 
 // From an FFM until the packet that it asks for should be here, doubling: two round trips at least, and no less than
@@ -253,24 +219,24 @@ Duration Responder::Impl::repeat_interval(std::uint16_t feedbacks) const {
 }
 
 // For a standard peer.
-void Responder::Impl::judge_base_gap(Instant now) {
+void Responder::Impl::judge_base_gap(Instant now, Instant seen) {
   disorder->watch = GapWatch{};
   if (rnr_wait || disorder->gaps.empty() || disorder->gaps[0].start != base()) return;
   GapRecord& gap = disorder->gaps[0];
-  recovery::GapVerdict verdict = WaitUntil{now};
+  recovery::GapVerdict verdict = WaitUntil{seen};
   if (!disorder->go_back.active) {
-    verdict = judge_gap(0, now);
+    verdict = judge_gap(0, seen);
   } else {
     // It is being sent again already. Only packets beyond it that come a second time say that it was lost again.
     if (disorder->go_back.repeats == 0) return;
     verdict = judge({disorder->go_back.repeats, false, disorder->go_back.first_repeat, disorder->go_back.first_repeat},
-                    own_limits(), now);
+                    own_limits(), seen);
   }
   if (const auto* wait = std::get_if<WaitUntil>(&verdict)) {
     disorder->watch.judge_at = wait->retry_at;
     return;
   }
-  promote(gap, std::get<Lost>(verdict).cause, now);
+  promote_request_gap(gap, std::get<Lost>(verdict).cause, now);
   disorder->go_back = GoBack{true, base(), window.highest(), 0, {}};
   sequence_nak_sent = false;
   request_sequence_nak();
@@ -358,7 +324,7 @@ bool Responder::Impl::poll_feedback(TransmitBatch& batch, Instant now) {
   if (!more) watch.all_named();
   if (repeated) note_unheard();
   feedback_due = more;
-  if (!more) scan_gaps(now);
+  if (!more) scan_gaps(now, now);
   return true;
 }
 

@@ -168,7 +168,7 @@ void Responder::Impl::expire_escaped(Instant now) {
     dropped = true;
   });
   for (const registry::EscapedPacket& packet : kept) channel.admit(packet);
-  if (dropped) scan_gaps(now);
+  if (dropped) scan_gaps(now, now);
 }
 
 // Acknowledgements leave out what is in the escape channel.

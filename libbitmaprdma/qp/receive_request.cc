@@ -75,7 +75,7 @@ Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now)
 void Responder::Impl::retry_base(Outcome& outcome, Instant now) {
   retry_blocked = rnr_wait = false;
   drain(outcome, now);
-  gaps_after_advance(now);
+  gaps_after_advance(now, now);
   if (window.empty()) end_disorder();
 }
 
@@ -87,7 +87,7 @@ void Responder::Impl::fill_gap(const wire::Packet& packet, Outcome& outcome, Ins
   advanced(packet);
   drain(outcome, now);
   if (closed) env.trace(now, identity.qpn, trace::GapClosed{packet.bth.psn, base()});
-  gaps_after_advance(now);
+  gaps_after_advance(now, arrived_at(now));
   if (window.empty()) end_disorder();
 }
 
@@ -166,8 +166,8 @@ void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant now) {
       acknowledge_copy(now);
       keep_echo(packet);
     } else if (GoBack& go_back = disorder->go_back; go_back.active) {
-      if (go_back.repeats++ == 0) go_back.first_repeat = now;
-      judge_base_gap(now);
+      if (go_back.repeats++ == 0) go_back.first_repeat = arrived_at(now);
+      judge_base_gap(now, arrived_at(now));
     }
     return drop(DropReason::kDuplicate, packet, now);
   }

@@ -194,6 +194,7 @@ void Requester::Impl::end_repairs() {
   if (repairs == nullptr) return;
   repairs->answer_gaps.clear();
   repairs->held_until.reset();
+  repairs->answer_tolerance.forget();
   repairs->overtaking = recovery::Overtaking{};
   repairs->gone_back_to.reset();
   env.repairs.give(std::exchange(repairs, nullptr));

@@ -16,6 +16,7 @@
 #include "congestion/delay_window.h"
 #include "qp/congestion_state.h"
 #include "qp/disorder.h"
+#include "qp/gap_judgement.h"
 #include "qp/message_table.h"
 #include "qp/own_judge.h"
 #include "qp/paths_receive.h"
@@ -23,6 +24,7 @@
 #include "qp/requester.h"
 #include "qp/send_queue.h"
 #include "recovery/gap_judge.h"
+#include "recovery/learnt_tolerance.h"
 #include "recovery/retransmit_request.h"
 #include "recovery/rtt_estimator.h"
 #include "registry/operation_table.h"
@@ -499,7 +501,10 @@ struct Requester::Impl {
   [[nodiscard]] Sequence first_missing_answer() const;
   void measure_answer(Sequence sequence, const Message& message, Instant sent, Instant now);
   void record_answer(const wire::Packet& packet, Sequence sequence, Instant sent, Instant now);
-  void judge_answer_gaps(Instant now);
+  void judge_answer_gaps(Instant now, Instant seen);
+  // As Responder::Impl::arrived_at(), for answers.
+  [[nodiscard]] Instant arrived_at(Instant now) const { return now - env.waited; }
+  void note_late_answer(const wire::Packet& packet, Instant now);
   void reissue(bitmap::GapRecord& gap, Instant now);
   void go_back_to_missing_answer(Instant now);
   [[nodiscard]] std::optional<Instant> answer_gap_deadline() const;
@@ -514,6 +519,11 @@ struct Requester::Impl {
   void look_for_answer_evidence(const wire::Packet& packet, Instant sent, Instant now);
   [[nodiscard]] bool reissue_lost(const bitmap::GapRecord& gap, Instant now) const;
   [[nodiscard]] recovery::GapLimits answer_limits() const;
+  [[nodiscard]] recovery::GapLimits reissue_limits() const;
+  [[nodiscard]] recovery::GapLimits one_path_limits() const {
+    const recovery::ToleranceConfig config = tolerance_config(*id.recovery);
+    return repairs == nullptr ? config.reference : repairs->answer_tolerance.limits(config);
+  }
 
   // --- stopped_peer.cc ---
   [[nodiscard]] recovery::StoppedPeerLimits stopped_limits() const;

@@ -8,13 +8,6 @@
 
 namespace brdma::qp {
 
-recovery::ToleranceConfig tolerance_config(const RecoveryConfig& config) {
-  return {.reference = {.depth_max = config.depth_max, .age_max = config.age_max, .stall_max = config.stall_max},
-          .adaptive = config.adaptive,
-          .depth_ceiling = config.depth_ceiling,
-          .time_ceiling = config.time_ceiling};
-}
-
 Responder::Impl::Impl(const Environment& environment, Identity& owner)
     : env(environment), identity(owner), receives(owner), window(Psn{}, window_shape(recovery()), env.segments) {}
 
@@ -62,7 +55,7 @@ void Responder::Impl::reset_connection() {
   started = halted = bitmap_seen = established = false;
   rnr_wait = blocked = retry_blocked = sequence_nak_sent = feedback_due = false;
   ack = Acknowledgement{};
-  tolerance.reset();
+  tolerance.forget();
   ffm_serial = 0;
   gaps_promoted = 0;
   feedback_rtt = recovery::RttEstimator{};
@@ -114,8 +107,8 @@ Outcome Responder::Impl::handle_timeout(Instant now) {
   const GapWatch& watch = disorder->watch;
   const bool judge = watch.judge_at && now >= *watch.judge_at;
   const bool repeat = watch.repeat_at && now >= *watch.repeat_at;
-  if ((judge || repeat) && speaks_bitmap()) scan_gaps(now);
-  if (judge && !speaks_bitmap()) judge_base_gap(now);
+  if ((judge || repeat) && speaks_bitmap()) scan_gaps(now, now);
+  if (judge && !speaks_bitmap()) judge_base_gap(now, now);
   return outcome;
 }
 
@@ -235,14 +228,14 @@ std::vector<OpenGap> Responder::open_gaps(Instant now) const {
 }
 void Responder::recovery_changed(Instant now) {
   Impl& me = *impl_;
-  if (me.tolerance) me.tolerance->configure(tolerance_config(me.recovery()));
+  me.tolerance.configure(tolerance_config(me.recovery()));
   if (me.paths) me.paths->configure(me.recovery());
   if (me.halted || me.disorder == nullptr || me.disorder->gaps.empty()) return;
   if (me.speaks_bitmap()) {
     me.disorder->feedback.look = true;
-    me.scan_gaps(now);
+    me.scan_gaps(now, now);
   } else {
-    me.judge_base_gap(now);
+    me.judge_base_gap(now, now);
   }
 }
 

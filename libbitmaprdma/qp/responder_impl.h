@@ -19,13 +19,14 @@
 #include "qp/answer_log.h"
 #include "qp/answer_paths.h"
 #include "qp/disorder.h"
+#include "qp/gap_judgement.h"
 #include "qp/paths_receive.h"
 #include "qp/receive_queue.h"
 #include "qp/responder.h"
 #include "qp/responder_resources.h"
 #include "recovery/gap_judge.h"
+#include "recovery/learnt_tolerance.h"
 #include "recovery/rtt_estimator.h"
-#include "recovery/tolerance.h"
 #include "registry/escape_channel.h"
 #include "registry/receive_registry.h"
 #include "wire/control.h"
@@ -46,8 +47,6 @@ enum class Verdict : std::uint8_t {
   kOperationError,  // NAK 0x63: our own receive buffer is at fault, or memory that was to be fetched
   kNotFetched,      // its data is not to be had (any more): as if it had not come
 };
-
-[[nodiscard]] recovery::ToleranceConfig tolerance_config(const RecoveryConfig& config);
 
 struct Responder::Impl {
   Impl(const Environment& environment, Identity& owner);
@@ -195,17 +194,20 @@ struct Responder::Impl {
   [[nodiscard]] bool copy_between(Psn psn, std::byte* to, ConstBytes payload) const;
 
   // promote_gaps.cc
+  // When the packet at hand came to this host. Gaps are timed and judged by that: whoever lost its core for a while
+  // would else take for lost what lies in its socket, behind the packet that shows the gap.
+  [[nodiscard]] Instant arrived_at(Instant now) const { return now - env.waited; }
   void note_early(Psn previous_highest, const wire::Packet& packet, Instant now);
   bool note_filled(const wire::Packet& packet, Instant now);  // true: its gap is closed
-  void gaps_after_advance(Instant now);
-  void scan_gaps(Instant now);
-  void find_feedback(Instant now);
-  void look_at_named(Instant now);
-  void judge_base_gap(Instant now);
+  void gaps_after_advance(Instant now, Instant seen);
+  // `seen`: up to when all that has come is known; now, where a timer asks.
+  void scan_gaps(Instant now, Instant seen);
+  void find_feedback(Instant seen);
+  void look_at_named(Instant seen);
+  void judge_base_gap(Instant now, Instant seen);
   [[nodiscard]] recovery::GapLimits own_limits() const;  // those of a single path, learnt ones included
-  bool learn_late(std::uint32_t depth, Duration late, Instant now);
-  void promote(bitmap::GapRecord& gap, recovery::LossCause cause, Instant now);
-  [[nodiscard]] recovery::GapVerdict judge_gap(std::size_t i, Instant now) const;
+  void promote_request_gap(bitmap::GapRecord& gap, recovery::LossCause cause, Instant now);
+  [[nodiscard]] recovery::GapVerdict judge_gap(std::size_t i, Instant seen) const;
   void note_answer(const bitmap::GapRecord& gap, Instant now);
   void note_late(const wire::Packet& packet, Instant first_seen, Instant now);
   [[nodiscard]] bool beyond_one_path(Psn psn, Instant first_seen, Instant now) const;
@@ -335,11 +337,11 @@ struct Responder::Impl {
   [[nodiscard]] const RecoveryConfig& recovery() const { return *identity.recovery; }
   ReceiveQueue receives;
   bitmap::ReceiveWindow window;
-  Disorder* disorder = nullptr;                    // while the window holds something: what belongs to that
-  std::unique_ptr<recovery::Tolerance> tolerance;  // while limits are raised: what was learnt
-  std::unique_ptr<ReceivePaths> paths;             // only where the peer sends on several
-  std::unique_ptr<AnswerPaths> answer_paths;       // only where answers may go by several
-  std::unique_ptr<AnswerLog> answer_log;           // with the first answer in bitmap mode
+  Disorder* disorder = nullptr;               // while the window holds something: what belongs to that
+  recovery::LearntTolerance tolerance;        // of a single path
+  std::unique_ptr<ReceivePaths> paths;        // only where the peer sends on several
+  std::unique_ptr<AnswerPaths> answer_paths;  // only where answers may go by several
+  std::unique_ptr<AnswerLog> answer_log;      // with the first answer in bitmap mode
   struct Unheard {
     Psn highest;              // when the last sign was seen
     std::uint32_t signs = 0;  // in a row, nothing new between them

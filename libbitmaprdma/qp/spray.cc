@@ -133,7 +133,9 @@ Duration Requester::Impl::note_echo(const wire::BitmapAck& ack, std::uint16_t so
                                    .back = source_port,
                                    .sent = sent,
                                    .round_trip = round_trip,
-                                   .one_way = Duration::from_ns(std::clamp(one_way, -kApartMax, kApartMax))},
+                                   .one_way = Duration::from_ns(std::clamp(one_way, -kApartMax, kApartMax)),
+                                   .waited = ack.waited + env.waited,
+                                   .waited_there = ack.waited},
                                   now);
   congestion.shift_base(felt.base_moved);
   note_heard(ack.path, felt.returned, now);
@@ -142,7 +144,7 @@ Duration Requester::Impl::note_echo(const wire::BitmapAck& ack, std::uint16_t so
 
 // The first answer to a request that was sent once: its path is heard, as by an echo.
 Duration Requester::Impl::note_answer(std::uint8_t path, Instant sent, Instant now) {
-  const auto felt = paths->request_answered(path, answered_from, sent, now);
+  const auto felt = paths->request_answered(path, answered_from, sent, now, env.waited);
   answer_congestion.shift_base(felt.base_moved);
   note_heard(path, felt.returned, now);
   return felt.round_trip;

@@ -120,7 +120,9 @@ void Requester::Impl::fire_stall(Instant now) {
   patience.heard = false;
   for (Sequence at = first_untold(cumulative, arrived_end); at < arrived_end; at = first_untold(at + 1, arrived_end))
     suspect(at, now);
-  resend_old_holes(cumulative, arrived_end, std::nullopt, now);
+  // The peer may have lost its core, and have the others in its socket: what comes back of this one will say.
+  const Sequence first = first_untold(cumulative, arrived_end);
+  if (first < arrived_end) request_resend_range(first, first + 1, Counter::kRetransmittedAck, now);
 }
 
 void Requester::Impl::suspect(Sequence sequence, Instant now) {
@@ -232,7 +234,7 @@ Outcome Requester::handle_timeout(Instant now) {
   } else if (const auto probe = me.probe_deadline(); probe && now >= *probe) {
     me.fire_probe(now);
   }
-  me.judge_answer_gaps(now);
+  me.judge_answer_gaps(now, now);
   if (const auto bridge = me.bridge_deadline(); bridge && now >= *bridge) me.extend_bridge(now);
   if (me.own_judge) me.judge_by_time(now);
   me.conclude_inquiry(now);

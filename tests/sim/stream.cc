@@ -105,20 +105,22 @@ class Streams {
       result.notice_bytes = notifier->counters().sent_bytes;
     }
     result.acknowledgements = hosts_[1]->statistics().get(Counter::kAcksSent);
-    const Statistics& rx = hosts_[1]->statistics();
+    const Statistics& rx = hosts_[config_.reads ? 0 : 1]->statistics();  // of the data
     result.promoted_by_path = rx.get(Counter::kGapsPromotedPath);
     result.promoted = result.promoted_by_path + rx.get(Counter::kGapsPromotedDepth) +
                       rx.get(Counter::kGapsPromotedAge) + rx.get(Counter::kGapsPromotedStall);
+    result.duplicates = rx.get(DropReason::kDuplicate);
     result.misjudged = rx.get(Counter::kMisjudgementCorrections);
     result.cross_path_waits = rx.get(Counter::kCrossPathWaits);
     result.paths_silent = tx.get(Counter::kPathSilent);
     result.paths_returned = tx.get(Counter::kPathReturned);
-    result.answer_paths_silent = rx.get(Counter::kPathSilent);
-    result.answer_paths_returned = rx.get(Counter::kPathReturned);
+    const Statistics& responder = hosts_[1]->statistics();
+    result.answer_paths_silent = responder.get(Counter::kPathSilent);
+    result.answer_paths_returned = responder.get(Counter::kPathReturned);
     const qp::Requester& requester = flows_[0]->pair.qp()->requester();
     for (std::size_t i = 0; i < requester.path_count(); ++i) result.paths.push_back(requester.path_status(i));
     const auto link = switched_ != nullptr ? switched_->counters_towards(to) : world_.link_counters(from, to);
-    result.cnps = rx.get(Counter::kCnpSent);
+    result.cnps = responder.get(Counter::kCnpSent);
     result.pace_waits = tx.get(Counter::kPaceWaits);
     for (const auto& flow : flows_) {
       const auto snapshot = flow->pair.qp()->requester().snapshot();

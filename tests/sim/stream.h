@@ -78,6 +78,7 @@ struct StreamResult {
   std::uint64_t answer_paths_silent = 0, answer_paths_returned = 0;                       // of the responder's
   std::vector<qp::PathStatus> paths;                                                      // of the first flow's sender
   std::uint64_t lost = 0, queue_dropped = 0;                                              // on the way of the data
+  std::uint64_t duplicates = 0;                                                           // of data, that came
   std::uint64_t cnps = 0, pace_waits = 0;
   std::vector<Bandwidth> rates;             // of the flows that keep one, at the end
   std::uint64_t marked = 0, rewritten = 0;  // packets that found a long queue; acknowledgements that say so

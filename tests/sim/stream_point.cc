@@ -1,8 +1,9 @@
 // One stream in the simulator, over a switch as in the lab, as a line of tab-separated values: the other half of
 // tests/figures/lab.
-//   stream_point RATE_MBIT DELAY_US QUEUE_KB MTU BYTES POSTED LOSS_PPM REORDER_PPM DEPTH MS SEED
+//   stream_point RATE_MBIT DELAY_US QUEUE_KB MTU BYTES POSTED LOSS_PPM REORDER_PPM DEPTH MS SEED [read]
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 #include "stream.h"
 
@@ -31,23 +32,25 @@ void run(char** words) {
   config.reorder_depth = count(9);
   config.measured = 1_ms * static_cast<std::int64_t>(number(10));
   config.seed = number(11);
+  config.reads = words[12] != nullptr;
   config.flight_log = true;
   config.switched = true;
   const StreamResult result = run_stream(config);
-  std::printf("%.0f\t%llu\t%llu\t%llu\t%llu\t%llu\n", result.bits_per_second(config),
+  std::printf("%.0f\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\n", result.bits_per_second(config),
               static_cast<unsigned long long>(result.packets),
               static_cast<unsigned long long>(result.lost + result.queue_dropped),
               static_cast<unsigned long long>(result.retransmitted), static_cast<unsigned long long>(result.promoted),
-              static_cast<unsigned long long>(result.misjudged));
+              static_cast<unsigned long long>(result.misjudged), static_cast<unsigned long long>(result.duplicates));
 }
 
 }  // namespace
 }  // namespace brdma::test
 
 int main(int argc, char** argv) {
-  if (argc != 12) {
-    std::fprintf(stderr,
-                 "stream_point RATE_MBIT DELAY_US QUEUE_KB MTU BYTES POSTED LOSS_PPM REORDER_PPM DEPTH MS SEED\n");
+  if (argc != 12 && (argc != 13 || std::string_view{argv[12]} != "read")) {
+    std::fprintf(
+        stderr,
+        "stream_point RATE_MBIT DELAY_US QUEUE_KB MTU BYTES POSTED LOSS_PPM REORDER_PPM DEPTH MS SEED [read]\n");
     return 2;
   }
   brdma::test::run(argv);

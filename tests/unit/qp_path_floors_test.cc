@@ -40,6 +40,28 @@ TEST(PathFloors, ANewWayBackIsMeasuredWithoutTheQueueThatStands) {
   EXPECT_EQ(floors.shortest(0), 100_us);
 }
 
+// The first packet of a path lay in both hosts, for 2 ms there and 3 ms here. Taken for the length of the path, that
+// would make every later round trip nothing.
+TEST(PathFloors, WhatLiesInAHostMakesNoPathLonger) {
+  FeltRoundTrips felt{2};
+  (void)felt.take(sample(0, 1000, 50_us, 50_us), at(0_us));
+  PathFloors::Sample late = sample(1, 1000, 2080_us, 3050_us);
+  late.waited = 5_ms;
+  late.waited_there = 2_ms;
+  const auto heard = felt.take(late, at(1_ms));
+  EXPECT_EQ(heard.round_trip - heard.base_moved, 100_us + 5_ms);
+  EXPECT_EQ(felt.floors().shortest(1), 130_us);
+  EXPECT_EQ(felt.floors().skew(), 30_us);
+  // A way back that is new: what waited there is in the time of arrival, too.
+  late = sample(0, 1001, 2050_us, 150_us);
+  late.waited = late.waited_there = 2_ms;
+  (void)felt.take(late, at(2_ms));
+  EXPECT_EQ(felt.floors().skew(), 30_us);
+  PathFloors floors{1};
+  (void)floors.sample(sample(0, 1000, 50_us, 50_us), at(0_us));
+  EXPECT_EQ(floors.sample(late, at(1_ms)), 200_us);
+}
+
 TEST(PathFloors, APathThatHasBecomeLongerIsKnownAfterTwoPeriods) {
   PathFloors floors{1};
   (void)floors.sample(sample(0, 1000, 50_us, 50_us), at(0_us));

@@ -1,0 +1,45 @@
+// recovery/learnt_tolerance.h - a tolerance of which nothing is kept as long as its limits are as they were set: most
+// queue pairs never see anything late.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/units.h"
+#include "recovery/gap_judge.h"
+#include "recovery/tolerance.h"
+
+namespace brdma::recovery {
+
+class LearntTolerance {
+ public:
+  [[nodiscard]] GapLimits limits(const ToleranceConfig& config) const {
+    return learnt_ ? learnt_->limits() : config.reference;
+  }
+  // As Tolerance::came_late().
+  bool came_late(const ToleranceConfig& config, std::uint32_t depth, Duration late, Instant now) {
+    if (learnt_) return learnt_->came_late(depth, late, now);
+    Tolerance made{config};
+    if (!made.came_late(depth, late, now)) return false;
+    learnt_ = std::make_unique<Tolerance>(made);
+    return true;
+  }
+  void elapse(Instant now) {
+    if (!learnt_) [[likely]]
+      return;
+    learnt_->elapse(now);
+    if (learnt_->at_rest()) learnt_.reset();
+  }
+  void configure(const ToleranceConfig& config) {
+    if (learnt_) learnt_->configure(config);
+  }
+  void forget() { learnt_.reset(); }
+  [[nodiscard]] bool at_rest() const { return learnt_ == nullptr; }
+  [[nodiscard]] std::size_t allocated_bytes() const { return learnt_ ? sizeof(Tolerance) : 0; }
+
+ private:
+  std::unique_ptr<Tolerance> learnt_;
+};
+
+}  // namespace brdma::recovery

@@ -45,7 +45,7 @@ Result<io::XdpSockets, ContextError> make_xdp(const io::Lease& lease, const io::
     granted = grant_xdp_there(wish);
   }
   if (!granted) return granted.reason();
-  daemon::XdpGrant grant = std::move(granted).value();
+  daemon::XdpGrant& grant = granted.value();
   mirror_slot(lease.slot, grant.queue);
   io::XdpReply reply;
   reply.mode = grant.mode;

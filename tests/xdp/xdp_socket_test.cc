@@ -71,7 +71,7 @@ class XdpSocketTest : public testing::TestWithParam<XdpMode> {
       ADD_FAILURE() << granted.reason().message;
       std::abort();
     }
-    auto grant = std::move(granted).value();
+    daemon::XdpGrant& grant = granted.value();
     const io::XdpReply reply = reply_of(grant, chunks);
     auto opened = io::XdpSocket::open({std::move(grant.socket), std::move(grant.memory), std::move(grant.link)}, reply);
     if (!opened) {

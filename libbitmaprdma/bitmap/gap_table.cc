@@ -97,7 +97,7 @@ GapTable::Filled GapTable::fill(Psn psn) {
   const std::size_t at = find(psn);
   if (at == size() || distance(psn, (*this)[at].start) < 0) return {};
   GapRecord& gap = (*this)[at];
-  const Filled filled{true, gap.length == 1, gap.state, gap.first_seen};
+  const Filled filled{true, gap.length == 1, gap.state, gap.first_seen, gap.last_feedback, gap.feedbacks};
   if (gap.length == 1) {
     erase_at(at);
   } else if (psn == gap.start) {

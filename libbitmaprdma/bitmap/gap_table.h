@@ -62,7 +62,8 @@ class GapTable {
     bool found = false;
     bool closed = false;  // that record is gone
     GapState state = GapState::kWaiting;
-    Instant first_seen;
+    Instant first_seen, last_feedback;
+    std::uint16_t feedbacks = 0;
   };
   Filled fill(Psn psn);
   // A packet that had arrived was thrown away: `psn`, part of no gap, is missing again. False: no room, nothing done.

@@ -215,10 +215,10 @@ void Requester::Impl::note_late_answer(const wire::Packet& packet, Instant now) 
   }
   if (!original) return;
   const auto depth = static_cast<std::uint32_t>(distance(psn_of(answers_seen - 1), psn));
-  const Duration late = seen - filled.first_seen;
-  const bool raised = answer_ways
-                          ? answer_ways->came_late(packet.bxth.path, psn, late, seen)
-                          : repairs->answer_tolerance.came_late(tolerance_config(*id.recovery), depth, late, seen);
+  const Duration late = seen - filled.first_seen, repair = rtt.smoothed();
+  const bool raised =
+      answer_ways ? answer_ways->came_late(packet.bxth.path, psn, late, seen, repair)
+                  : repairs->answer_tolerance.came_late(tolerance_config(*id.recovery), depth, late, seen, repair);
   if (raised) env.count(Counter::kToleranceRaised);
 }
 

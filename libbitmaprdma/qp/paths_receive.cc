@@ -120,14 +120,26 @@ bool ReceivePaths::all_among(std::uint32_t paths, Instant now) const {
   return true;
 }
 
-bool ReceivePaths::came_late(std::uint8_t path, Psn psn, Duration late, Instant now) {
+bool ReceivePaths::came_late(std::uint8_t path, Psn psn, Duration late, Instant now, Duration repair) {
   constexpr std::uint32_t kCountMax = 1u << 20;
   bool raised = false;
   if (path < paths_.size()) {
     const std::uint32_t overtaken_by = paths_[path].bitmap.beyond(psn, kCountMax);
-    if (overtaken_by > 0) raised = paths_[path].within.came_late(overtaken_by, late, now);
+    if (overtaken_by > 0) raised = paths_[path].within.came_late(overtaken_by, late, now, repair);
   }
-  return across_.came_late(0, late, now) || raised;
+  return across_.came_late(0, late, now, repair) || raised;
+}
+
+void ReceivePaths::expect_repetition(Psn psn, Instant asked) {
+  constexpr Duration kRepairMax = 2_s;  // it was lost
+  if (!repetition_ || asked - repetition_->asked > kRepairMax) repetition_ = Expected{psn, asked};
+}
+
+std::optional<Duration> ReceivePaths::repetition_came(Psn psn, Instant now) {
+  if (!repetition_ || repetition_->psn != psn) return std::nullopt;
+  const Duration took = now - repetition_->asked;
+  repetition_.reset();
+  return took;
 }
 
 std::size_t ReceivePaths::allocated_bytes() const {

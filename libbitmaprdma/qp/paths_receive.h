@@ -14,6 +14,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/config.h"
@@ -51,8 +52,13 @@ class ReceivePaths {
   [[nodiscard]] bool all_among(std::uint32_t paths, Instant now) const;
   [[nodiscard]] const recovery::GapLimits& limits() const { return across_.limits(); }
   void elapse(Instant now) { across_.elapse(now); }
-  // An original came `late` after its gap was seen. True: a limit has risen.
-  bool came_late(std::uint8_t path, Psn psn, Duration late, Instant now);
+  // An original came `late` after its gap was seen; `repair`: as Tolerance's. True: a limit has risen.
+  bool came_late(std::uint8_t path, Psn psn, Duration late, Instant now, Duration repair = {});
+
+  // What was asked for at `asked`, once, came by itself. When its repetition comes as well, that says how long a repair
+  // takes: of paths so far apart that all repairs are for nothing nobody else would say it.
+  void expect_repetition(Psn psn, Instant asked);
+  [[nodiscard]] std::optional<Duration> repetition_came(Psn psn, Instant now);
 
   [[nodiscard]] std::size_t count() const { return paths_.size(); }
   [[nodiscard]] std::size_t allocated_bytes() const;
@@ -72,9 +78,14 @@ class ReceivePaths {
   }
 
   std::vector<Path> paths_;
-  recovery::Tolerance across_;     // of its times: what one path is slower than another
-  std::uint32_t awaited_ = 0;      // bit k: a gap of path k was waiting when attribute() looked last
-  bool strangers_ = false;         // packets of paths beyond the limit came: "all paths" cannot be known
+  recovery::Tolerance across_;  // of its times: what one path is slower than another
+  std::uint32_t awaited_ = 0;   // bit k: a gap of path k was waiting when attribute() looked last
+  bool strangers_ = false;      // packets of paths beyond the limit came: "all paths" cannot be known
+  struct Expected {
+    Psn psn;
+    Instant asked;
+  };
+  std::optional<Expected> repetition_;
   Instant busy_since_, heard_at_;  // of all paths together: since when packets come without a long pause
 };
 

@@ -81,6 +81,7 @@ bool Responder::Impl::note_filled(const wire::Packet& packet, Instant now) {
     // for another has not left.
     const bool original = packet.bitmap ? !packet.bxth.retransmitted : resources.has_nak(psn);
     if (!original || i != 0) continue;
+    if (paths && filled.feedbacks == 1) paths->expect_repetition(psn, filled.last_feedback);
     note_misjudged(psn, env, identity, now);
   }
   return closed;
@@ -97,10 +98,11 @@ void Responder::Impl::note_answer(const GapRecord& gap, Instant now) {
   }
 }
 
-void Responder::Impl::note_late(const wire::Packet& packet, Instant first_seen, Instant now) {
+void Responder::Impl::note_late(const wire::Packet& packet, Instant first_seen, Instant seen) {
   const auto depth = static_cast<std::uint32_t>(distance(window.highest(), packet.bth.psn));
-  const bool raised = paths ? paths->came_late(packet.bxth.path, packet.bth.psn, now - first_seen, now)
-                            : tolerance.came_late(tolerance_config(recovery()), depth, now - first_seen, now);
+  const Duration late = seen - first_seen, repair = feedback_rtt.smoothed();
+  const bool raised = paths ? paths->came_late(packet.bxth.path, packet.bth.psn, late, seen, repair)
+                            : tolerance.came_late(tolerance_config(recovery()), depth, late, seen, repair);
   if (raised) env.count(Counter::kToleranceRaised);
 }
 

@@ -200,6 +200,8 @@ void Responder::Impl::note_duplicate(const wire::Packet& packet, Instant now) {
   env.count(Counter::kDuplicateRequest);
   const Psn psn = packet.bth.psn;
   env.duplicates.record({now, identity.qpn, psn, packet.bxth.path, distance(psn, base()) < 0});
+  if (!paths || !packet.bitmap || !packet.bxth.retransmitted) return;
+  if (const auto took = paths->repetition_came(psn, arrived_at(now))) feedback_rtt.sample(*took, now);
 }
 
 // A request from before the base: answered again where the answer may have been lost, never done again.

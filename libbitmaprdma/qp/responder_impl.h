@@ -209,7 +209,7 @@ struct Responder::Impl {
   void promote_request_gap(bitmap::GapRecord& gap, recovery::LossCause cause, Instant now);
   [[nodiscard]] recovery::GapVerdict judge_gap(std::size_t i, Instant seen) const;
   void note_answer(const bitmap::GapRecord& gap, Instant now);
-  void note_late(const wire::Packet& packet, Instant first_seen, Instant now);
+  void note_late(const wire::Packet& packet, Instant first_seen, Instant seen);
   [[nodiscard]] bool beyond_one_path(Psn psn, Instant first_seen, Instant now) const;
   [[nodiscard]] Duration repeat_interval(std::uint16_t feedbacks) const;
   void request_sequence_nak();

@@ -33,13 +33,13 @@ void Tolerance::configure(const ToleranceConfig& config) {
   limits_.stall_max = moved(limits_.stall_max, before.stall_max, floor.stall_max, config_.time_ceiling);
 }
 
-bool Tolerance::came_late(std::uint32_t depth, Duration late, Instant now) {
+bool Tolerance::came_late(std::uint32_t depth, Duration late, Instant now, Duration repair) {
   if (!config_.adaptive) return false;
   elapse(now);
+  const Duration set = config_.time_ceiling, ceiling = set == Duration{} ? set : std::max(set, repair);
   depth = std::min(depth, config_.depth_ceiling);
-  late = std::clamp(late, Duration{}, config_.time_ceiling);
-  const Need need{std::min(depth + (depth + 3) / 4, config_.depth_ceiling),
-                  std::min(late + late / 4, config_.time_ceiling)};
+  late = std::clamp(late, Duration{}, ceiling);
+  const Need need{std::min(depth + (depth + 3) / 4, config_.depth_ceiling), std::min(late + late / 4, ceiling)};
   now_.depth = std::max(now_.depth, need.depth);
   now_.time = std::max(now_.time, need.time);
   return raise(need);

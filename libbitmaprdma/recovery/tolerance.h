@@ -5,7 +5,7 @@
 //   up, at once   a packet that was only late, whether its gap still waited or was taken for lost (a misjudgement):
 //                 limits rise to 5/4 of how late it was, in packets and in time
 //   down, slowly  at the end of each period: an eighth of the way to what the last two periods asked for
-//   bounds        never below the reference, never above the ceilings
+//   bounds        never below the reference, never above the ceilings; that of times is at least what a repair takes
 //
 // Pure, integers only: told what came and when. One per path, or per queue pair where paths are not told apart.
 #pragma once
@@ -21,7 +21,7 @@ struct ToleranceConfig {
   GapLimits reference{};  // where it begins, and what it comes back to
   bool adaptive = true;   // false: the reference limits always
   std::uint32_t depth_ceiling = 1024;
-  Duration time_ceiling = 1_ms;  // of age and of stall; beyond, a repair is quicker than the wait
+  Duration time_ceiling = 1_ms;  // of age and of stall, unless a repair takes longer; 0: the reference
   Duration period = 64_ms;
 };
 
@@ -36,8 +36,9 @@ class Tolerance {
   // bounds.
   void configure(const ToleranceConfig& config);
   // A packet came that had not been lost: `depth` packets beyond it had come, the highest PSN minus its own, and its
-  // gap was seen `late` before. Not for retransmissions. True: limits() has risen.
-  bool came_late(std::uint32_t depth, Duration late, Instant now);
+  // gap was seen `late` before. `repair`: how long it takes from asking for a packet until it comes, where that is
+  // known: as long as that, waiting is no slower. Not for retransmissions. True: limits() has risen.
+  bool came_late(std::uint32_t depth, Duration late, Instant now, Duration repair = {});
   // Lets periods end. Cheap; to be called now and then, with a time that never goes back.
   void elapse(Instant now);
 

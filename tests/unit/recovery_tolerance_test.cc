@@ -43,6 +43,19 @@ TEST(Tolerance, TheSameLatenessIsNotMisjudgedTwice) {
   }
 }
 
+// Where asking again takes longer than the ceiling, waiting so long is no slower.
+TEST(Tolerance, TheCeilingOfTimesIsAtLeastWhatARepairTakes) {
+  Tolerance tolerance{ToleranceConfig{}};
+  EXPECT_TRUE(tolerance.came_late(1, 5_ms, kStart, 10_ms));
+  EXPECT_EQ(tolerance.limits().age_max, 6'250_us);
+  EXPECT_TRUE(tolerance.came_late(1, 30_ms, kStart, 10_ms));
+  EXPECT_EQ(tolerance.limits().age_max, 10_ms);
+  EXPECT_FALSE(tolerance.came_late(1, 30_ms, kStart, 0_us));
+  Tolerance told{ToleranceConfig{.time_ceiling = 0_us}};
+  (void)told.came_late(1, 5_ms, kStart, 10_ms);
+  EXPECT_EQ(told.limits().age_max, 50_us);
+}
+
 TEST(Tolerance, NeverBeyondTheCeilings) {
   Tolerance tolerance{ToleranceConfig{}};
   tolerance.came_late(1u << 23, 30_s, kStart);

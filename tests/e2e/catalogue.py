@@ -1,6 +1,7 @@
 """The programs and options that matrix.py runs: a list of rows. Words in braces are filled in there."""
 
 import dataclasses
+import subprocess
 
 # Why a row is run on clean networks only: the program stands still at the first message that is lost, on any device.
 UNRELIABLE = "waits for every message of an unreliable service: one that is lost stops it, on any device"
@@ -165,8 +166,18 @@ def rdmacm_utils():
     ]
 
 
+def without_mpi():
+    """Where ucx_perftest was built with MPI it asks MPI for its peer, unless standard input is a terminal."""
+    try:
+        said = subprocess.run(["ucx_perftest", "-h"], capture_output=True, text=True, timeout=20, check=False)
+    except (FileNotFoundError, subprocess.TimeoutExpired):
+        return ""
+    return " -P 0" if "MPI mode" in said.stdout + said.stderr else ""
+
+
 def ucx():
     name = "UCX (ucx-utils)"
+    no_mpi = without_mpi()
     rows = []
     for transports in ("rc_verbs,ud_verbs", "ud_verbs"):
         tests = ["tag_lat -n 1000", "tag_bw -n 200 -s 65536", "tag_bw -n 20 -s 4194304", "ucp_am_lat -n 500", "stream_lat -n 500", "ucp_put_lat -n 500", "ucp_get -n 500 -s 4096", "ucp_fadd -n 500"]
@@ -174,12 +185,13 @@ def ucx():
             tests[2] = "tag_bw -n 5 -w 1 -s 1048576"
         for test in tests:
             brief = test.startswith(("tag_lat", "tag_bw -n 200"))
-            line = f"env UCX_TLS={transports} ucx_perftest"
+            line = f"env UCX_TLS={transports} ucx_perftest{no_mpi}"
             rows.append(sides(name, line, f"{line} {{server}} -t {test}", ready="tcp:13337", expects="Final:", shown=f"UCX_TLS={transports} ucx_perftest -t {test}", brief=brief))
     for transport, tests in (("rc_verbs", ("am_lat", "put_lat", "get -s 4096 -D bcopy", "fadd", "am_bw -D zcopy -s 8000")), ("ud_verbs", ("am_lat", "am_bw -D bcopy -s 4000"))):
         for test in tests:
-            line = f"ucx_perftest {{server}} -t {test} -n 500 -x {transport} -d brdma_eth0:1"
-            rows.append(sides(name, "ucx_perftest", line, ready="tcp:13337", expects="Final:", shown=line.replace(" {server}", "")))
+            options = f"-t {test} -n 500 -x {transport} -d brdma_eth0:1"
+            line = f"ucx_perftest{no_mpi} {{server}} {options}"
+            rows.append(sides(name, f"ucx_perftest{no_mpi}", line, ready="tcp:13337", expects="Final:", shown=f"ucx_perftest {options}"))
     rows.append(Row(name, ("ucx_info", "-d"), expects="Transport: rc_verbs", clean_only=LOCAL))
     return rows
 

@@ -25,7 +25,7 @@ struct IpAddress {
   [[nodiscard]] constexpr std::array<std::uint64_t, 2> words() const {
     return std::bit_cast<std::array<std::uint64_t, 2>>(bytes);
   }
-  friend constexpr bool operator==(const IpAddress& a, const IpAddress& b) {
+  [[gnu::always_inline]] friend constexpr bool operator==(const IpAddress& a, const IpAddress& b) {
     const auto x = a.words(), y = b.words();
     return ((x[0] ^ y[0]) | (x[1] ^ y[1])) == 0;
   }

@@ -5,17 +5,13 @@
 
 namespace brdma::qp {
 
-bool Requester::Impl::next_is_local() const {
-  return all_begun_is_sent() && queue.next() != queue.tail() && is_local(queue[queue.next()].opcode);
-}
-
 bool Requester::Impl::only_local_behind() const {
   std::uint64_t next = queue.next();
   while (next != queue.tail() && is_local(queue[next].opcode)) ++next;
   return next == queue.tail();
 }
 
-// Precondition: next_is_local() and ready_to_send_new().
+// Precondition: ready_to_send_new(), and a local operation is next.
 bool Requester::Impl::execute_local(Instant now) {
   const std::uint64_t number = queue.next();
   const SendWqe& wqe = queue[number];

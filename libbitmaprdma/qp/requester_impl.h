@@ -174,7 +174,6 @@ struct Requester::Impl {
   [[nodiscard]] Status check(const SendRequest& request, std::uint32_t& length) const;
 
   // --- local_operation.cc ---
-  [[nodiscard]] bool next_is_local() const;
   // Of what was posted: all that leaves a packet has begun.
   [[nodiscard]] bool nothing_behind() const {
     const std::uint64_t next = queue.next();

@@ -157,22 +157,9 @@ void TransmitBatch::copy_payload(std::span<const Slice> payload) {
   }
 }
 
-// Pad and ICRC of the open packet.
-void TransmitBatch::seal_open() {
-  open_.any = false;
-  std::byte* const headers = buffer_.headers.data() + open_.headers_at;
-  std::byte* const trailer = buffer_.headers.data() + header_used_;
-  store_le32(trailer, 0);  // the pad
-  if (open_.copied()) {    // all in one piece
-    const MutableBytes covered{headers, open_.headers_size + open_.payload_bytes + open_.pad};
-    return append_trailer(open_.pad, icrc_of_copied(covered));
-  }
-  append_trailer(open_.pad, icrc_of_referenced({headers, open_.headers_size}, {trailer, open_.pad}));
-}
-
 // Of headers here, a payload in the program's memory, and a pad here.
-std::uint32_t TransmitBatch::icrc_of_referenced(MutableBytes headers, ConstBytes pad) {
-  std::uint32_t icrc = wire::Icrc(*flow_, open_.ip_id, open_.bytes(), headers).finish();
+inline std::uint32_t TransmitBatch::icrc_of_referenced(MutableBytes headers, ConstBytes pad) {
+  std::uint32_t icrc = icrc_of_own(headers);
   for (std::size_t i = open_.first_slice; i < slices_; ++i) {
     const Slice& slice = buffer_.slices[i];
     const memory::Sum sum =
@@ -184,8 +171,22 @@ std::uint32_t TransmitBatch::icrc_of_referenced(MutableBytes headers, ConstBytes
   return pad.empty() ? icrc : wire::extend_icrc(icrc, pad.data(), pad.size());
 }
 
-// Most are as long as the one before, and what lies before BTH is the same.
-std::uint32_t TransmitBatch::icrc_of_copied(MutableBytes covered) {
+// Pad and ICRC of the open packet.
+void TransmitBatch::seal_open() {
+  open_.any = false;
+  std::byte* const headers = buffer_.headers.data() + open_.headers_at;
+  std::byte* const trailer = buffer_.headers.data() + header_used_;
+  store_le32(trailer, 0);  // the pad
+  if (open_.copied()) {    // all in one piece
+    const MutableBytes covered{headers, open_.headers_size + open_.payload_bytes + open_.pad};
+    return append_trailer(open_.pad, icrc_of_own(covered));
+  }
+  append_trailer(open_.pad, icrc_of_referenced({headers, open_.headers_size}, {trailer, open_.pad}));
+}
+
+// Of what lies in our buffer, from BTH on. Most packets are as long as the one before, and what lies before BTH is the
+// same.
+std::uint32_t TransmitBatch::icrc_of_own(MutableBytes covered) {
   if (open_.ip_id != 0 || !wire::small_crc_takes(covered.size())) [[unlikely]]
     return wire::Icrc(*flow_, open_.ip_id, open_.bytes(), covered).finish();
   if (open_.bytes() != crc_start_bytes_) {

@@ -183,8 +183,8 @@ class TransmitBatch {
     if (open_.any) seal_open();
   }
   void seal_open();
-  [[nodiscard]] std::uint32_t icrc_of_copied(MutableBytes covered);
-  [[nodiscard]] std::uint32_t icrc_of_referenced(MutableBytes headers, ConstBytes pad);
+  [[nodiscard]] std::uint32_t icrc_of_own(MutableBytes covered);
+  [[nodiscard, gnu::always_inline]] std::uint32_t icrc_of_referenced(MutableBytes headers, ConstBytes pad);
   [[nodiscard]] bool sum_inside(MutableBytes headers, ConstBytes payload, std::size_t count) const;
   void count_packet(std::size_t bytes, std::size_t count = 1) {
     BRDMA_CHECK(segments_ == 0 || (!closed_ && bytes <= segment_bytes_));

@@ -207,11 +207,13 @@ bool Requester::Impl::poll_new(TransmitBatch& batch, Instant now) {
       if (queue.next() == queue.tail()) break;
     }
     if (!ready_to_send_new(now)) break;
-    if (next_is_local()) [[unlikely]] {
-      if (!execute_local(now)) break;
-      continue;
+    if (all_begun_is_sent()) {
+      if (is_local(queue[queue.next()].opcode)) [[unlikely]] {
+        if (!execute_local(now)) break;
+        continue;
+      }
+      begin_message();
     }
-    if (all_begun_is_sent()) begin_message();
     Message& message = messages.back();
     if (broken_wqe && message.wqe >= *broken_wqe) break;
     if (message.packets > 2 && transmit_inside(message, cursor, batch, now)) {

@@ -209,7 +209,7 @@ Icrc::Icrc(const IcrcPath& path, std::size_t udp_payload_size, ConstBytes header
 
 void Icrc::update(ConstBytes bytes) { state_ = extend(state_, bytes); }
 
-std::uint32_t extend_icrc(std::uint32_t running, const std::byte* data, std::size_t bytes) {
+[[gnu::flatten]] std::uint32_t extend_icrc(std::uint32_t running, const std::byte* data, std::size_t bytes) {
   return extend(running, {data, bytes});
 }
 

@@ -81,8 +81,10 @@ bool move_allowed(QpType type, QpState from, QpState to, std::uint32_t given) {
 
 // Are the values of the attributes named in `mask` possible?
 bool values_valid(const QpAttributes& a, std::uint32_t mask) {
+  // Of persistent memory too, though no region has that right: programs (rdma-core's tests) set it on any device.
   constexpr std::uint32_t kAccessKnown = kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead |
-                                         kAccessRemoteAtomic | kAccessMwBind | kAccessFlushGlobal;
+                                         kAccessRemoteAtomic | kAccessMwBind | kAccessFlushGlobal |
+                                         kAccessFlushPersistent;
   const auto given = [mask](std::uint32_t bit) { return (mask & bit) != 0; };
   if (given(kQpAttrAccess) && (a.access & ~kAccessKnown) != 0) return false;
   if (given(kQpAttrPkeyIndex) && a.pkey_index != 0) return false;

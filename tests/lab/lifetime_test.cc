@@ -73,6 +73,15 @@ TEST_P(Lifetime, ExecPassesStreamsExitCodeAndDirectory) {
   EXPECT_EQ(run(on_host("h1", {"sh", "-c", "kill -9 $$"})).exit_code, 128 + SIGKILL);
 }
 
+// As on machines of their own: some programs take hosts of one name for one.
+TEST_P(Lifetime, AHostHasItsName) {
+  const std::string before = run({"uname", "-n"}).out;
+  up({});
+  EXPECT_EQ(run(on_host("h1", {"uname", "-n"})).out, "h1\n");
+  EXPECT_EQ(run(on_host("h2", {"uname", "-n"})).out, "h2\n");
+  EXPECT_EQ(run({"uname", "-n"}).out, before);
+}
+
 TEST_P(Lifetime, ExecPassesSignals) {
   up({});
   Command program{on_host("h1", {"sh", "-c", "trap 'exit 42' TERM; echo ready; while :; do sleep 0.01; done"})};

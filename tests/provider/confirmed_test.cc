@@ -65,10 +65,10 @@ class ConfirmedRequests : public testing::Test {
     return true;
   }
   // Allowed with the other rights: a queue pair's may be changed while it works.
-  void allow_flush() {
+  void allow_flush(int placements = kAccessFlushGlobal) {
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_RTS;
-    attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | kAccessFlushGlobal;
+    attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | placements;
     ASSERT_EQ(ibv_modify_qp(b.qp.get(), &attributes, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS), 0);
   }
   [[nodiscard]] std::uint64_t target(std::size_t offset = 0) const {
@@ -173,6 +173,19 @@ TEST_F(ConfirmedRequests, FlushByItsFunction) {
   flush(qp, b.mr->rkey, target(), 1, kPersistent, kRange);
   ASSERT_EQ(ibv_wr_complete(qp), 0);
   expect_done(kWcFlush, IBV_WC_REM_INV_REQ_ERR);
+}
+
+// A queue pair may have the right, as rdma-core's tests give it on any device; no region has.
+TEST_F(ConfirmedRequests, FlushOfPersistentMemoryIsTheRegionsToRefuse) {
+  const bool flushes = use(kWithFlush);
+  if (!flushes) connect(a, b);
+  allow_flush(kAccessFlushGlobal | kAccessFlushPersistent);
+  if (!flushes) GTEST_SKIP() << "this libibverbs has no ibv_wr_flush()";
+  constexpr std::uint8_t kPersistent = 2, kRange = 0;
+  ibv_wr_start(qp);
+  slot<FlushFunction>(qp, kFlushSlot)(qp, b.mr->rkey, target(), 1, kPersistent, kRange);
+  ASSERT_EQ(ibv_wr_complete(qp), 0);
+  expect_done(kWcFlush, IBV_WC_REM_ACCESS_ERR);
 }
 
 }  // namespace

@@ -31,6 +31,8 @@ int start_program(const std::string& library, const std::vector<std::string>& co
                   const sigset_t& signals) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   sigprocmask(SIG_SETMASK, &signals, nullptr);
+  // Programs that go by names (PMIx 5, and with it Open MPI's collectives) take hosts of one name for one.
+  if (unshare(CLONE_NEWUTS) == 0) (void)!sethostname(host.name.data(), host.name.size());
   // Statistics are the lab's to the end: the daemon should not leave when its last client has.
   setenv("BRDMA_IDLE_SECONDS", "0", /*overwrite=*/0);
   if (host.paths > 1) setenv("BRDMA_PATHS", std::to_string(host.paths).c_str(), /*overwrite=*/0);

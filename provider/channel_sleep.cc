@@ -13,6 +13,7 @@
 #include <span>
 
 #include "event_channels.h"
+#include "io/poll_open.h"
 #include "preload/real.h"
 
 namespace brdma::provider {
@@ -67,7 +68,7 @@ struct ChannelRead {
 // Until an event (0) or a packet (1) comes. -1, with errno: a signal came.
 int wait_for_either(int fd, const std::array<int, 2>& packets) {
   std::array<pollfd, 3> fds{pollfd{fd, POLLIN, 0}, pollfd{packets[0], POLLIN, 0}, pollfd{packets[1], POLLIN, 0}};
-  while (::poll(fds.data(), fds.size(), -1) < 0) {
+  while (io::poll_open(fds, -1) < 0) {
     if (errno != EINTR || !signals_restart()) return -1;
   }
   return fds[0].revents != 0 ? 0 : 1;

@@ -14,6 +14,7 @@
 #include "control/config.h"
 #include "io/clock.h"
 #include "io/open_socket.h"
+#include "io/poll_open.h"
 #include "io/refusal.h"
 #include "io/secret_seed.h"
 #include "io/socket_address.h"
@@ -113,7 +114,7 @@ void CmService::run() {
     const int connection = link_.fd();
     if (connection < 0 && (timeout_ms < 0 || timeout_ms > kLookAgainMs)) timeout_ms = kLookAgainMs;
     std::array<pollfd, 2> fds{pollfd{wake_.get(), POLLIN, 0}, pollfd{connection, POLLIN, 0}};
-    ::poll(fds.data(), fds.size(), timeout_ms);
+    (void)poll_open(fds, timeout_ms);
     std::uint64_t woken = 0;
     if ((fds[0].revents & POLLIN) != 0) static_cast<void>(!::read(wake_.get(), &woken, sizeof woken));
   }

@@ -14,6 +14,7 @@
 
 #include "io/lease_protocol.h"
 #include "io/pass_descriptors.h"
+#include "io/poll_open.h"
 #include "io/start_thread.h"
 
 namespace brdma::io {
@@ -67,7 +68,7 @@ bool ControlThread::serve() {
                             pollfd{watched_fd_, POLLIN, 0}, pollfd{revival_.lifeline(), POLLIN, 0}};
   const bool looks = watched_fd_ < 0 && on_readable_;
   const int timeout = timeout_ms();
-  const int ready = ::poll(fds.data(), fds.size(), looks && (timeout < 0 || timeout > kLookMs) ? kLookMs : timeout);
+  const int ready = poll_open(fds, looks && (timeout < 0 || timeout > kLookMs) ? kLookMs : timeout);
   if (ready < 0) return errno == EINTR;
   if (fds[0].revents != 0) return false;
   if (fds[1].revents != 0) {

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "io/clock.h"
+#include "io/poll_open.h"
 #include "io/start_thread.h"
 
 namespace brdma::io {
@@ -205,7 +206,7 @@ void ProgressThread::keep_deadline() {
 bool ProgressThread::packets_wait() const {
   const std::array<int, 2> packets = shard_.receive_fds();
   std::array<pollfd, 2> fds{pollfd{packets[0], POLLIN, 0}, pollfd{packets[1], POLLIN, 0}};
-  return ::poll(fds.data(), fds.size(), 0) > 0;
+  return poll_open(fds, 0) > 0;
 }
 
 // True: packets are there.

@@ -53,7 +53,7 @@ BRDMA_REAL(readlink);
 BRDMA_REAL(readlinkat);
 BRDMA_REAL(__readlink_chk);
 BRDMA_REAL(__readlinkat_chk);
-BRDMA_REAL(realpath);
+BRDMA_REAL_VERSION(realpath, "GLIBC_2.3");
 BRDMA_REAL(__realpath_chk);
 BRDMA_REAL(canonicalize_file_name);
 BRDMA_REAL(chdir);

@@ -21,12 +21,12 @@ BRDMA_REAL(scandir);
 BRDMA_REAL(scandir64);
 BRDMA_REAL(scandirat);
 BRDMA_REAL(scandirat64);
-BRDMA_REAL(glob);
-BRDMA_REAL(glob64);
+BRDMA_REAL_VERSION(glob, "GLIBC_2.27");
+BRDMA_REAL_VERSION(glob64, "GLIBC_2.27");
 BRDMA_REAL(ftw);
 BRDMA_REAL(ftw64);
-BRDMA_REAL(nftw);
-BRDMA_REAL(nftw64);
+BRDMA_REAL_VERSION(nftw, "GLIBC_2.3.3");
+BRDMA_REAL_VERSION(nftw64, "GLIBC_2.3.3");
 
 }  // namespace
 

@@ -21,12 +21,14 @@ from programs import NETWORKS, for_nobody, with_any_clock
 SERVER = "10.77.0.1"
 SERVER6 = "fd77::1"
 COPY = f"/tmp/brdma-e2e-copy-{os.getpid()}"  # the hosts of a lab share their files
+# Before release 39.1 rping posts a receive to such a queue pair in RESET, which the specification has refused (IBTA C10-22).
+OWN_QUEUE_PAIRS, OWN_QUEUE_PAIRS_FROM = "rping, queue pairs of its own", (39, 1)
 # Name, server, client, whether the server ends by itself.
 CASES = [
     ("rping", ["rping", "-s", "-C", "20", "-V"], ["rping", "-c", "-a", SERVER, "-C", "20", "-V", "-v"], True),
     ("rping over IPv6", ["rping", "-s", "-a", "::", "-C", "5"], ["rping", "-c", "-a", SERVER6, "-C", "5", "-V", "-v"], True),
     ("rping, large", ["rping", "-s", "-C", "50", "-S", "65000"], ["rping", "-c", "-a", SERVER, "-C", "50", "-S", "65000", "-V", "-v"], True),
-    ("rping, queue pairs of its own", ["rping", "-s", "-q", "-C", "20", "-V"], ["rping", "-c", "-q", "-a", SERVER, "-C", "20", "-V", "-v"], True),
+    (OWN_QUEUE_PAIRS, ["rping", "-s", "-q", "-C", "20", "-V"], ["rping", "-c", "-q", "-a", SERVER, "-C", "20", "-V", "-v"], True),
     ("ucmatose", ["ucmatose", "-c", "10", "-C", "10"], ["ucmatose", "-s", SERVER, "-c", "10", "-C", "10"], True),
     ("ucmatose, moved to another channel", ["ucmatose", "-m", "-c", "5"], ["ucmatose", "-m", "-s", SERVER, "-c", "5"], True),
     ("rdma_client", ["rdma_server"], ["rdma_client", "-s", SERVER], True),
@@ -47,6 +49,12 @@ DATAGRAMS = [
 ]
 # Group, as /proc/net has it on the host that has joined, and the hosts' addresses.
 GROUPS = [("239.1.1.1", "igmp", "010101EF", SERVER, "10.77.0.2"), ("ff0e::77", "igmp6", "ff0e0000000000000000000000000077", SERVER6, "fd77::2")]
+
+
+def release_of_rdma_core():
+    """The file of its library ends with it: librdmacm.so.1.3.44.0."""
+    (file,) = glob.glob("/usr/lib/*/librdmacm.so.1")
+    return tuple(map(int, os.path.realpath(file).split(".")[-2:]))
 
 
 def ended_in_its_own_race(client, done):
@@ -170,6 +178,9 @@ def run(build, prefix, network):
             cases.append(("udpong", lambda: datagram_sockets(lab)))
             cases += [(f"mckey {group[0]}", lambda group=group: multicast(lab, *group)) for group in GROUPS]
         for name, case in cases:
+            if name == OWN_QUEUE_PAIRS and release_of_rdma_core() < OWN_QUEUE_PAIRS_FROM:
+                print(f"skip          {network}: {name}: this rping posts to a queue pair in RESET", flush=True)
+                continue
             began = time.monotonic()
             try:
                 problem = case()

@@ -115,7 +115,9 @@ class Network:
 
     def start_controller(self):
         command = [*self.beside, f"{self.build}/bin/brdma-controller", "--listen", self.listen, "--key", self.keys, "--config", f"{self.directory}/controller.toml", "--control", self.control]
-        self.controller = subprocess.Popen([*self.prefix, *command])
+        # Of a session of its own: with a stopped process among them, all of ctest's processes get SIGHUP when the shell that has
+        # started them by nohup ends.
+        self.controller = subprocess.Popen([*self.prefix, *command], start_new_session=True)
         self.running.append(self.controller)
         self.wait_for("the controller", self.controller_answers)
 

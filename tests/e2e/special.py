@@ -207,6 +207,11 @@ def rdma_core_tests(lab, scratch):
         return len(re.findall(r" \.\.\. ok$|^ok$", said, re.MULTILINE)), bad, said
 
     passed, bad, _ = run()
+    for name, (file, text) in RDMA_CORE_FAULTS.items():
+        with open(os.path.join(tests, file)) as found:
+            faulty = text in found.read()
+        if faulty and name in bad:
+            bad.remove(name)
     # They have time limits of seconds, which a machine that is busy with other things may exceed: once more, alone.
     for name in bad:
         again, still_bad, said = run("-k", name)
@@ -215,4 +220,12 @@ def rdma_core_tests(lab, scratch):
     assert passed >= RDMA_CORE_PASSED_MIN, f"only {passed} passed, the others were skipped"
 
 
+# Faults of the tests themselves, mended after release 39: the test, a file, and what is there before.
+RDMA_CORE_FAULTS = {
+    # Binds a memory window with a key made of the region's, not of the window's.
+    "test_qp_ex_rc_bind_mw": ("test_qpex.py", "inc_rkey(server.mr.rkey)"),
+    # Both sides send to a group of which both are members, and take their own messages for the other's.
+    "test_rdmacm_async_multicast_traffic": ("rdmacm_utils.py", "_cmid_server_traffic(multicast)"),
+    "test_rdmacm_async_ex_multicast_traffic": ("rdmacm_utils.py", "_cmid_server_traffic(multicast)"),
+}
 RDMA_CORE_PASSED_MIN = 95  # of release 44's: below it, something that was there is no longer

@@ -165,6 +165,28 @@ TEST(Hooks, OtherUsesOfOurPaths) {
   std::fclose(file);
 }
 
+// The older ones want a buffer, ignore the flag, and look for what a link points at.
+TEST(Hooks, OfAFunctionWithSeveralVersionsTheNewestIsCalled) {
+  char* resolved = ::realpath("/dev/../dev/null", nullptr);
+  EXPECT_STREQ(resolved, "/dev/null");
+  std::free(resolved);
+  const auto skip = [](const char*, const auto*, int, FTW*) -> int { return FTW_SKIP_SUBTREE; };
+  EXPECT_EQ(::nftw(kClass, skip, 8, FTW_PHYS | FTW_ACTIONRETVAL), 0);
+  EXPECT_EQ(::nftw64(kClass, skip, 8, FTW_PHYS | FTW_ACTIONRETVAL), 0);
+  char directory[] = "/tmp/brdma-hooks-XXXXXX";
+  ASSERT_NE(::mkdtemp(directory), nullptr);
+  const std::string link = std::string(directory) + "/link";
+  ASSERT_EQ(::symlink("nothing", link.c_str()), 0);
+  glob_t found{};
+  EXPECT_EQ(::glob(link.c_str(), 0, nullptr, &found), 0);
+  ::globfree(&found);
+  glob64_t found64{};
+  EXPECT_EQ(::glob64(link.c_str(), 0, nullptr, &found64), 0);
+  ::globfree64(&found64);
+  EXPECT_EQ(::unlink(link.c_str()), 0);
+  EXPECT_EQ(::rmdir(directory), 0);
+}
+
 TEST(Hooks, BadPathsGetLibcsOwnAnswers) {
   const char* volatile null = nullptr;
   EXPECT_EQ(::open(null, O_RDONLY), -1);

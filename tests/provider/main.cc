@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <grp.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -87,13 +88,26 @@ void preload_library() {
 
 }  // namespace
 
+// librspreload.so may end a program that polls a negative descriptor (io/poll_open.h): the library is to poll none.
+extern "C" __attribute__((visibility("default"))) int poll(pollfd* fds, nfds_t count, int timeout_ms) {
+  static auto* const real = reinterpret_cast<decltype(&::poll)>(::dlsym(RTLD_NEXT, "poll"));
+  for (nfds_t i = 0; i < count; ++i) {
+    if (fds[i].fd >= 0) continue;
+    std::fprintf(stderr, "poll() of a negative descriptor\n");
+    std::abort();
+  }
+  return real(fds, count, timeout_ms);
+}
+
 // Before any packet comes for a device that a program has opened, the mirror is to know by which queue.
 extern "C" {
 struct ibv_context;
 struct ibv_device;
 __attribute__((visibility("default"))) ibv_context* ibv_open_device(ibv_device* device);
 ibv_context* ibv_open_device(ibv_device* device) {
-  static auto* const real = reinterpret_cast<decltype(&ibv_open_device)>(::dlsym(RTLD_NEXT, "ibv_open_device"));
+  // By its version: before glibc 2.36 dlsym finds the oldest, which makes contexts of another form.
+  static auto* const real =
+      reinterpret_cast<decltype(&ibv_open_device)>(::dlvsym(RTLD_NEXT, "ibv_open_device", "IBVERBS_1.1"));
   ibv_context* const opened = real(device);
   if (brdma::test::over_xdp()) {
     (void)brdma::test::mirror_steered_slots();

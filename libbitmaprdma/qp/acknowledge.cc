@@ -67,7 +67,8 @@ std::uint16_t Responder::Impl::judged() const {
   const std::size_t waiting = gaps.first_waiting();
   if (waiting == 0) return 0;
   const bitmap::GapRecord& last = gaps[waiting - 1];
-  return static_cast<std::uint16_t>(std::clamp(distance(last.start + last.length, base()), 0, 0xFFFF));
+  const Psn end = before_escaped(last.start + last.length);
+  return static_cast<std::uint16_t>(std::clamp(distance(end, base()), 0, 0xFFFF));
 }
 
 // `psn`: of the standard form. A BitmapAck speaks of the base, which is where a NAK's PSN stands too.

@@ -171,13 +171,20 @@ void Responder::Impl::expire_escaped(Instant now) {
   if (dropped) scan_gaps(now, now);
 }
 
-// Acknowledgements leave out what is in the escape channel.
+// Acknowledgements leave out what is in the escape channel: it may be dropped yet. Nor do they say that it is lost.
 void Responder::Impl::hide_escaped(std::uint32_t bit_count, std::byte* bits) const {
   for (std::size_t i = 0; i < escape->size(); ++i) {
     const std::int32_t bit = distance((*escape)[i].psn, base());
     if (bit < 0 || static_cast<std::uint32_t>(bit) >= bit_count) continue;
     bits[bit / 8] &= static_cast<std::byte>(~(0x80u >> (bit % 8)));
   }
+}
+
+Psn Responder::Impl::before_escaped(Psn end) const {
+  for (std::size_t i = 0; i < escape->size(); ++i) {
+    if (distance((*escape)[i].psn, end) < 0) end = (*escape)[i].psn;
+  }
+  return end;
 }
 
 }  // namespace brdma::qp

@@ -181,6 +181,8 @@ struct Responder::Impl {
   [[nodiscard]] Duration escape_time() const;
   void expire_escaped(Instant now);
   void hide_escaped(std::uint32_t bit_count, std::byte* bits) const;
+  // Up to here nothing is in the escape channel.
+  [[nodiscard]] Psn before_escaped(Psn end) const;
   // The packet is part of an operation of a large transfer.
   [[nodiscard]] static bool in_operation(const wire::Packet& packet) {
     return packet.bxth.operation_packets != 0 && (wire::is_write(packet.op) || wire::is_send(packet.op));

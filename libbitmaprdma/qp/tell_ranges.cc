@@ -28,21 +28,23 @@ std::uint32_t Responder::Impl::list_ranges(Psn from, std::byte* out) {
     return at;
   };
   const auto later = [](Psn a, Psn b) { return distance(a, b) > 0 ? a : b; };
+  const Psn end = before_escaped(window.highest() + 1);
   RangesTold& told = disorder->ranges_told;
   if (!told.begun) told = {.begun = true, .last = from, .before = from, .again = from, .again_next = from};
   const Psn fresh = later(told.before, from);
-  list(fresh, window.highest() + 1, most - most / 4);
+  list(fresh, end, most - most / 4);
   // Behind the fresh ones, or before the bits by now: begin anew.
   if (distance(told.again, from) < 0 || distance(told.again, fresh) >= 0) told.again = from;
   const auto left = static_cast<std::uint32_t>(std::max(distance(fresh, told.again), 0));
-  told.again_next = list(told.again, told.again + std::min(left, kAgainPackets), most);
+  const Psn again_end = told.again + std::min(left, kAgainPackets);
+  told.again_next = list(told.again, distance(again_end, end) < 0 ? again_end : end, most);
   return count;
 }
 
 // They have left.
 void Responder::Impl::told_ranges(std::uint32_t count) {
   disorder->ranges_told.before = disorder->ranges_told.last;
-  disorder->ranges_told.last = window.highest();
+  disorder->ranges_told.last = before_escaped(window.highest() + 1) - 1;
   disorder->ranges_told.again = disorder->ranges_told.again_next;
   env.count(Counter::kAckRangesSent, count);
 }

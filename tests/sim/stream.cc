@@ -40,6 +40,7 @@ class Streams {
         host.engine.source_ports.push_back(static_cast<std::uint16_t>(0xC000 + path));
       }
       host.engine.segments_max = 64;
+      host.engine.transfer.segment_bytes = config.segment_bytes;
       host.engine.recovery.window_packets = config.window;
       if (config.standard_window != 0) host.engine.recovery.standard_window_packets = config.standard_window;
       host.engine.recovery.state_bytes_max = config.state_bytes_max;

@@ -57,6 +57,7 @@ struct StreamConfig {
   std::uint32_t receive_packets = 4096, receive_bytes = 16u << 20;  // credit
   std::uint32_t state_bytes_max = 64u << 20, hold_bytes_max = 4u << 20;
   std::uint32_t request_bytes = 65536, requests_posted = 16;
+  std::uint32_t segment_bytes = 0;  // of large requests; 0: they stay whole
   Duration warm_up = 20_ms, measured = 200_ms;
   std::uint64_t seed = 1;
   std::function<void(Instant now, const qp::Requester& sender, const Statistics& of_sender)> watch{};  // the first flow

@@ -1,6 +1,7 @@
 #include "congestion/delay_window.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "congestion/delay_window_measured.h"
 
@@ -71,6 +72,11 @@ void DelayWindow::on_drops(const Drops& drops, Instant now) {
   follow();
 }
 
+void DelayWindow::on_loss(std::uint64_t bytes, std::uint32_t packet_bytes, Instant now) {
+  measured().on_loss(bytes, packet_bytes, now);
+  follow();
+}
+
 void DelayWindow::on_interruption() {
   if (measured_) measured_->on_interruption();
 }
@@ -94,6 +100,7 @@ void DelayWindow::Measured::on_acknowledgement(std::uint64_t acked_bytes, const 
   base_.note(on_the_way, now);
   note_silence(limited, now);
   forget_room(now);
+  queue_loss_.delivered(acked_bytes, on_the_way - base_rtt(), left_with(now), now);
   rtt_ = rtt;
   queue_ = queue_ + (on_the_way - base_rtt() - queue_) / 8;
   lately_ = lately_ + (on_the_way - lately_) / 8;
@@ -194,7 +201,7 @@ void DelayWindow::Measured::begin_round(Instant now, Duration rtt) {
   round_rtt_ = kNone;
   round_bytes_ = round_withheld_ = 0;
   round_flight_ = limit_;
-  round_limited_ = round_interrupted_ = round_dropped_ = false;
+  round_limited_ = round_interrupted_ = round_dropped_ = full_.dropped = false;
 }
 
 void DelayWindow::Measured::end_round(Instant now, Duration rtt) {
@@ -264,6 +271,7 @@ bool DelayWindow::Measured::judge_drain(Instant now) {
       limit_ = std::min(limit_, window_);
       return false;
     case BaseRoundTrip::Verdict::kLonger: {
+      forget_full();
       // What is spread leaves no faster than was delivered.
       const std::uint64_t holds = spread_ ? content(best_rate(), base_rtt() + queueing()) : base_.undoubted();
       window_ = std::clamp(holds, window_, kConfig.max_bytes);
@@ -318,6 +326,7 @@ void DelayWindow::Measured::adapt() {
     phase_ = Phase::kSteady;
   }
   if (round_dropped_ || !round_limited_) next = std::min(next, window_);
+  next = below_full_queue(next);
   if (next >= kConfig.min_bytes) floor_ = kConfig.min_bytes;
   window_ = std::clamp(next, floor_, kConfig.max_bytes);
   limit_ = std::min(limit_, window_);
@@ -336,6 +345,7 @@ std::uint64_t DelayWindow::Measured::grown() const {
 
 void DelayWindow::Measured::shift_base(Duration by) {
   base_.shift(by);
+  if (std::max(by, kNone - by) > base_rtt() / 4) forget_full();
   lately_ = std::max(lately_ + by, kTick);
   if (round_rtt_ != kNone) round_rtt_ = std::max(round_rtt_ + by, kTick);
 }
@@ -348,9 +358,100 @@ void DelayWindow::Measured::on_drops(const DelayWindow::Drops& drops, Instant no
   round_dropped_ = true;
   const std::uint64_t floor = std::max(floor_, round_flight_ / 2);
   if (window_ <= floor) return;
-  window_ = std::max(floor, window_ - std::min(drops.bytes, window_));
+  queue_loss_.was_told();
+  begin_full(left_with(now), now);
+  full_.most = std::max(floor, window_ - std::min(drops.bytes, window_));
+  keep_below_full();
+}
+
+void DelayWindow::Measured::on_loss(std::uint64_t bytes, std::uint32_t packet_bytes, Instant now) {
+  const Duration least = std::max(time_for(packet_bytes), kConfig.full_least);
+  const LeftWith window = left_with(now);
+  bool full = queue_loss_.lost(bytes, packet_bytes, least, window, now);
+  if (window == LeftWith::kLess && queue_loss_.is_no_less(packet_bytes)) {
+    if (was_enough()) return undo_full();
+    queue_loss_.was_too_much();
+    full = true;
+  }
+  // Of many flows a queue may not have room for the least window of each.
+  if (full || queue_ > queueing()) floor_ = packet_bytes;
+  if (!full) return;
+  begin_full(window, now);
+  full_.lost += bytes;
+  // Of a small window two are lost though a larger one was too much.
+  const std::uint64_t much = full_.lost - std::min(full_.lost, std::uint64_t{packet_bytes} * 2);
+  const std::uint64_t less = std::clamp(much, full_.held / kConfig.full_part, full_.held / 2);
+  const std::uint64_t carried = scale(best_rate(), ns(base_rtt()), kNsPerSecond);
+  full_.most = std::max({full_.held - less, floor_, std::min(full_.held, carried - carried / kConfig.carried_part)});
+  keep_below_full();
+}
+
+// What left before the window was made smaller is of the same answer.
+void DelayWindow::Measured::begin_full(LeftWith window, Instant now) {
+  if (window != LeftWith::kTooMuch) {
+    const bool once_more = window == LeftWith::kLess;  // of several the first is what is gone back to
+    full_ = {.held = window_,
+             .first = once_more ? full_.first : window_,
+             .first_rate = once_more ? full_.first_rate : rate_,
+             .rate = rate_,
+             .queue = once_more ? full_.queue : queue_,
+             .phase = once_more ? full_.phase : phase_,
+             .since = now};
+  }
+  full_.dropped = true;
+}
+
+void DelayWindow::Measured::keep_below_full() {
+  window_ = std::min(window_, full_.most);
   limit_ = std::min(limit_, window_);
-  phase_ = Phase::kSteady;
+  phase_ = std::max(phase_, Phase::kSteady);
+}
+
+// What is heard of now. The smaller window is one until it grows.
+LeftWith DelayWindow::Measured::left_with(Instant now) const {
+  if (full_.held == 0 || full_.steps != 0) return LeftWith::kTheWindow;
+  return now - full_.since > rtt_ + rtt_ / 4 ? LeftWith::kLess : LeftWith::kTooMuch;
+}
+
+// Chance loses as much of a smaller window: though it meets half the queue, or though it is all that bounds what is
+// delivered, which is less then. Where a queue stands that is shorter than wanted, others may only have taken the place
+// of what was given up: there a quarter less tells.
+bool DelayWindow::Measured::was_enough() const {
+  if (queue_ * 2 < full_.queue) return true;
+  const auto lost_of = [this](std::uint64_t window, std::uint64_t rate, std::uint64_t part, std::uint64_t whole) {
+    const std::uint64_t less = rate - std::min(rate_, rate);
+    return scale(less, window, std::max<std::uint64_t>(rate, 1)) * whole > (window - std::min(window_, window)) * part;
+  };
+  if (!queue_loss_.is_capped(queueing() * 3 / 4)) return lost_of(full_.held, full_.rate, 1, 2);
+  return window_ <= full_.first - full_.first / 4 && lost_of(full_.first, full_.first_rate, 3, 4);
+}
+
+// It is another way: of the queues there nothing is known.
+void DelayWindow::Measured::forget_full() {
+  full_ = {};
+  queue_loss_ = {};
+}
+
+// It was chance. The window before may have been one of the start, that grew past what it would be now.
+void DelayWindow::Measured::undo_full() {
+  queue_loss_.was_chance();
+  window_ = std::max(window_, std::min(full_.first, content(best_rate(), base_rtt() + queueing())));
+  if (phase_ == Phase::kSteady) phase_ = full_.phase;
+  full_ = {};
+}
+
+// Below a queue that was full: as large for a while, then by steps that double. They are the same for all flows,
+// whatever their windows, and what is lost is a part of the window: that makes them equal.
+std::uint64_t DelayWindow::Measured::below_full_queue(std::uint64_t next) {
+  if (full_.held == 0) return next;
+  const bool waits =
+      full_.dropped || ++full_.rounds <= kConfig.full_rounds || acknowledged_ - full_.since < kConfig.full_time;
+  if (!waits) {
+    const std::uint64_t step = std::max(kConfig.full_step, full_.held / kConfig.full_steps);
+    full_.most += std::min(kConfig.additive_bytes_told << std::min(full_.steps, 32), step);
+    if (++full_.steps > kConfig.full_steps_max) full_ = {};
+  }
+  return full_.held == 0 ? next : std::min(next, full_.most);
 }
 
 void DelayWindow::Measured::on_timeout() {

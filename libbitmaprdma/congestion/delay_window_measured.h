@@ -8,6 +8,7 @@
 
 #include "congestion/base_round_trip.h"
 #include "congestion/delay_window.h"
+#include "congestion/queue_loss.h"
 
 namespace brdma::congestion {
 
@@ -21,6 +22,7 @@ class DelayWindow::Measured {
   void shift_base(Duration by);
   void on_timeout();
   void on_drops(const DelayWindow::Drops& drops, Instant now);
+  void on_loss(std::uint64_t bytes, std::uint32_t packet_bytes, Instant now);
   void on_interruption() { round_interrupted_ = true; }
   void set_spread(bool spread) { spread_ = spread; }
   [[nodiscard]] std::uint64_t throughput() const { return throughput_; }
@@ -38,6 +40,21 @@ class DelayWindow::Measured {
     kDraining,  // one round, to half the path's content
     kRefilling  // back to the window; these rounds say nothing of the path
   };
+  // A queue that drops what it has no room for.
+  struct FullQueue {
+    std::uint64_t held = 0;        // the window it had no room for; 0: none is known
+    std::uint64_t most = 0;        // that is tried now
+    std::uint64_t first = 0;       // of those that were made smaller one after the other, the first
+    std::uint64_t first_rate = 0;  // that it delivered
+    std::uint64_t rate = 0;        // that `held` did
+    Duration queue{};              // that `first` met
+    Phase phase = Phase::kSteady;
+    Instant since{};         // when that was heard of
+    std::uint64_t lost = 0;  // of that window
+    int rounds = 0;          // without a loss
+    int steps = 0;           // of growth
+    bool dropped = false;    // in the round in progress
+  };
   void begin_round(Instant now, Duration rtt);
   void end_round(Instant now, Duration rtt);
   void note_silence(bool limited, Instant now);
@@ -51,6 +68,13 @@ class DelayWindow::Measured {
   [[nodiscard]] bool is_refilled() const;
   // What is under way where the path takes so long, hosts apart, and so much is delivered.
   [[nodiscard]] std::uint64_t content(std::uint64_t rate, Duration on_the_way) const;
+  void begin_full(LeftWith window, Instant now);
+  void keep_below_full();
+  [[nodiscard]] LeftWith left_with(Instant now) const;
+  [[nodiscard]] bool was_enough() const;
+  void undo_full();
+  void forget_full();
+  [[nodiscard]] std::uint64_t below_full_queue(std::uint64_t next);
   void forget_room(Instant now);
   [[nodiscard]] std::uint64_t additive() const;
   [[nodiscard]] Duration target() const;  // queueing, where nobody loses his core
@@ -93,6 +117,8 @@ class DelayWindow::Measured {
   Instant silence_at_;
   Duration room_{};  // what a queue that was full took to drain, doubled every room_doubles since; 0: nobody said so
   Instant room_at_;
+  QueueLoss queue_loss_;
+  FullQueue full_;
 };
 
 }  // namespace brdma::congestion

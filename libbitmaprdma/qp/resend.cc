@@ -16,7 +16,12 @@ bool Requester::Impl::request_resend(Sequence sequence, const Message& message, 
   const EntryState before = window.entry(psn).state;
   if (!window.request_retransmission(psn)) return false;
   if (!message.answered()) {
-    flight.pipe -= message.payload_at(sequence, id.mtu());
+    const std::uint32_t payload = message.payload_at(sequence, id.mtu());
+    flight.pipe -= payload;
+    // By what came behind it. Drops that a switch tells of, what is silent and what is sent for safety say nothing of a
+    // queue.
+    if (cause == Counter::kRetransmittedFfm || cause == Counter::kRetransmittedAck)
+      congestion.on_loss(payload, id.mtu(), now);
   } else if (!message.request_received) {
     answer_congestion.on_interruption();
     note_request_lost();

@@ -89,7 +89,25 @@ class Bottleneck {
           },
           std::min(config_.sample, end - world_.now()));
       if (watch_) look();
+      if (config_.step > Duration{} && world_.now() >= next_step_) take_step();
     }
+  }
+
+  void take_step() {
+    next_step_ = world_.now() + config_.step;
+    BottleneckStep step;
+    step.at = world_.now();
+    step.dropped = dropped();
+    for (const auto& flow : flows_) {
+      step.sent += flow->pair.host().statistics().get(Counter::kSentDataPackets);
+      step.completed.push_back(flow->pair.completed() * config_.request_bytes);
+    }
+    course_.push_back(std::move(step));
+  }
+
+  [[nodiscard]] std::uint64_t dropped() {
+    const fabric::LinkCounters counters = network_.link(*router_, *receiver_).counters();
+    return counters.queue_dropped + counters.buffer_dropped + counters.random_dropped;
   }
 
   void progress(Flow& flow) {
@@ -142,12 +160,12 @@ class Bottleneck {
     result.queue_p50 = late[late.size() / 2];
     result.queue_p99 = late[late.size() * 99 / 100];
     if (peak_is_over_) result.reaction = peak_at_ - *long_since_;
-    const fabric::LinkCounters counters = network_.link(*router_, *receiver_).counters();
-    result.dropped = counters.queue_dropped + counters.buffer_dropped + counters.random_dropped;
-    result.marked = counters.marked;
+    result.dropped = dropped();
+    result.marked = network_.link(*router_, *receiver_).counters().marked;
     if (router_->translator) result.rewritten = router_->translator->counters().rewritten;
     if (router_->notifier) result.notices = router_->notifier->counters().sent;
     result.router = router_->router.counters();
+    result.course = std::move(course_);
     return result;
   }
 
@@ -163,6 +181,8 @@ class Bottleneck {
   std::uint64_t peak_ = 0;
   Instant peak_at_;
   std::optional<Instant> long_since_;
+  std::vector<BottleneckStep> course_;
+  Instant next_step_;
 };
 
 }  // namespace

@@ -38,7 +38,15 @@ struct BottleneckConfig {
   Duration alone = 20_ms;     // until the other half begins
   Duration together = 40_ms;  // from then on; the second half of it is measured
   Duration sample = 5_us;     // between two looks at the queue
+  Duration step{};            // between two entries of the result's course; 0: none
   std::uint64_t seed = 1;
+};
+
+// What had happened by a moment.
+struct BottleneckStep {
+  Instant at;
+  std::uint64_t sent = 0, dropped = 0;     // packets, of all flows
+  std::vector<std::uint64_t> completed{};  // bytes, by flow
 };
 
 struct BottleneckResult {
@@ -55,6 +63,7 @@ struct BottleneckResult {
   std::uint64_t dropped = 0, marked = 0, rewritten = 0, notices = 0;
   std::uint64_t packets = 0, retransmitted = 0;
   fabric::Router::Counters router{};
+  std::vector<BottleneckStep> course{};
 };
 
 [[nodiscard]] BottleneckResult run_bottleneck(const BottleneckConfig& config);

@@ -1,3 +1,4 @@
+brdma_unit_test(congestion_queue_loss_test LINK brdma_congestion)
 brdma_unit_test(congestion_delay_window_test LINK brdma_congestion)
 brdma_unit_test(congestion_delay_window_rounds_test LINK brdma_congestion)
 brdma_unit_test(congestion_base_round_trip_test LINK brdma_congestion)

@@ -117,6 +117,8 @@ class Bottleneck {
     if (!answer.lost) {
       flow.delivered += kPacket;
       flow.unreported += kPacket;
+    } else {
+      flow.window.on_loss(kPacket, kPacket, now_);
     }
     flow.in_flight -= kPacket;
     const std::uint64_t wanted = flow.window.bytes() / (kPacket * kAcksPerWindow);
@@ -217,6 +219,33 @@ TEST(DelayWindow, LearnsThatThePathHasBecomeLonger) {
   EXPECT_GE(link.window(0).base_rtt(), 2_ms);
   EXPECT_LT(link.window(0).base_rtt(), 2_ms + 100_us);
   EXPECT_GT(link.run(200_ms).utilisation, 0.95);
+}
+
+// Nobody says what is dropped: it is heard as loss, at the longest round trips.
+TEST(DelayWindow, AShortQueueIsNotKeptFull) {
+  for (const auto& [round_trip, queue_bytes] :
+       {std::pair{100_us, 64u * 1024}, {100_us, 128u * 1024}, {1_ms, 128u * 1024}}) {
+    for (const std::size_t flows : {1, 2}) {
+      SCOPED_TRACE(std::to_string(queue_bytes) + " bytes, " + std::to_string(flows) + " flows");
+      Bottleneck link{{.rate = gbit(10), .queue_bytes = queue_bytes, .round_trip = round_trip}, flows};
+      EXPECT_LT(link.run(1_s).dropped, 0.01);
+      const Result steady = link.run(2_s);
+      EXPECT_LT(steady.dropped, 0.01);
+      EXPECT_GT(steady.utilisation, 0.9);
+      const auto [least, most] = std::minmax_element(steady.delivered.begin(), steady.delivered.end());
+      EXPECT_LT(*most, *least * 2);
+    }
+  }
+}
+
+// What is lost by chance is not taken for a queue's, whether that has room or not.
+TEST(DelayWindow, ChanceBesideAQueueThatStandsDoesNotShrinkIt) {
+  for (const std::uint32_t loss : {1'000u, 10'000u, 50'000u}) {
+    SCOPED_TRACE(loss);
+    Bottleneck link{{.rate = gbit(10), .round_trip = 400_us, .loss_ppm = loss}, 2};
+    link.run(500_ms);
+    EXPECT_GT(link.run(1_s).utilisation, 0.97 - loss / 1e6);
+  }
 }
 
 // A change of route that nobody tells of: known by the next drain, not after a second or two.

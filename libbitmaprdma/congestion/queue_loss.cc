@@ -1,7 +1,6 @@
 #include "congestion/queue_loss.h"
 
 #include <algorithm>
-#include <array>
 
 namespace brdma::congestion {
 namespace {
@@ -11,24 +10,29 @@ using Wide = unsigned __int128;
 
 }  // namespace
 
-void QueueLoss::age(Instant now) {
-  if (now - period_start_ <= kConfig.period) [[likely]]
-    return;
+inline void QueueLoss::age(Instant now) {
+  if (now - period_start_ > kConfig.period) [[unlikely]]
+    end_period(now);
+}
+
+void QueueLoss::end_period(Instant now) {
   period_start_ = now;
   at_.halve();
   if (++periods_ % kConfig.below_periods == 0) below_.halve();
   if (below_.lost * kConfig.much > below_.all()) below_ = {};
 }
 
-QueueLoss::Part QueueLoss::part(LeftWith window) const {
+inline QueueLoss::Part QueueLoss::part(LeftWith window) const {
   if (window == LeftWith::kTooMuch) return Part::kJudged;
   return window == LeftWith::kLess || !is_long() ? Part::kBelow : Part::kAt;
 }
 
-void QueueLoss::count(LeftWith window, std::uint64_t Counts::*what, std::uint64_t bytes) {
-  Counts& of = *std::array{&at_, &below_, &judged_}[static_cast<std::size_t>(part(window))];
-  of.*what += bytes;
-  if (window != LeftWith::kLess) return;
+inline void QueueLoss::count(LeftWith window, std::uint64_t Counts::*what, std::uint64_t bytes) {
+  const Part of = part(window);
+  Counts& counts = of == Part::kAt ? at_ : of == Part::kBelow ? below_ : judged_;
+  counts.*what += bytes;
+  if (window != LeftWith::kLess) [[likely]]
+    return;
   less_.*what += bytes;
   all_less_.*what += bytes;
 }

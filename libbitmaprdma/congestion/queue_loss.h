@@ -63,6 +63,7 @@ class QueueLoss {
     void halve() { *this = {delivered / 2, lost / 2}; }
   };
   void age(Instant now);
+  void end_period(Instant now);
   enum class Part : std::uint8_t { kAt, kBelow, kJudged };
   // What is delivered and what is lost are told apart by the same.
   [[nodiscard]] Part part(LeftWith window) const;

@@ -100,7 +100,7 @@ void DelayWindow::Measured::on_acknowledgement(std::uint64_t acked_bytes, const 
   base_.note(on_the_way, now);
   note_silence(limited, now);
   forget_room(now);
-  queue_loss_.delivered(acked_bytes, on_the_way - base_rtt(), left_with(now), now);
+  queue_loss_.delivered(acked_bytes, on_the_way - base_rtt(), window_at_send(now), now);
   rtt_ = rtt;
   queue_ = queue_ + (on_the_way - base_rtt() - queue_) / 8;
   lately_ = lately_ + (on_the_way - lately_) / 8;
@@ -271,7 +271,7 @@ bool DelayWindow::Measured::judge_drain(Instant now) {
       limit_ = std::min(limit_, window_);
       return false;
     case BaseRoundTrip::Verdict::kLonger: {
-      forget_full();
+      forget_queue();
       // What is spread leaves no faster than was delivered.
       const std::uint64_t holds = spread_ ? content(best_rate(), base_rtt() + queueing()) : base_.undoubted();
       window_ = std::clamp(holds, window_, kConfig.max_bytes);
@@ -345,7 +345,7 @@ std::uint64_t DelayWindow::Measured::grown() const {
 
 void DelayWindow::Measured::shift_base(Duration by) {
   base_.shift(by);
-  if (std::max(by, kNone - by) > base_rtt() / 4) forget_full();
+  if (std::max(by, kNone - by) > base_rtt() / 4) forget_queue();
   lately_ = std::max(lately_ + by, kTick);
   if (round_rtt_ != kNone) round_rtt_ = std::max(round_rtt_ + by, kTick);
 }
@@ -358,38 +358,38 @@ void DelayWindow::Measured::on_drops(const DelayWindow::Drops& drops, Instant no
   round_dropped_ = true;
   const std::uint64_t floor = std::max(floor_, round_flight_ / 2);
   if (window_ <= floor) return;
-  queue_loss_.was_told();
-  begin_full(left_with(now), now);
+  queue_loss_.on_notification();
+  begin_cut(window_at_send(now), now);
   full_.most = std::max(floor, window_ - std::min(drops.bytes, window_));
-  keep_below_full();
+  apply_cut();
 }
 
 void DelayWindow::Measured::on_loss(std::uint64_t bytes, std::uint32_t packet_bytes, Instant now) {
   const Duration least = std::max(time_for(packet_bytes), kConfig.full_least);
-  const LeftWith window = left_with(now);
+  const WindowAtSend window = window_at_send(now);
   bool full = queue_loss_.lost(bytes, packet_bytes, least, window, now);
-  if (window == LeftWith::kLess && queue_loss_.is_no_less(packet_bytes)) {
-    if (was_enough()) return undo_full();
-    queue_loss_.was_too_much();
+  if (window == WindowAtSend::kReduced && queue_loss_.loses_as_much(packet_bytes)) {
+    if (was_random_loss()) return undo_cut();
+    queue_loss_.still_too_large();
     full = true;
   }
   // Of many flows a queue may not have room for the least window of each.
   if (full || queue_ > queueing()) floor_ = packet_bytes;
   if (!full) return;
-  begin_full(window, now);
+  begin_cut(window, now);
   full_.lost += bytes;
   // Of a small window two are lost though a larger one was too much.
   const std::uint64_t much = full_.lost - std::min(full_.lost, std::uint64_t{packet_bytes} * 2);
   const std::uint64_t less = std::clamp(much, full_.held / kConfig.full_part, full_.held / 2);
   const std::uint64_t carried = scale(best_rate(), ns(base_rtt()), kNsPerSecond);
   full_.most = std::max({full_.held - less, floor_, std::min(full_.held, carried - carried / kConfig.carried_part)});
-  keep_below_full();
+  apply_cut();
 }
 
-// What left before the window was made smaller is of the same answer.
-void DelayWindow::Measured::begin_full(LeftWith window, Instant now) {
-  if (window != LeftWith::kTooMuch) {
-    const bool once_more = window == LeftWith::kLess;  // of several the first is what is gone back to
+// What was sent before the window was cut belongs to that cut.
+void DelayWindow::Measured::begin_cut(WindowAtSend window, Instant now) {
+  if (window != WindowAtSend::kBeforeCut) {
+    const bool once_more = window == WindowAtSend::kReduced;  // of several the first is what is gone back to
     full_ = {.held = window_,
              .first = once_more ? full_.first : window_,
              .first_rate = once_more ? full_.first_rate : rate_,
@@ -401,22 +401,22 @@ void DelayWindow::Measured::begin_full(LeftWith window, Instant now) {
   full_.dropped = true;
 }
 
-void DelayWindow::Measured::keep_below_full() {
+void DelayWindow::Measured::apply_cut() {
   window_ = std::min(window_, full_.most);
   limit_ = std::min(limit_, window_);
   phase_ = std::max(phase_, Phase::kSteady);
 }
 
-// What is heard of now. The smaller window is one until it grows.
-LeftWith DelayWindow::Measured::left_with(Instant now) const {
-  if (full_.held == 0 || full_.steps != 0) return LeftWith::kTheWindow;
-  return now - full_.since > rtt_ + rtt_ / 4 ? LeftWith::kLess : LeftWith::kTooMuch;
+// Of what is acknowledged or judged lost now.
+WindowAtSend DelayWindow::Measured::window_at_send(Instant now) const {
+  if (full_.held == 0 || full_.steps != 0) return WindowAtSend::kCurrent;
+  return now - full_.since > rtt_ + rtt_ / 4 ? WindowAtSend::kReduced : WindowAtSend::kBeforeCut;
 }
 
-// Chance loses as much of a smaller window: though it meets half the queue, or though it is all that bounds what is
-// delivered, which is less then. Where a queue stands that is shorter than wanted, others may only have taken the place
-// of what was given up: there a quarter less tells.
-bool DelayWindow::Measured::was_enough() const {
+// Random loss takes as much of a reduced window: though it meets half the queue, or though it is all that bounds what
+// is delivered, which is less then. Where a queue stands that is shorter than wanted, others may only have taken the
+// place of what was given up: there only a quarter less counts.
+bool DelayWindow::Measured::was_random_loss() const {
   if (queue_ * 2 < full_.queue) return true;
   const auto lost_of = [this](std::uint64_t window, std::uint64_t rate, std::uint64_t part, std::uint64_t whole) {
     const std::uint64_t less = rate - std::min(rate_, rate);
@@ -427,14 +427,14 @@ bool DelayWindow::Measured::was_enough() const {
 }
 
 // It is another way: of the queues there nothing is known.
-void DelayWindow::Measured::forget_full() {
+void DelayWindow::Measured::forget_queue() {
   full_ = {};
   queue_loss_ = {};
 }
 
-// It was chance. The window before may have been one of the start, that grew past what it would be now.
-void DelayWindow::Measured::undo_full() {
-  queue_loss_.was_chance();
+// The loss was random. The window before may have been one of the start, that grew past what it would be now.
+void DelayWindow::Measured::undo_cut() {
+  queue_loss_.was_random();
   window_ = std::max(window_, std::min(full_.first, content(best_rate(), base_rtt() + queueing())));
   if (phase_ == Phase::kSteady) phase_ = full_.phase;
   full_ = {};

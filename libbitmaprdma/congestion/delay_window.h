@@ -1,6 +1,6 @@
 // congestion/delay_window.h - how many bytes may be in flight, from measured round-trip times and delivered bytes.
-// Loss by chance does not shrink it (losses are repaired one by one; on a lossy path they say nothing of congestion),
-// queueing delay does, and loss where a queue is full. Once a round trip, when the window was in use in full:
+// Random loss does not shrink it (losses are repaired one by one; on a lossy path they are no sign of congestion),
+// queueing delay does, and tail drops. Once a round trip, when the window was in use in full:
 //
 //   next = delivered rate * (base RTT + target queueing) + additive_bytes     between 3/4 and 2 times the window
 //   next = 2 (at the start) or 5/4 times the window, if that is more, while queueing is below half the target
@@ -42,13 +42,14 @@
 // flows shall share that queue, not fill it. What was said doubles each room_doubles (the path may be another by now;
 // and on hosts that are busy for longer than the queue is a window that small carries little), then is forgotten.
 //
-// Where nobody tells, losses do, if they are a full queue's (queue_loss.h). The window is then smaller by what was
+// Without such reports tail drops are told from random loss (queue_loss.h). The window is then smaller by what was
 // lost, a sixteenth at least, but not by much less than the path carries without any queue, for full_rounds and
 // full_time; and what it may be grows by steps that double up to
 // full_step, or a full_steps-th of it. In a queue shorter than the target queueing delay says nothing, so flows become
 // equal as under AIMD: by steps that are the same for all, and losses that are a part of each. Many steps without a
-// loss: the queue is forgotten. So it is kept where a switch told. If the smaller window loses as much, it is smaller
-// once more; unless it meets half the queue or delivers less for being smaller: then it was chance, and is undone.
+// loss: the queue is forgotten. The same after a report. If as much is lost under the reduced window, it is cut
+// once more; unless it meets half the queue or delivers less for being smaller: then the loss is random, and the cut is
+// undone.
 //
 // Base RTT: base_round_trip.h, which says when a drain is due and what it has shown. A drain is a round to half of what
 // the path holds. A window that leaves in bursts waits until no more is under way; one that is spread sends half of
@@ -137,7 +138,8 @@ class DelayWindow {
     std::uint32_t packet_bytes = 0;
   };
   void on_drops(const Drops& drops, Instant now);
-  // So much, in packets of so many bytes, is judged lost, and nobody has said why (queue_loss.h judges).
+  // So much, in packets of so many bytes, is judged lost, for a cause that no switch has reported (queue_loss.h
+  // judges).
   void on_loss(std::uint64_t bytes, std::uint32_t packet_bytes, Instant now);
   // What would have filled the window could not: a request for answers was lost. This round says little of the rate.
   void on_interruption();

@@ -49,7 +49,7 @@ class DelayWindow::Measured {
     std::uint64_t rate = 0;        // that `held` did
     Duration queue{};              // that `first` met
     Phase phase = Phase::kSteady;
-    Instant since{};         // when that was heard of
+    Instant since{};         // when it was cut
     std::uint64_t lost = 0;  // of that window
     int rounds = 0;          // without a loss
     int steps = 0;           // of growth
@@ -68,12 +68,12 @@ class DelayWindow::Measured {
   [[nodiscard]] bool is_refilled() const;
   // What is under way where the path takes so long, hosts apart, and so much is delivered.
   [[nodiscard]] std::uint64_t content(std::uint64_t rate, Duration on_the_way) const;
-  void begin_full(LeftWith window, Instant now);
-  void keep_below_full();
-  [[nodiscard]] LeftWith left_with(Instant now) const;
-  [[nodiscard]] bool was_enough() const;
-  void undo_full();
-  void forget_full();
+  void begin_cut(WindowAtSend window, Instant now);
+  void apply_cut();
+  [[nodiscard]] WindowAtSend window_at_send(Instant now) const;
+  [[nodiscard]] bool was_random_loss() const;
+  void undo_cut();
+  void forget_queue();
   [[nodiscard]] std::uint64_t below_full_queue(std::uint64_t next);
   void forget_room(Instant now);
   [[nodiscard]] std::uint64_t additive() const;

@@ -22,22 +22,22 @@ void QueueLoss::end_period(Instant now) {
   if (below_.lost * kConfig.much > below_.all()) below_ = {};
 }
 
-inline QueueLoss::Part QueueLoss::part(LeftWith window) const {
-  if (window == LeftWith::kTooMuch) return Part::kJudged;
-  return window == LeftWith::kLess || !is_long() ? Part::kBelow : Part::kAt;
+inline QueueLoss::Part QueueLoss::part(WindowAtSend window) const {
+  if (window == WindowAtSend::kBeforeCut) return Part::kBeforeCut;
+  return window == WindowAtSend::kReduced || !is_long() ? Part::kBelow : Part::kAt;
 }
 
-inline void QueueLoss::count(LeftWith window, std::uint64_t Counts::*what, std::uint64_t bytes) {
+inline void QueueLoss::count(WindowAtSend window, std::uint64_t Counts::*what, std::uint64_t bytes) {
   const Part of = part(window);
-  Counts& counts = of == Part::kAt ? at_ : of == Part::kBelow ? below_ : judged_;
+  Counts& counts = of == Part::kAt ? at_ : of == Part::kBelow ? below_ : before_cut_;
   counts.*what += bytes;
-  if (window != LeftWith::kLess) [[likely]]
+  if (window != WindowAtSend::kReduced) [[likely]]
     return;
-  less_.*what += bytes;
-  all_less_.*what += bytes;
+  reduced_.*what += bytes;
+  all_reduced_.*what += bytes;
 }
 
-void QueueLoss::delivered(std::uint64_t bytes, Duration queueing, LeftWith window, Instant now) {
+void QueueLoss::delivered(std::uint64_t bytes, Duration queueing, WindowAtSend window, Instant now) {
   age(now);
   begun_ = true;
   lately_ = std::max(queueing, lately_ - lately_ / 8);
@@ -46,14 +46,15 @@ void QueueLoss::delivered(std::uint64_t bytes, Duration queueing, LeftWith windo
   count(window, &Counts::delivered, bytes);
 }
 
-bool QueueLoss::lost(std::uint64_t bytes, std::uint64_t packet_bytes, Duration least, LeftWith window, Instant now) {
+bool QueueLoss::lost(std::uint64_t bytes, std::uint64_t packet_bytes, Duration least, WindowAtSend window,
+                     Instant now) {
   age(now);
   if (!begun_) return false;
   count(window, &Counts::lost, bytes);
-  if (window == LeftWith::kTooMuch) return true;
+  if (window == WindowAtSend::kBeforeCut) return true;
   if (part(window) == Part::kBelow || long_ < least || !is_likely(packet_bytes)) return false;
-  judged_ = at_;
-  at_ = less_ = all_less_ = {};
+  before_cut_ = at_;
+  at_ = reduced_ = all_reduced_ = {};
   return true;
 }
 
@@ -69,14 +70,14 @@ bool QueueLoss::is_likely(std::uint64_t packet_bytes) const {
          more > std::min(by_chance * (kConfig.likely_times - 1), at_.all() / kConfig.likely_part);
 }
 
-bool QueueLoss::is_no_less(std::uint64_t packet_bytes) const {
-  if (judged_.lost == 0 || less_.lost < kConfig.least_lost * packet_bytes) return false;
-  return Wide{judged_.lost} * less_.all() <= Wide{less_.lost} * judged_.all() * kConfig.likely_times;
+bool QueueLoss::loses_as_much(std::uint64_t packet_bytes) const {
+  if (before_cut_.lost == 0 || reduced_.lost < kConfig.least_lost * packet_bytes) return false;
+  return Wide{before_cut_.lost} * reduced_.all() <= Wide{reduced_.lost} * before_cut_.all() * kConfig.likely_times;
 }
 
-void QueueLoss::was_too_much() {
-  judged_ = {judged_.delivered + less_.delivered, judged_.lost + less_.lost};
-  below_ = less_ = {};
+void QueueLoss::still_too_large() {
+  before_cut_ = {before_cut_.delivered + reduced_.delivered, before_cut_.lost + reduced_.lost};
+  below_ = reduced_ = {};
 }
 
 }  // namespace brdma::congestion

@@ -171,7 +171,7 @@ void Responder::Impl::expire_escaped(Instant now) {
   if (dropped) scan_gaps(now, now);
 }
 
-// Acknowledgements leave out what is in the escape channel: it may be dropped yet. Nor do they say that it is lost.
+// Acknowledgements leave out what is in the escape channel: it may be dropped yet. Nor do they count it as lost.
 void Responder::Impl::hide_escaped(std::uint32_t bit_count, std::byte* bits) const {
   for (std::size_t i = 0; i < escape->size(); ++i) {
     const std::int32_t bit = distance((*escape)[i].psn, base());

@@ -18,8 +18,8 @@ bool Requester::Impl::request_resend(Sequence sequence, const Message& message, 
   if (!message.answered()) {
     const std::uint32_t payload = message.payload_at(sequence, id.mtu());
     flight.pipe -= payload;
-    // By what came behind it. Drops that a switch tells of, what is silent and what is sent for safety say nothing of a
-    // queue.
+    // Judged lost by later arrivals. Drops that a switch reports are counted there; timeouts and probes are no sign of
+    // a queue.
     if (cause == Counter::kRetransmittedFfm || cause == Counter::kRetransmittedAck)
       congestion.on_loss(payload, id.mtu(), now);
   } else if (!message.request_received) {

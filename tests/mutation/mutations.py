@@ -66,22 +66,6 @@ MUTATIONS = [
         "const bool credit = flight.packets < id.peer_credit.packets &&":
             "const bool credit = flight.packets < id.peer_credit.packets + 4096 &&",
     }),
-    # --- congestion ---
-    ("what a full queue drops is taken for chance", "congestion/queue_loss.cc", {
-        "if (at_.lost < kConfig.least_lost * packet_bytes) return false;": "if (at_.lost < packet_bytes * 1'000'000) return false;",
-    }),
-    ("any three losses are a full queue's", "congestion/queue_loss.cc", {
-        "  if (at_.lost <= by_chance) return false;": "  return true;",
-    }),
-    ("chance is never found out", "congestion/delay_window.cc", {
-        "if (was_enough()) return undo_full();": "",
-    }),
-    ("below a queue that was full the window grows at once", "congestion/delay_window.cc", {
-        "return full_.held == 0 ? next : std::min(next, full_.most);": "return next;",
-    }),
-    ("what was learnt of a queue is believed of another way", "congestion/delay_window.cc", {
-        "      forget_full();\n": "",
-    }),
     # --- granularity and slide step ---
     ("a bit for several packets is set by the first of them", "bitmap/arrival_bits.cc", {
         "if ((arrived | done) == whole_run()) {": "if ((arrived | done) != 0) {",
@@ -108,9 +92,6 @@ MUTATIONS = [
     }),
     ("what escaped does not find its operation", "qp/receive_operation.cc", {
         "if (!escape->empty()) release_escaped(start.number, now);": "",
-    }),
-    ("what waits for the start of its operation is said to be lost", "qp/acknowledge.cc", {
-        "const Psn end = before_escaped(last.start + last.length);": "const Psn end = last.start + last.length;",
     }),
     ("large commands go first", "registry/command_queues.h", {
         "if (regular_.first == nullptr) return large_.first;":
@@ -146,5 +127,24 @@ MUTATIONS = [
     }),
     ("a region's access is not looked at", "memory/memory_table.cc", {
         "if ((region->access & needed) != needed) return Fault::kNoPermission;": "",
+    }),
+    # --- large transfers, congestion ---
+    ("what waits for the start of its operation is reported as lost", "qp/acknowledge.cc", {
+        "const Psn end = before_escaped(last.start + last.length);": "const Psn end = last.start + last.length;",
+    }),
+    ("tail drops are taken for random loss", "congestion/queue_loss.cc", {
+        "if (at_.lost < kConfig.least_lost * packet_bytes) return false;": "if (at_.lost < packet_bytes * 1'000'000) return false;",
+    }),
+    ("any three losses are tail drops", "congestion/queue_loss.cc", {
+        "  if (at_.lost <= by_chance) return false;": "  return true;",
+    }),
+    ("random loss is never found out", "congestion/delay_window.cc", {
+        "if (was_random_loss()) return undo_cut();": "",
+    }),
+    ("below a queue that was full the window grows at once", "congestion/delay_window.cc", {
+        "return full_.held == 0 ? next : std::min(next, full_.most);": "return next;",
+    }),
+    ("what was learnt of a queue is believed of another way", "congestion/delay_window.cc", {
+        "      forget_queue();\n": "",
     }),
 ]

@@ -97,7 +97,7 @@ TEST_P(Redundancy, WhatArrivedIsNotSentAgain) {
       const StreamResult result = run_stream(stream_over(network, GetParam(), seed));
       SCOPED_TRACE(std::string{network.name} + ", seed " + std::to_string(seed) + ": " + text(result));
       EXPECT_LE(result.duplicates, network.learning + result.packets / 200 + (result.lost + result.queue_dropped) / 20);
-      // What waits for the start of its segment has arrived, though nobody has been told so yet.
+      // What waits for the start of its segment has arrived, though it is not acknowledged yet.
       const std::uint64_t lost = result.lost + result.queue_dropped;
       if (network.segment_bytes != 0) {
         EXPECT_LE(result.duplicates, lost / (network.share_min < 0.8 ? 10 : 20) + 5);

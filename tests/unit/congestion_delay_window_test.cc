@@ -221,7 +221,7 @@ TEST(DelayWindow, LearnsThatThePathHasBecomeLonger) {
   EXPECT_GT(link.run(200_ms).utilisation, 0.95);
 }
 
-// Nobody says what is dropped: it is heard as loss, at the longest round trips.
+// No switch reports what is dropped: it shows as loss at the longest RTTs.
 TEST(DelayWindow, AShortQueueIsNotKeptFull) {
   for (const auto& [round_trip, queue_bytes] :
        {std::pair{100_us, 64u * 1024}, {100_us, 128u * 1024}, {1_ms, 128u * 1024}}) {

@@ -18,8 +18,8 @@ class Traffic {
   }
   bool lose() { return judge.lost(kPacket, kPacket, kLeast, window, now = now + 3_us); }
 
-  // Over a queue that grows and empties again, 0 to `longest`. `lost` says of each packet and the queue that it met
-  // whether it is. How many losses it took until a queue was said to be full; 0: never.
+  // Over a queue that grows and empties again, 0 to `longest`. `is_lost`: of each packet, by the queue that it met. How
+  // many losses it took until a queue was found to be full; 0: never.
   template <class Lost>
   int losses_until_full(int packets, Duration longest, Lost is_lost) {
     int losses = 0;
@@ -36,7 +36,7 @@ class Traffic {
   }
 
   QueueLoss judge;
-  LeftWith window = LeftWith::kTheWindow;
+  WindowAtSend window = WindowAtSend::kCurrent;
   Instant now = Instant{} + 1_s;
 
  private:
@@ -48,7 +48,7 @@ TEST(QueueLoss, WhatIsLostWhereTheQueueIsLongestWasDroppedByIt) {
   Traffic path;
   const int losses = path.losses_until_full(20'000, 50_us, [](Duration queueing) { return queueing > 48_us; });
   EXPECT_GT(losses, 0);
-  EXPECT_LE(losses, 10) << "but the first few, of which nothing can be said";
+  EXPECT_LE(losses, 10) << "but the first few, which prove nothing";
 }
 
 // Found to be chance by the answer, it is not asked again for a while; where much is lost, twice a period at most.
@@ -63,11 +63,11 @@ TEST(QueueLoss, ChanceLosesAtAllQueues) {
     while (path.now < Instant{} + 2_s) {
       if (path.losses_until_full(1'000, 50_us, by_chance) == 0) continue;
       ++answers;
-      path.window = LeftWith::kLess;
-      for (int round = 0; round < 16 && !path.judge.is_no_less(kPacket); ++round)
+      path.window = WindowAtSend::kReduced;
+      for (int round = 0; round < 16 && !path.judge.loses_as_much(kPacket); ++round)
         EXPECT_EQ(path.losses_until_full(100, 50_us, by_chance), 0);
-      if (path.judge.is_no_less(kPacket)) path.judge.was_chance();
-      path.window = LeftWith::kTheWindow;
+      if (path.judge.loses_as_much(kPacket)) path.judge.was_random();
+      path.window = WindowAtSend::kCurrent;
     }
     EXPECT_LE(answers, ppm < 100'000 ? 3 : 2 * 8);
   }
@@ -89,9 +89,9 @@ TEST(QueueLoss, AQueueThatStaysFullIsKnownFromTheTimeBefore) {
 TEST(QueueLoss, WhatLeftBeforeTheAnswerIsOfTheSameQueue) {
   Traffic path;
   EXPECT_GT(path.losses_until_full(20'000, 50_us, [](Duration queueing) { return queueing > 48_us; }), 0);
-  path.window = LeftWith::kTooMuch;
+  path.window = WindowAtSend::kBeforeCut;
   for (int i = 0; i < 10; ++i) EXPECT_TRUE(path.lose());
-  path.window = LeftWith::kTheWindow;
+  path.window = WindowAtSend::kCurrent;
   EXPECT_FALSE(path.lose()) << "what was answered is not held against the window of now";
 }
 
@@ -106,15 +106,15 @@ TEST(QueueLoss, ASmallerWindowThatLosesNoLess) {
       full = path.lose();
     }
     ASSERT_TRUE(full);
-    path.window = LeftWith::kLess;
+    path.window = WindowAtSend::kReduced;
     for (int i = 0; i < 3; ++i) {
-      EXPECT_FALSE(path.judge.is_no_less(kPacket)) << "of two packets nothing can be said";
+      EXPECT_FALSE(path.judge.loses_as_much(kPacket)) << "two packets prove nothing";
       path.deliver(between, 50_us);
       EXPECT_FALSE(path.lose());
     }
-    EXPECT_EQ(path.judge.is_no_less(kPacket), between == 20);
-    path.judge.was_too_much();
-    EXPECT_FALSE(path.judge.is_no_less(kPacket));
+    EXPECT_EQ(path.judge.loses_as_much(kPacket), between == 20);
+    path.judge.still_too_large();
+    EXPECT_FALSE(path.judge.loses_as_much(kPacket));
   }
 }
 

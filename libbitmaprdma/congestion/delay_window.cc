@@ -1,7 +1,6 @@
 #include "congestion/delay_window.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "congestion/delay_window_measured.h"
 
@@ -353,14 +352,14 @@ void DelayWindow::Measured::shift_base(Duration by) {
 void DelayWindow::Measured::on_drops(const DelayWindow::Drops& drops, Instant now) {
   room_ = smaller(room_, drops.drain);
   room_at_ = now;
-  // Of many flows a queue may not have room for the least window of each.
+  // A queue that many flows share may have no room for min_bytes of each.
   floor_ = drops.packet_bytes;
   round_dropped_ = true;
   const std::uint64_t floor = std::max(floor_, round_flight_ / 2);
   if (window_ <= floor) return;
   queue_loss_.on_notification();
   begin_cut(window_at_send(now), now);
-  full_.most = std::max(floor, window_ - std::min(drops.bytes, window_));
+  full_.most = std::min(full_.most, std::max(floor, window_ - std::min(drops.bytes, window_)));
   apply_cut();
 }
 
@@ -373,7 +372,7 @@ void DelayWindow::Measured::on_loss(std::uint64_t bytes, std::uint32_t packet_by
     queue_loss_.still_too_large();
     full = true;
   }
-  // Of many flows a queue may not have room for the least window of each.
+  // As after a report.
   if (full || queue_ > queueing()) floor_ = packet_bytes;
   if (!full) return;
   begin_cut(window, now);
@@ -382,7 +381,8 @@ void DelayWindow::Measured::on_loss(std::uint64_t bytes, std::uint32_t packet_by
   const std::uint64_t much = full_.lost - std::min(full_.lost, std::uint64_t{packet_bytes} * 2);
   const std::uint64_t less = std::clamp(much, full_.held / kConfig.full_part, full_.held / 2);
   const std::uint64_t carried = scale(best_rate(), ns(base_rtt()), kNsPerSecond);
-  full_.most = std::max({full_.held - less, floor_, std::min(full_.held, carried - carried / kConfig.carried_part)});
+  const std::uint64_t most = std::max({full_.held - less, floor_, carried - carried / kConfig.carried_part});
+  full_.most = std::min(full_.most, most);
   apply_cut();
 }
 
@@ -391,6 +391,7 @@ void DelayWindow::Measured::begin_cut(WindowAtSend window, Instant now) {
   if (window != WindowAtSend::kBeforeCut) {
     const bool once_more = window == WindowAtSend::kReduced;  // of several the first is what is gone back to
     full_ = {.held = window_,
+             .most = window_,
              .first = once_more ? full_.first : window_,
              .first_rate = once_more ? full_.first_rate : rate_,
              .rate = rate_,
@@ -418,12 +419,12 @@ WindowAtSend DelayWindow::Measured::window_at_send(Instant now) const {
 // place of what was given up: there only a quarter less counts.
 bool DelayWindow::Measured::was_random_loss() const {
   if (queue_ * 2 < full_.queue) return true;
-  const auto lost_of = [this](std::uint64_t window, std::uint64_t rate, std::uint64_t part, std::uint64_t whole) {
+  const auto delivers_less = [this](std::uint64_t window, std::uint64_t rate, std::uint64_t part, std::uint64_t whole) {
     const std::uint64_t less = rate - std::min(rate_, rate);
     return scale(less, window, std::max<std::uint64_t>(rate, 1)) * whole > (window - std::min(window_, window)) * part;
   };
-  if (!queue_loss_.is_capped(queueing() * 3 / 4)) return lost_of(full_.held, full_.rate, 1, 2);
-  return window_ <= full_.first - full_.first / 4 && lost_of(full_.first, full_.first_rate, 3, 4);
+  if (!queue_loss_.is_capped(queueing() * 3 / 4)) return delivers_less(full_.held, full_.rate, 1, 2);
+  return window_ <= full_.first - full_.first / 4 && delivers_less(full_.first, full_.first_rate, 3, 4);
 }
 
 // It is another way: of the queues there nothing is known.

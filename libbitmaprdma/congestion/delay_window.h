@@ -42,14 +42,13 @@
 // flows shall share that queue, not fill it. What was said doubles each room_doubles (the path may be another by now;
 // and on hosts that are busy for longer than the queue is a window that small carries little), then is forgotten.
 //
-// Without such reports tail drops are told from random loss (queue_loss.h). The window is then smaller by what was
-// lost, a sixteenth at least, but not by much less than the path carries without any queue, for full_rounds and
-// full_time; and what it may be grows by steps that double up to
-// full_step, or a full_steps-th of it. In a queue shorter than the target queueing delay says nothing, so flows become
-// equal as under AIMD: by steps that are the same for all, and losses that are a part of each. Many steps without a
-// loss: the queue is forgotten. The same after a report. If as much is lost under the reduced window, it is cut
-// once more; unless it meets half the queue or delivers less for being smaller: then the loss is random, and the cut is
-// undone.
+// Without such reports queue_loss.h distinguishes tail drops from random loss. The cut is what was lost, at least a
+// full_part-th; but the window stays within a carried_part-th of the BDP. It stays there for full_rounds and full_time.
+// Then its limit grows by steps that double up to full_step, or to a full_steps-th of it; after full_steps_max of them
+// without a loss the queue is forgotten. The same after a report. In a queue shorter than the target the delay shows
+// nothing, so flows become equal as under AIMD: steps are the same for all, losses a part of each. If as large a part
+// is lost under the reduced window, it is cut once more; unless it meets half the queue, or delivers less for being
+// smaller: then the loss is random, and the cut is undone.
 //
 // Base RTT: base_round_trip.h, which says when a drain is due and what it has shown. A drain is a round to half of what
 // the path holds. A window that leaves in bursts waits until no more is under way; one that is spread sends half of
@@ -93,7 +92,7 @@ struct DelayWindowConfig {
   std::int64_t room_part = 4;
   Duration room_doubles = 8_ms;
   std::uint64_t additive_bytes_told = 1024;
-  Duration full_least = 4_us;
+  Duration full_least = 4_us;  // that a full queue takes to drain
   std::uint64_t full_part = 16, full_steps = 32, full_step = 4 * 1024;
   int full_steps_max = 64;
   std::uint64_t carried_part = 8;

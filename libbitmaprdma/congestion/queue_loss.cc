@@ -40,7 +40,7 @@ inline void QueueLoss::count(WindowAtSend window, std::uint64_t Counts::*what, s
 void QueueLoss::delivered(std::uint64_t bytes, Duration queueing, WindowAtSend window, Instant now) {
   age(now);
   begun_ = true;
-  lately_ = std::max(queueing, lately_ - lately_ / 8);
+  recent_ = std::max(queueing, recent_ - recent_ / 8);
   const Duration step = long_ / kConfig.long_step;
   long_ = queueing > long_ ? std::min(queueing, long_ + step * 9 + kTick) : std::max(queueing, long_ - step);
   count(window, &Counts::delivered, bytes);

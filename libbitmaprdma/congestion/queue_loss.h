@@ -1,8 +1,8 @@
-// congestion/queue_loss.h - tail drops told from random loss.
+// congestion/queue_loss.h - distinguishes tail drops from random loss.
 //
 // A queue that drops what finds it full loses packets while RTTs are at their longest and the window is as large as it
 // was, and at no other time. Random loss happens at all RTTs. So packets are counted in two parts, delivered and lost:
-// *below*, when the RTT was at most half of the long ones of late (the 90th percentile), or the window had been cut;
+// *below*, when the queueing delay was at most half of its recent 90th percentile, or the window had been cut;
 // and *at* it. Tail drops it is when more is lost at it than below, by more than random loss would make of it: three
 // standard deviations, and 2 % of the packets or four times as much. Until enough is seen below, that counts besides as
 // if one packet of `unseen` had been lost there. Samples of it come from the start, when there is no queue yet, from
@@ -23,7 +23,7 @@ namespace brdma::congestion {
 struct QueueLossConfig {
   Duration period = Duration::from_ns(1 << 28);  // 268 ms, as often as a drain
   int below_periods = 4;
-  std::uint64_t much = 16;       // part of the packets
+  std::uint64_t much = 16;       // part of the packets: a sixteenth
   std::uint64_t least_lost = 3;  // packets, of the part that is judged
   std::uint64_t unseen = 2048;   // packets
   std::uint64_t few = 64;        // packets below; of fewer, what was lost counts less
@@ -48,12 +48,12 @@ class QueueLoss {
   // Under the reduced window as large a part is lost as under the one before.
   [[nodiscard]] bool loses_as_much(std::uint64_t packet_bytes) const;
   // The queue stands, and is shorter than `wanted`: it has no room for more.
-  [[nodiscard]] bool is_capped(Duration wanted) const { return is_long() && lately_ < wanted; }
+  [[nodiscard]] bool is_capped(Duration wanted) const { return is_long() && recent_ < wanted; }
   // Verdicts on that: it was still too large, and nothing is known of smaller ones; or the loss is random.
   void still_too_large();
   void was_random() { below_ = all_reduced_; }
   // A switch has reported what its full queue dropped: nothing is left to be judged.
-  void on_notification() { at_ = before_cut_ = reduced_ = {}; }
+  void on_notification() { at_ = before_cut_ = reduced_ = all_reduced_ = {}; }
 
  private:
   struct Counts {
@@ -66,7 +66,7 @@ class QueueLoss {
   enum class Part : std::uint8_t { kAt, kBelow, kBeforeCut };
   // Of both what is delivered and what is lost.
   [[nodiscard]] Part part(WindowAtSend window) const;
-  [[nodiscard]] bool is_long() const { return lately_ * 2 > long_; }
+  [[nodiscard]] bool is_long() const { return recent_ * 2 > long_; }
   void count(WindowAtSend window, std::uint64_t Counts::*what, std::uint64_t bytes);
   [[nodiscard]] bool is_likely(std::uint64_t packet_bytes) const;
 
@@ -76,7 +76,7 @@ class QueueLoss {
   Counts all_reduced_;  // under all reduced windows of consecutive cuts
   int periods_ = 0;
   Duration long_{};    // 90th percentile of queueing
-  Duration lately_{};  // the longest of late, less an eighth with each acknowledgement
+  Duration recent_{};  // the recent longest: an eighth less with each acknowledgement
   Instant period_start_{};
   bool begun_ = false;
 };

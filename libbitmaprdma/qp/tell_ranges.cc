@@ -29,15 +29,15 @@ std::uint32_t Responder::Impl::list_ranges(Psn from, std::byte* out) {
   };
   const auto later = [](Psn a, Psn b) { return distance(a, b) > 0 ? a : b; };
   const Psn end = before_escaped(window.highest() + 1);
-  RangesTold& told = disorder->ranges_told;
-  if (!told.begun) told = {.begun = true, .last = from, .before = from, .again = from, .again_next = from};
-  const Psn fresh = later(told.before, from);
+  RangesTold& reported = disorder->ranges_told;
+  if (!reported.begun) reported = {.begun = true, .last = from, .before = from, .again = from, .again_next = from};
+  const Psn fresh = later(reported.before, from);
   list(fresh, end, most - most / 4);
   // Behind the fresh ones, or before the bits by now: begin anew.
-  if (distance(told.again, from) < 0 || distance(told.again, fresh) >= 0) told.again = from;
-  const auto left = static_cast<std::uint32_t>(std::max(distance(fresh, told.again), 0));
-  const Psn again_end = told.again + std::min(left, kAgainPackets);
-  told.again_next = list(told.again, distance(again_end, end) < 0 ? again_end : end, most);
+  if (distance(reported.again, from) < 0 || distance(reported.again, fresh) >= 0) reported.again = from;
+  const auto left = static_cast<std::uint32_t>(std::max(distance(fresh, reported.again), 0));
+  const Psn again_end = reported.again + std::min(left, kAgainPackets);
+  reported.again_next = list(reported.again, distance(again_end, end) < 0 ? again_end : end, most);
   return count;
 }
 

@@ -57,8 +57,8 @@ class Forger {
           wire::emit_icmp_edn(dropped, count, 1_us * static_cast<std::int64_t>(random_.below(60000)), quench.data()));
       return quench;
     }
-    std::vector<std::byte> made(wire::kIcmpHeaderSize);
-    made.insert(made.end(), dropped.begin(), dropped.end());
+    std::vector<std::byte> made(wire::kIcmpHeaderSize + dropped.size());
+    std::copy(dropped.begin(), dropped.end(), made.begin() + wire::kIcmpHeaderSize);
     made[0] = std::byte{kind == 5 ? std::uint8_t{ICMP_TIME_EXCEEDED} : std::uint8_t{ICMP_DEST_UNREACH}};
     static constexpr std::uint8_t kCodes[] = {ICMP_FRAG_NEEDED,  ICMP_FRAG_NEEDED, ICMP_PORT_UNREACH,
                                               ICMP_HOST_UNREACH, ICMP_NET_UNREACH, 0};

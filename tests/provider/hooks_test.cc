@@ -194,7 +194,7 @@ TEST(Hooks, BadPathsGetLibcsOwnAnswers) {
   EXPECT_EQ(::access(null, R_OK), -1);
   EXPECT_EQ(errno, EFAULT);
   struct stat status {};
-  EXPECT_EQ(::stat(reinterpret_cast<const char*>(0), &status), -1);
+  EXPECT_EQ(::stat(null, &status), -1);
   EXPECT_EQ(errno, EFAULT);
 }
 

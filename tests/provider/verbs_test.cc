@@ -131,7 +131,8 @@ TEST(Memory, IsRegisteredOnlyWhereItIs) {
   // Remote write without local write makes no sense.
   EXPECT_EQ(ibv_reg_mr(pd.get(), pages, page, IBV_ACCESS_REMOTE_WRITE), nullptr);
   EXPECT_EQ(errno, EINVAL);
-  mr.reset(ibv_reg_mr_iova(pd.get(), pages, page, 0x1000, IBV_ACCESS_LOCAL_WRITE));
+  const int access = IBV_ACCESS_LOCAL_WRITE;  // the macro compares a constant with another enum's
+  mr.reset(ibv_reg_mr_iova(pd.get(), pages, page, 0x1000, access));
   EXPECT_NE(mr, nullptr);
 }
 

@@ -126,6 +126,7 @@ struct RecoveryConfig {
   std::uint32_t depth_max = 8;  // spec 1: tolerance limits
   Duration age_max = 50_us;
   Duration stall_max = 80_us;
+  std::uint32_t stall_packets = 0;     // the stall in packets that came meanwhile; 0: not counted
   bool adaptive = true;                // the limits above are where a receiver begins; it learns (recovery/tolerance.h)
   std::uint32_t depth_ceiling = 1024;  // as far as it goes
   Duration time_ceiling = 1_ms;        // of age and stall

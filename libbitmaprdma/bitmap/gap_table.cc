@@ -97,7 +97,14 @@ GapTable::Filled GapTable::fill(Psn psn) {
   const std::size_t at = find(psn);
   if (at == size() || distance(psn, (*this)[at].start) < 0) return {};
   GapRecord& gap = (*this)[at];
-  const Filled filled{true, gap.length == 1, gap.state, gap.first_seen, gap.last_feedback, gap.feedbacks};
+  const Filled filled{.found = true,
+                      .closed = gap.length == 1,
+                      .state = gap.state,
+                      .first_seen = gap.first_seen,
+                      .last_feedback = gap.last_feedback,
+                      .feedbacks = gap.feedbacks,
+                      .start = gap.start,
+                      .base_stuck_since = gap.base_stuck_since};
   if (gap.length == 1) {
     erase_at(at);
   } else if (psn == gap.start) {

@@ -23,7 +23,7 @@ struct GapRecord {
   Psn start;
   std::uint32_t length = 0;
   Instant first_seen;
-  Instant base_stuck_since;         // stall: since when the base has stood because of the oldest gap
+  Instant base_stuck_since;         // when the base last moved, where that may count as the beginning of a stall
   Instant last_feedback;            // of the last FFM that named it
   std::uint32_t later_packets = 0;  // packets received beyond it since it was seen
   std::uint16_t feedbacks = 0;      // FFMs that named it: repeat count
@@ -64,6 +64,8 @@ class GapTable {
     GapState state = GapState::kWaiting;
     Instant first_seen, last_feedback;
     std::uint16_t feedbacks = 0;
+    Psn start;
+    Instant base_stuck_since;
   };
   Filled fill(Psn psn);
   // A packet that had arrived was thrown away: `psn`, part of no gap, is missing again. False: no room, nothing done.

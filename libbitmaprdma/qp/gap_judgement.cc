@@ -23,7 +23,10 @@ Counter promotion_counter(LossCause cause) {
 }  // namespace
 
 recovery::ToleranceConfig tolerance_config(const RecoveryConfig& config) {
-  return {.reference = {.depth_max = config.depth_max, .age_max = config.age_max, .stall_max = config.stall_max},
+  return {.reference = {.depth_max = config.depth_max,
+                        .age_max = config.age_max,
+                        .stall_max = config.stall_max,
+                        .stall_packets = config.stall_packets},
           .adaptive = config.adaptive,
           .depth_ceiling = config.depth_ceiling,
           .time_ceiling = config.time_ceiling};

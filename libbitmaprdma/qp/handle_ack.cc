@@ -37,8 +37,8 @@ std::uint64_t bits_at(const wire::BitmapAck& ack, std::uint32_t at, std::uint32_
 }  // namespace
 
 void Requester::Impl::end_stall(Instant now) {
-  if (!patience.stalled) return;
-  patience.stalled = false;
+  if (!timers.is_stalled()) return;
+  timers.end_stall();
   env.count(Counter::kStallsEnded);
   env.note(now, id.qpn, trace::EventType::kStallEnded, window.base().value());
 }
@@ -203,8 +203,7 @@ Outcome Requester::Impl::handle_aeth(const wire::Packet& packet, Instant now) {
   const Duration trip = now - window.sent_at(packet.bth.psn, now);
   if (measures) sample_rtt(trip, now);
   if (measures) feel(std::max(trip - env.waited, rtt.minimum()), rtt.minimum(), now);
-  patience.activity = now;
-  patience.heard = true;
+  timers.on_acknowledgement(now);
   const std::uint64_t bytes_before = flight.bytes;
   acknowledge_requests_before(refusal ? *sequence : *sequence + 1, now);
   if (measures && goes_back()) {
@@ -306,8 +305,7 @@ Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t s
   }
   me.env.count(Counter::kAcksReceived);
   me.env.trace(now, me.id.qpn, trace::AckReceived{ack.base, ack.highest, ack.syndrome});
-  me.patience.activity = now;
-  me.patience.heard = true;
+  me.timers.on_acknowledgement(now);
   const std::uint64_t bytes_before = me.flight.bytes;
   me.id.peer_credit = PeerCredit{ack.credit_packets, ack.credit_bytes};
   me.credit_probe_at.reset();

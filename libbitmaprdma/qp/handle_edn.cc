@@ -22,7 +22,7 @@ Outcome Requester::handle_edn(const wire::Edn& edn, Instant now) {
   }
   if (last >= end) me.env.count(Counter::kEdnPacketsUnsent, static_cast<std::uint64_t>(last + 1 - end));
   if (start < 0) me.env.count(Counter::kEdnPacketsAcked, static_cast<std::uint64_t>(-start));
-  me.patience.activity = now;
+  me.timers.on_activity(now);
   std::uint32_t again = 0;
   std::uint64_t dropped = 0;
   for (std::int64_t offset = std::max<std::int64_t>(start, 0); offset < end; ++offset) {

@@ -23,7 +23,7 @@ Outcome Requester::handle_ffm(const wire::Ffm& ffm, Instant now) {
     me.env.note(now, me.id.qpn, trace::EventType::kFfmReceived, first.start.value(), ffm.gap_count);
     me.env.trace(now, me.id.qpn, trace::FfmReceived{first.start, first.length, ffm.gap_count});
   }
-  me.patience.activity = now;
+  me.timers.on_activity(now);
   const FeedbackOrder::Kind kind = me.feedback_order.take(ffm.serial);
   if (kind == FeedbackOrder::Kind::kDuplicate || kind == FeedbackOrder::Kind::kStale) {
     me.env.count(kind == FeedbackOrder::Kind::kDuplicate ? Counter::kFfmDuplicates : Counter::kFfmStale);

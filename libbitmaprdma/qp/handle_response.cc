@@ -47,7 +47,7 @@ Outcome Requester::handle_response(const wire::Packet& packet, std::uint16_t sou
     me.go_back_to_missing_answer(now);
     return {};
   }
-  me.patience.activity = now;
+  me.timers.on_activity(now);
   if (confirmation) [[unlikely]]
     return me.handle_confirmation(packet, *sequence, message, now);
   return read ? me.handle_read_response(packet, *sequence, message, now)
@@ -178,7 +178,10 @@ void Requester::Impl::record_answer(const wire::Packet& packet, Sequence sequenc
       const Sequence start = std::max(from, messages[i].first);
       const Sequence end = std::min(messages[i].end(), sequence);
       if (start < end) {
-        repairing().answer_gaps.open(psn_of(start) - 1, psn_of(end), 0, seen, base_moved);
+        // Of a message that has begun to come, the next answer was to be expected since the one before it.
+        const bool expected = start > messages[i].first && !answer_ways;
+        const Instant moved = expected ? std::min(base_moved, seen) : seen;
+        repairing().answer_gaps.open(psn_of(start) - 1, psn_of(end), 0, seen, moved);
         env.count(Counter::kGapsSeen);
         env.trace(now, id.qpn, trace::GapSeen{psn_of(start), static_cast<std::uint32_t>(end - start)});
       }
@@ -214,11 +217,14 @@ void Requester::Impl::note_late_answer(const wire::Packet& packet, Instant now) 
     note_misjudged(psn, env, id, now);
   }
   if (!original) return;
-  const auto depth = static_cast<std::uint32_t>(distance(psn_of(answers_seen - 1), psn));
-  const Duration late = seen - filled.first_seen, repair = rtt.smoothed();
-  const bool raised =
-      answer_ways ? answer_ways->came_late(packet.bxth.path, psn, late, seen, repair)
-                  : repairs->answer_tolerance.came_late(tolerance_config(*id.recovery), depth, late, seen, repair);
+  const recovery::Lateness lateness{
+      .depth = static_cast<std::uint32_t>(distance(psn_of(answers_seen - 1), psn)),
+      .age = seen - filled.first_seen,
+      .stall = seen - recovery::stall_begin(filled.base_stuck_since, filled.first_seen, id.recovery->age_max)};
+  const Duration repair = rtt.smoothed();
+  const bool raised = answer_ways
+                          ? answer_ways->came_late(packet.bxth.path, psn, lateness.age, seen, repair)
+                          : repairs->answer_tolerance.came_late(tolerance_config(*id.recovery), lateness, seen, repair);
   if (raised) env.count(Counter::kToleranceRaised);
 }
 
@@ -229,6 +235,23 @@ Duration Requester::Impl::reissue_interval(std::uint16_t times) const {
     interval = std::max(rtt.minimum() * 2, rtt.smoothed());
   for (unsigned i = kReissuesBeforeDoubling; i < times && interval < kReissueMax; ++i) interval = interval * 2;
   return std::min(interval, std::max(kReissueMax, rtt.smoothed() * 2));
+}
+
+// The base stands because of the first gap.
+bool Requester::Impl::stops_base(const GapRecord& gap) const { return distance(gap.start, window.base()) <= 0; }
+
+Instant Requester::Impl::answer_stall_begin(const GapRecord& gap) const {
+  const Instant moved = base_moved > gap.first_seen ? base_moved : gap.base_stuck_since;
+  return recovery::stall_begin(moved, gap.first_seen, id.recovery->age_max);
+}
+
+recovery::GapFacts Requester::Impl::answer_gap_facts(const GapRecord& gap, Instant seen) const {
+  const bool stops = stops_base(gap);
+  return {.depth = gap.later_packets,
+          .same_path_passed = gap.path_passed,
+          .first_seen = gap.first_seen,
+          .base_stuck_since = stops ? answer_stall_begin(gap) : seen,
+          .later_packets = stops ? gap.later_packets : 0};
 }
 
 void Requester::Impl::judge_answer_gaps(Instant now, Instant seen) {
@@ -242,9 +265,7 @@ void Requester::Impl::judge_answer_gaps(Instant now, Instant seen) {
       }
       continue;
     }
-    const recovery::GapFacts facts{gap.later_packets, gap.path_passed, gap.first_seen,
-                                   std::max(gap.first_seen, base_moved)};
-    const auto verdict = recovery::judge(facts, limits, seen);
+    const auto verdict = recovery::judge(answer_gap_facts(gap, seen), limits, seen);
     const auto* lost = std::get_if<recovery::Lost>(&verdict);
     if (lost == nullptr) continue;
     promote(gap, lost->cause, env, id, now);
@@ -269,11 +290,12 @@ std::optional<Instant> Requester::Impl::answer_gap_deadline() const {
   const recovery::GapLimits limits = answer_limits();
   for (std::size_t i = 0; i < repairs->answer_gaps.size(); ++i) {
     const GapRecord& gap = repairs->answer_gaps[i];
-    const Instant at =
-        gap.state == GapState::kPromoted
-            ? gap.last_feedback + reissue_interval(gap.feedbacks)
-            : std::min(gap.first_seen + limits.age_max, std::max(gap.first_seen, base_moved) + limits.stall_max) +
-                  kTick;
+    Instant at = gap.first_seen + limits.age_max + kTick;
+    if (gap.state == GapState::kPromoted) {
+      at = gap.last_feedback + reissue_interval(gap.feedbacks);
+    } else if (stops_base(gap)) {
+      at = std::min(at, answer_stall_begin(gap) + limits.stall_max + kTick);
+    }
     if (!first || at < *first) first = at;
   }
   return first;

@@ -44,7 +44,7 @@ inline void Requester::Impl::hear_round_trip(const PlainAck& ack, std::uint64_t 
   const Duration measured = now - sent - ack.held;
   if (measured <= Duration{} || measured >= kRttMax) return;
   env.round_trip = {this, measured, ack.waited + env.waited, acknowledged, sent, now};
-  if (measured > kShortPath || has_signals() || patience.in_doubt_before) work_in_heard();
+  if (measured > kShortPath || has_signals() || timers.has_undecided()) work_in_heard();
 }
 
 // Precondition: acknowledges_all().
@@ -53,8 +53,7 @@ inline void Requester::Impl::hear_all(const PlainAck& ack, Instant now) {
   env.count(Counter::kAcksReceived);
   if (env.sink != nullptr) [[unlikely]]
     env.trace(now, id.qpn, trace::AckReceived{ack.base, ack.base - 1, ack.syndrome});
-  patience.activity = now;
-  patience.heard = true;
+  timers.on_acknowledgement(now);
   id.peer_credit = PeerCredit{ack.credit_packets, ack.credit_bytes};
   credit_probe_at.reset();
   const std::uint64_t bytes = flight.bytes;

@@ -125,9 +125,9 @@ bool ReceivePaths::came_late(std::uint8_t path, Psn psn, Duration late, Instant 
   bool raised = false;
   if (path < paths_.size()) {
     const std::uint32_t overtaken_by = paths_[path].bitmap.beyond(psn, kCountMax);
-    if (overtaken_by > 0) raised = paths_[path].within.came_late(overtaken_by, late, now, repair);
+    if (overtaken_by > 0) raised = paths_[path].within.came_late({overtaken_by, late, late}, now, repair);
   }
-  return across_.came_late(0, late, now, repair) || raised;
+  return across_.came_late({0, late, late}, now, repair) || raised;
 }
 
 void ReceivePaths::expect_repetition(Psn psn, Instant asked) {

@@ -24,8 +24,8 @@ void bring_forward(std::optional<Instant>& deadline, Instant candidate) {
 
 }  // namespace
 
-// `packet` has been marked as received, and lies beyond the base.
-void Responder::Impl::note_early(Psn previous_highest, const wire::Packet& packet, Instant now) {
+// `packet` has been marked as received, and lies beyond the base. `newest_before`: when the one before it came.
+void Responder::Impl::note_early(Psn previous_highest, const wire::Packet& packet, Instant newest_before, Instant now) {
   env.note_length(now, identity.qpn, trace::WindowSide::kReceive, window);
   const Psn psn = packet.bth.psn;
   const Instant seen = arrived_at(now);
@@ -33,13 +33,15 @@ void Responder::Impl::note_early(Psn previous_highest, const wire::Packet& packe
   if (beyond > 1) {
     const Psn start = previous_highest + 1;
     const auto length = static_cast<std::uint32_t>(beyond - 1);
-    disorder->gaps.open(previous_highest, psn, packet.bxth.path, seen, seen);
+    const Instant moved = base_moved(start, newest_before, seen);
+    disorder->gaps.open(previous_highest, psn, packet.bxth.path, seen, moved);
     env.count(Counter::kGapsSeen);
     env.trace(now, identity.qpn, trace::GapSeen{start, length});
     tolerance.elapse(seen);
     if (paths) paths->elapse(seen);
     const recovery::GapLimits limits = gap_limits();
-    bring_forward(disorder->watch.judge_at, seen + std::min(limits.age_max, limits.stall_max) + kTick);
+    const Instant too_stuck = stall_begin(moved, seen) + limits.stall_max;
+    bring_forward(disorder->watch.judge_at, std::min(seen + limits.age_max, too_stuck) + kTick);
     if (!disorder->watch.depth_armed) disorder->watch.depth_psn = start + limits.depth_max + 1;
     disorder->watch.depth_armed = true;
   } else if (beyond <= 0 && note_filled(packet, now)) {
@@ -53,7 +55,22 @@ void Responder::Impl::note_early(Psn previous_highest, const wire::Packet& packe
   if (paths) [[unlikely]]
     look_for_path_evidence(packet, now);
   const bool too_deep = disorder->watch.depth_armed && distance(window.highest(), disorder->watch.depth_psn) >= 0;
-  if (too_deep || (disorder->watch.judge_at && seen >= *disorder->watch.judge_at)) scan_gaps(now, seen);
+  const bool too_many = recovery().stall_packets != 0 && note_later_packet();
+  if (too_deep || too_many || (disorder->watch.judge_at && seen >= *disorder->watch.judge_at)) scan_gaps(now, seen);
+}
+
+// When the stall that `gap` makes begins, at the earliest. In the middle of a message the packet at the base was to be
+// expected since the one before it; between messages there may have been nothing to send. Of several paths one may be
+// behind the others.
+Instant Responder::Impl::base_moved(Psn gap, Instant newest_before, Instant seen) const {
+  const bool expected = gap == base() && message.kind != Message::Kind::kNone && ack.echo_valid && !paths;
+  return expected ? std::min(newest_before, seen) : seen;
+}
+
+// One more came while the base stands. True: more than may.
+bool Responder::Impl::note_later_packet() {
+  if (disorder->gaps.empty() || disorder->gaps[0].start != base()) return false;
+  return ++disorder->gaps[0].later_packets > gap_limits().stall_packets;
 }
 
 // `packet` arrived inside a gap. True: that gap is closed.
@@ -70,7 +87,7 @@ bool Responder::Impl::note_filled(const wire::Packet& packet, Instant now) {
     if (disorder->gaps.size() > records) env.count(Counter::kGapsSeen);  // one has become two
     closed = closed || filled.closed;
     // Late, not lost. A standard packet does not say whether it is the original.
-    if (i == 0 && packet.bitmap && !packet.bxth.retransmitted) note_late(packet, filled.first_seen, arrived_at(now));
+    if (i == 0 && packet.bitmap && !packet.bxth.retransmitted) note_late(packet, filled, arrived_at(now));
     if (filled.state == GapState::kWaiting) {
       if (filled.closed) env.count(Counter::kGapsClosed);
       if (paths && filled.closed && beyond_one_path(psn, filled.first_seen, arrived_at(now)))
@@ -98,11 +115,14 @@ void Responder::Impl::note_answer(const GapRecord& gap, Instant now) {
   }
 }
 
-void Responder::Impl::note_late(const wire::Packet& packet, Instant first_seen, Instant seen) {
-  const auto depth = static_cast<std::uint32_t>(distance(window.highest(), packet.bth.psn));
-  const Duration late = seen - first_seen, repair = feedback_rtt.smoothed();
-  const bool raised = paths ? paths->came_late(packet.bxth.path, packet.bth.psn, late, seen, repair)
-                            : tolerance.came_late(tolerance_config(recovery()), depth, late, seen, repair);
+void Responder::Impl::note_late(const wire::Packet& packet, const bitmap::GapTable::Filled& filled, Instant seen) {
+  recovery::Lateness lateness{.depth = static_cast<std::uint32_t>(distance(window.highest(), packet.bth.psn)),
+                              .age = seen - filled.first_seen,
+                              .stall = {}};
+  if (filled.start == base()) lateness.stall = seen - stall_begin(filled.base_stuck_since, filled.first_seen);
+  const Duration repair = feedback_rtt.smoothed();
+  const bool raised = paths ? paths->came_late(packet.bxth.path, packet.bth.psn, lateness.age, seen, repair)
+                            : tolerance.came_late(tolerance_config(recovery()), lateness, seen, repair);
   if (raised) env.count(Counter::kToleranceRaised);
 }
 
@@ -121,7 +141,10 @@ void Responder::Impl::gaps_after_advance(Instant now, Instant seen) {
     feedback_due = false;
     return;
   }
-  if (disorder->gaps[0].start == base()) disorder->gaps[0].base_stuck_since = seen;
+  if (disorder->gaps[0].start == base()) {
+    disorder->gaps[0].base_stuck_since = seen;
+    disorder->gaps[0].later_packets = 0;
+  }
   if (speaks_bitmap()) {
     scan_gaps(now, seen);
   } else {
@@ -135,7 +158,9 @@ recovery::GapVerdict Responder::Impl::judge_gap(std::size_t i, Instant seen) con
   facts.depth = static_cast<std::uint32_t>(distance(window.highest(), gap.start));
   facts.first_seen = gap.first_seen;
   // The base stands because of the first gap, not of those behind it.
-  facts.base_stuck_since = gap.start == base() ? std::max(gap.first_seen, gap.base_stuck_since) : seen;
+  const bool at_base = gap.start == base();
+  facts.base_stuck_since = at_base ? stall_begin(gap.base_stuck_since, gap.first_seen) : seen;
+  facts.later_packets = at_base ? gap.later_packets : 0;
   facts.same_path_passed = paths && paths->passed(gap, seen);
   return judge(facts, gap_limits(), seen);
 }

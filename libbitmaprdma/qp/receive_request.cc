@@ -19,6 +19,7 @@ Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now)
     return outcome;
   }
   if (take_inside_write(packet, now)) return outcome;
+  const Instant newest_before = newest_arrival();
   if (packet.bxth.described() && !admits_described(packet)) [[unlikely]] {
     drop(DropReason::kBadDescription, packet, now);
     return outcome;
@@ -37,7 +38,7 @@ Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now)
     return outcome;
   }
   if (offset > 0) [[unlikely]] {
-    handle_ahead(packet, now);
+    handle_ahead(packet, newest_before, now);
     return outcome;
   }
   if (!window.empty() && window.has(base())) [[unlikely]] {  // it is here, and was not ready: try that one again
@@ -145,7 +146,7 @@ bool Responder::Impl::has_record(const wire::Packet& packet) const {
   return room;
 }
 
-void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant now) {
+void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant newest_before, Instant now) {
   const Psn psn = packet.bth.psn;
   if (rnr_wait) {  // sent before the RNR NAK got there
     repeat_not_ready(packet);
@@ -192,7 +193,7 @@ void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant now) {
   }
   if (paths && packet.bitmap) [[unlikely]]
     paths->received(packet.bxth.path, base(), psn, count);
-  note_early(previous_highest, packet, now);
+  note_early(previous_highest, packet, newest_before, now);
   if (speaks_bitmap()) note_for_acknowledgement(packet.bth.ack_request, now);  // a standard ACK could not tell of it
 }
 

@@ -13,7 +13,7 @@ Requester::Requester(const Environment& environment, Identity& identity)
 Requester::Parts::Parts(std::unique_ptr<Impl> parts) : impl_(std::move(parts)) {}
 Requester::Parts::~Parts() = default;
 Requester::~Requester() {
-  if (impl_ != nullptr && impl_->patience.stalled) impl_->env.count(Counter::kStallsEnded);
+  if (impl_ != nullptr && impl_->timers.is_stalled()) impl_->env.count(Counter::kStallsEnded);
 }
 
 void Requester::start(Psn first) { impl_->begin_from(first); }
@@ -42,7 +42,7 @@ bool Requester::Impl::poll_requests(TransmitBatch& batch, Instant now) {
   const bool resent = me.poll_resend(batch, now);
   // New packets only behind the repaired ones: a standard peer takes nothing else.
   const bool added = me.window.pending() == 0 && me.poll_new(batch, now);
-  if (resent || added) me.patience.activity = now;
+  if (resent || added) me.timers.on_activity(now);
   if (me.paths && (resent || added)) me.paths->batch_left(batch.path());
   // No credit, and nothing on its way whose acknowledgement could bring some: one packet will ask.
   if (me.credit_stalled && me.flight.packets == 0 && !me.credit_probe_at) {
@@ -63,7 +63,7 @@ bool Requester::Impl::has_output(Instant now) {
   if (me.window.pending() > 0) {
     if (me.holds_back(now) || me.resend_window_full()) return false;
     const auto next = me.sequence_of(me.window.next_pending(me.window.base()));
-    return next && me.may_leave(*next) && (me.congestion_admits(me.id.mtu()) || me.patience.exempt > 0);
+    return next && me.may_leave(*next) && (me.congestion_admits(me.id.mtu()) || me.timers.has_grant());
   }
   return me.ready_to_send_new(now) || (me.paths && me.paths->probe_due(now) && me.copyable());
 }
@@ -152,8 +152,8 @@ void Requester::Impl::begin_from(Psn first) {
   answer_congestion = {};
   signals.reset();
   choose_control();
-  if (patience.stalled) env.count(Counter::kStallsEnded);
-  patience = Patience{};
+  if (timers.is_stalled()) env.count(Counter::kStallsEnded);
+  timers = RetransmissionTimers{};
   feedback_order = recovery::FeedbackOrder{};
   credit_stalled = congestion_limited = completions_lost = false;
   bridged = 0;
@@ -179,7 +179,7 @@ void Requester::Impl::forget_flight() {
   broken_wqe.reset();
   credit_probe_at.reset();
   credit_override = false;
-  patience.in_doubt_before.reset();
+  timers.forget_timeouts();
 }
 
 Repairs& Requester::Impl::repairing() {

@@ -22,6 +22,7 @@
 #include "qp/paths_receive.h"
 #include "qp/payload_cursor.h"
 #include "qp/requester.h"
+#include "qp/retransmission_timers.h"
 #include "qp/send_queue.h"
 #include "recovery/gap_judge.h"
 #include "recovery/learnt_tolerance.h"
@@ -46,22 +47,6 @@ struct Answers {
   std::uint32_t packets = 0;
   std::uint64_t bytes = 0;
   std::uint64_t came = 0;  // bytes that arrived since then
-};
-
-// Time kept for the retransmission timeout, the tail loss probe and the peer's death (timeout.cc).
-struct Patience {
-  Instant progress;      // last time that an entry was acknowledged, or that something left when nothing was out
-  Instant timeout_from;  // the running timeout counts from here
-  Instant activity;      // last time that anything left or came: the probe waits for silence
-  CompactOptional<Instant> in_doubt_before;  // a timeout fired then: what was sent before is resent once the peer is
-                                             // heard to have got something sent after
-  std::uint32_t in_doubt_packets = 0;        // how many were not acknowledged then
-  std::uint16_t doubts = 0;                  // timeouts since in_doubt_before was empty
-  std::uint16_t timeouts = 0;                // since the last progress: doubles the next one
-  unsigned exempt = 0;   // retransmissions that may pass the congestion window: what was sent before fills it still
-  bool probed = false;   // one probe a silence
-  bool stalled = false;  // for long enough to be told (brdma event)
-  bool heard = true;     // an acknowledgement came since the last stall of the send window
 };
 
 // After an RNR NAK: what follows the refused packet may be refused as well, and all behind that thrown away once more.
@@ -116,7 +101,7 @@ struct Requester::Impl {
   mutable std::uint32_t looked_at = 0;  // entries and words, for acknowledgements: their cost, for tests; wraps
   Flight flight;
   Answers answers;
-  Patience patience;
+  RetransmissionTimers timers;
 
   CompactOptional<Instant> rnr_until;  // receiver was not ready: nothing leaves before
   CompactOptional<Trial> trial;
@@ -196,12 +181,9 @@ struct Requester::Impl {
   [[nodiscard]] bool wants_ack(const Message& message, bool last);
   [[nodiscard]] std::uint32_t ack_request_interval() const;
   [[nodiscard]] std::uint32_t ack_request_interval(const Message& message) const;
-  void left(Instant now) {  // something new was sent
-    patience.progress = patience.timeout_from = cumulative_moved = now;
-    patience.timeouts = 0;
-    patience.probed = false;
-    patience.exempt = 0;
-    patience.in_doubt_before.reset();
+  void left(Instant now) {  // something new was sent when nothing was in flight
+    timers.on_flight_begun(now);
+    cumulative_moved = now;
   }
 
   // --- describe.cc ---
@@ -407,10 +389,8 @@ struct Requester::Impl {
   [[nodiscard]] bool refuses_rest(std::uint8_t syndrome, Sequence at) const;
   Outcome handle_fatal_nak(std::uint8_t syndrome, Sequence at, Instant now);
   void note_progress(Instant now) {
-    patience.progress = patience.timeout_from = now;
-    patience.timeouts = 0;
-    patience.probed = false;
-    if (patience.stalled) [[unlikely]]
+    timers.on_progress(now);
+    if (timers.is_stalled()) [[unlikely]]
       end_stall(now);
   }
   void end_stall(Instant now);
@@ -501,6 +481,9 @@ struct Requester::Impl {
   void measure_answer(Sequence sequence, const Message& message, Instant sent, Instant now);
   void record_answer(const wire::Packet& packet, Sequence sequence, Instant sent, Instant now);
   void judge_answer_gaps(Instant now, Instant seen);
+  [[nodiscard]] bool stops_base(const bitmap::GapRecord& gap) const;
+  [[nodiscard]] Instant answer_stall_begin(const bitmap::GapRecord& gap) const;
+  [[nodiscard]] recovery::GapFacts answer_gap_facts(const bitmap::GapRecord& gap, Instant seen) const;
   // As Responder::Impl::arrived_at(), for answers.
   [[nodiscard]] Instant arrived_at(Instant now) const { return now - env.waited; }
   void note_late_answer(const wire::Packet& packet, Instant now);

@@ -55,13 +55,13 @@ std::uint32_t Requester::Impl::request_resend_range(Sequence from, Sequence to, 
 bool Requester::Impl::holds_back(Instant now) const {
   constexpr std::uint32_t kFullBatch = 16;
   if (repairs == nullptr) return false;
-  return repairs->held_until && now < *repairs->held_until && window.pending() < kFullBatch && patience.exempt == 0;
+  return repairs->held_until && now < *repairs->held_until && window.pending() < kFullBatch && !timers.has_grant();
 }
 
 // What was lost again leaves this count by being requested again.
 bool Requester::Impl::resend_window_full(std::uint32_t more) const {
   const std::uint32_t most = id.recovery->resend_window;
-  return most != 0 && resent_under_way + more >= most && patience.exempt == 0;
+  return most != 0 && resent_under_way + more >= most && !timers.has_grant();
 }
 
 void Requester::Impl::left_again(Sequence sequence, std::uint8_t path, Instant now) {
@@ -105,7 +105,7 @@ bool Requester::Impl::resend_data(Sequence sequence, const Message& message, Pay
   const std::uint32_t mtu = id.mtu();
   const std::uint32_t payload = message.payload_at(sequence, mtu);
   // Under the congestion window like new packets, but for what breaks a silence.
-  if (!congestion_admits(payload) && patience.exempt == 0) {
+  if (!congestion_admits(payload) && !timers.has_grant()) {
     congestion_limited = true;
     return false;
   }
@@ -124,7 +124,7 @@ bool Requester::Impl::resend_data(Sequence sequence, const Message& message, Pay
   // A standard peer acknowledges nothing unasked: whoever waits behind this one waits for that.
   packet.bth.ack_request = window.pending() == 1 || ends_trial(sequence) || resend_window_full(1) ||
                            wants_ack(message, sequence + 1 == message.end());
-  if (!congestion_admits(payload)) --patience.exempt;
+  if (!congestion_admits(payload)) timers.use_grant();
   if (paths) [[unlikely]]
     label(packet, batch, 1, true, now);
   batch.add(packet, slices, payload);
@@ -183,26 +183,22 @@ bool Requester::Impl::resend_request(Sequence pending, Message& message, Payload
   return true;
 }
 
-// After a timeout only the first and the last packet in doubt are sent again: with the peer merely slow, more would be
-// wasted. Once it is heard to have got one of those, all that was sent before the timeout and is still missing is lost.
-// Is it heard to have got something sent before, or is most of it there, then nothing happened but that it, or we, had
-// no core for a while: the congestion windows stay as they are (in the spirit of Eifel, RFC 4015).
+// After a timeout only the first and the last undecided packet are sent again: with the peer merely slow, more would be
+// wasted. An acknowledgement of something that was sent after the timeout decides: what was sent before it and is still
+// missing is lost. One of something sent before, or of most of it, shows that the timeout was spurious, as this host or
+// the peer had no core for a while: the congestion windows stay as they are (in the spirit of Eifel, RFC 4015).
 void Requester::Impl::note_evidence(Instant sent, Instant now) {
-  if (!patience.in_doubt_before) return;
-  const Instant doubted = *patience.in_doubt_before;
-  const std::uint32_t packets = std::exchange(patience.in_doubt_packets, 0);
-  unsigned doubts = std::exchange(patience.doubts, 0);
-  patience.in_doubt_before.reset();
-  if (sent < doubted) return;
+  const auto timeouts = timers.take_undecided();
+  if (!timeouts || sent < timeouts->last) return;
   std::uint32_t lost = 0;
   for (Sequence at = base; at < next_sequence(); ++at) {
     const EntryState state = window.entry(psn_of(at)).state;
-    if (state == EntryState::kAcked || window.sent_at(psn_of(at), now) >= doubted) continue;
+    if (state == EntryState::kAcked || window.sent_at(psn_of(at), now) >= timeouts->last) continue;
     request_resend(at, message_of(at), Counter::kRetransmittedTimeout, now);
     ++lost;
   }
-  if (lost * 2 <= packets) return;
-  for (; doubts > 0; --doubts) {
+  if (lost * 2 <= timeouts->packets) return;
+  for (unsigned i = 0; i < timeouts->count; ++i) {
     congestion.on_timeout();
     answer_congestion.on_timeout();
   }

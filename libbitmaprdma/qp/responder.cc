@@ -220,7 +220,7 @@ std::vector<OpenGap> Responder::open_gaps(Instant now) const {
                     .path = gap.path,
                     .depth = static_cast<std::uint32_t>(distance(me.window.highest(), gap.start)),
                     .stalls = stalls,
-                    .stalled = stalls ? now - std::max(gap.first_seen, gap.base_stuck_since) : Duration{},
+                    .stalled = stalls ? now - me.stall_begin(gap.base_stuck_since, gap.first_seen) : Duration{},
                     .feedbacks = gap.feedbacks,
                     .last_feedback = gap.last_feedback});
   }

@@ -97,7 +97,7 @@ struct Responder::Impl {
   }
   // receive_request.cc
   Outcome handle_request(const wire::Packet& packet, Instant now);
-  void handle_ahead(const wire::Packet& packet, Instant now);
+  void handle_ahead(const wire::Packet& packet, Instant newest_before, Instant now);
   [[nodiscard]] bool state_is_full() const;
   [[nodiscard]] bool has_record(const wire::Packet& packet) const;
   void note_duplicate(const wire::Packet& packet, Instant now);
@@ -199,7 +199,14 @@ struct Responder::Impl {
   // When the packet at hand came to this host. Gaps are timed and judged by that: whoever lost its core for a while
   // would else take for lost what lies in its socket, behind the packet that shows the gap.
   [[nodiscard]] Instant arrived_at(Instant now) const { return now - env.waited; }
-  void note_early(Psn previous_highest, const wire::Packet& packet, Instant now);
+  // When the newest packet of bitmap mode came to this host.
+  [[nodiscard]] Instant newest_arrival() const { return ack.echo_arrival - ack.echo_waited; }
+  void note_early(Psn previous_highest, const wire::Packet& packet, Instant newest_before, Instant now);
+  [[nodiscard]] Instant base_moved(Psn gap, Instant newest_before, Instant seen) const;
+  [[nodiscard]] Instant stall_begin(Instant base_stuck_since, Instant first_seen) const {
+    return recovery::stall_begin(base_stuck_since, first_seen, recovery().age_max);
+  }
+  bool note_later_packet();
   bool note_filled(const wire::Packet& packet, Instant now);  // true: its gap is closed
   void gaps_after_advance(Instant now, Instant seen);
   // `seen`: up to when all that has come is known; now, where a timer asks.
@@ -211,7 +218,7 @@ struct Responder::Impl {
   void promote_request_gap(bitmap::GapRecord& gap, recovery::LossCause cause, Instant now);
   [[nodiscard]] recovery::GapVerdict judge_gap(std::size_t i, Instant seen) const;
   void note_answer(const bitmap::GapRecord& gap, Instant now);
-  void note_late(const wire::Packet& packet, Instant first_seen, Instant seen);
+  void note_late(const wire::Packet& packet, const bitmap::GapTable::Filled& filled, Instant seen);
   [[nodiscard]] bool beyond_one_path(Psn psn, Instant first_seen, Instant now) const;
   [[nodiscard]] Duration repeat_interval(std::uint16_t feedbacks) const;
   void request_sequence_nak();

@@ -38,7 +38,7 @@ std::uint8_t Requester::next_path(Instant now) {
   } else {
     const Psn next = me.window.next_pending(me.window.base());
     const auto sequence = me.sequence_of(next);
-    batch.ordered = sequence && me.message_of(*sequence).answered() && me.patience.timeouts == 0 &&
+    batch.ordered = sequence && me.message_of(*sequence).answered() && me.timers.backoff() == 0 &&
                     (me.message_of(*sequence).request_received || me.window.entry(next).transmissions == 1);
     batch.avoid = me.window.entry(next).path;
   }

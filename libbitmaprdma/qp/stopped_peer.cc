@@ -16,19 +16,19 @@ recovery::StoppedPeerLimits Requester::Impl::stopped_limits() const {
   return {.retries = retries_time(), .stopped_max = id.recovery->stopped_peer_max};
 }
 
-bool Requester::Impl::peer_is_stopped() const { return signals && signals->stopped.is_stopped(patience.progress); }
+bool Requester::Impl::peer_is_stopped() const { return signals && signals->stopped.is_stopped(timers.progress()); }
 
 // As death() and beside it: where that is asked.
 std::optional<Instant> Requester::Impl::stopped_query_at() const {
   if (window.in_window() == 0 || rnr_until || id.attributes.timeout == 0) return std::nullopt;
-  return (signals ? signals->stopped : recovery::StoppedPeer{}).query_at(patience.progress, stopped_limits());
+  return (signals ? signals->stopped : recovery::StoppedPeer{}).query_at(timers.progress(), stopped_limits());
 }
 
 bool Requester::stopped_query_due() const {
   if (impl_ == nullptr || !impl().signals || !impl().signals->stopped.has_due()) [[likely]]
     return false;
   const Impl& me = impl();
-  return me.id.can_send() && me.window.in_window() > 0 && me.signals->stopped.is_due(me.patience.progress);
+  return me.id.can_send() && me.window.in_window() > 0 && me.signals->stopped.is_due(me.timers.progress());
 }
 
 bool Requester::has_stopped_query() const { return impl().signals && impl().signals->stopped.has_due(); }
@@ -40,7 +40,7 @@ void Requester::forget_stopped_query() { impl().signals->stopped.forget_due(); }
 void Requester::add_stopped_query(TransmitBatch& batch, Instant now) {
   constexpr std::int64_t kNsPerMs = 1'000'000;
   Impl& me = *impl_;
-  const std::int64_t silent = std::clamp<std::int64_t>((now - me.patience.progress).ns() / kNsPerMs, 0, 0xFFFF'FFFF);
+  const std::int64_t silent = std::clamp<std::int64_t>((now - me.timers.progress()).ns() / kNsPerMs, 0, 0xFFFF'FFFF);
   const wire::StoppedQuery query{.source_qpn = me.id.qpn,
                                  .peer_qpn = me.id.attributes.destination_qpn,
                                  .nonce = me.signals->stopped.asked(me.env.query_nonces.next(), now),
@@ -58,7 +58,7 @@ void Requester::handle_stopped_reply(const wire::StoppedReply& reply, Instant no
   using Verdict = recovery::StoppedPeer::Verdict;
   Impl& me = *impl_;
   if (!me.signals || me.window.in_window() == 0) return me.env.count(Counter::kStoppedRepliesIgnored);
-  switch (me.signals->stopped.replied(reply.nonce, me.patience.progress, me.stopped_limits(), now)) {
+  switch (me.signals->stopped.replied(reply.nonce, me.timers.progress(), me.stopped_limits(), now)) {
     case Verdict::kUnasked:
     case Verdict::kTooLate:
       return me.env.count(Counter::kStoppedRepliesIgnored);

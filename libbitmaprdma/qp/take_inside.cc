@@ -12,7 +12,7 @@ using bitmap::EntryState;
 bool Requester::Impl::is_inside(const wire::Packet& packet) const {
   if (packet.op != wire::RcOp::kReadResponseMiddle || packet.bth.psn != window.base()) return false;
   if (repairs != nullptr || own_judge || answer_ways || (packet.bitmap && id.receiving_paths > 1)) return false;
-  if (window.in_window() == 0 || patience.in_doubt_before) return false;
+  if (window.in_window() == 0 || timers.has_undecided()) return false;
   const Message& message = messages[0];
   return message.kind == MessageKind::kRead && message.described == 0 && !packet.bxth.described() &&
          base != message.first && base + 1 != message.end() && cumulative >= message.end() &&
@@ -30,7 +30,7 @@ bool Requester::Impl::take_inside(const wire::Packet& packet, Instant now) {
   answers.came += bytes;
   --answers.packets;
   trace_entry(base, EntryState::kSentUnacked, EntryState::kAcked, now);
-  patience.activity = now;
+  timers.on_activity(now);
   note_progress(now);
   window.pass_first();
   looked_at += 2;  // acknowledged, and passed

@@ -35,7 +35,6 @@ constexpr Duration kSlackMax = 1_s;
 constexpr Duration kBackoffMax = 200_ms;
 // A deadline that is seen to so much later was not seen to in time: our own process was stopped, or had no core.
 constexpr Duration kOwnPauseMin = 50_ms;
-constexpr std::uint16_t kTimeoutsMax = 0xFFFF;  // counted: at a stopped peer there is no end of them
 
 void consider(std::optional<Instant>& first, std::optional<Instant> at) {
   if (at && (!first || *at < *first)) first = at;
@@ -68,7 +67,7 @@ Duration Requester::Impl::retransmit_timeout() const {
       std::max(rtt.has_sample() ? id.recovery->retransmit_timeout_min : kFirstTimeout, answer_expected() * 2);
   const Duration first = rtt.retransmit_timeout(floor, longest, 0);
   const Duration ceiling = std::max(first, std::min(longest, std::max(kBackoffMax, two_trips())));
-  return rtt.retransmit_timeout(floor, ceiling, patience.timeouts);
+  return rtt.retransmit_timeout(floor, ceiling, timers.backoff());
 }
 
 Duration Requester::Impl::probe_timeout() const {
@@ -85,20 +84,20 @@ std::optional<Instant> Requester::Impl::retransmit_deadline() const {
   if (window.in_window() == 0 || rnr_until) return std::nullopt;
   if (!id.bitmap_agreed && id.attributes.timeout == 0) return std::nullopt;
   const Duration timeout = id.bitmap_agreed ? retransmit_timeout() : attribute_timeout();
-  return patience.timeout_from + (peer_is_stopped() ? std::max(timeout, stopped_timeout()) : timeout);
+  return timers.armed() + (peer_is_stopped() ? std::max(timeout, stopped_timeout()) : timeout);
 }
 
 // What waits for a stopped peer in its socket is enough for it to answer when it goes on; and then, four more times.
 Duration Requester::Impl::stopped_timeout() const { return std::min(kBackoffMax, retries_time() / 4); }
 
 std::optional<Instant> Requester::Impl::probe_deadline() const {
-  if (window.in_window() == 0 || window.pending() > 0 || rnr_until || patience.probed) return std::nullopt;
+  if (window.in_window() == 0 || window.pending() > 0 || rnr_until || timers.probe_sent()) return std::nullopt;
   if (follows_irn()) return std::nullopt;
   // A standard peer says nothing to a packet that it has; but a READ can be asked again of anybody.
   if (!id.bitmap_agreed && (answers.packets == 0 || goes_back())) {
     return std::nullopt;
   }
-  return patience.activity + probe_timeout();
+  return timers.activity() + probe_timeout();
 }
 
 // The window stands still: packets beyond arrive, the one at its base does not. (Its hole is the FFM's to repair, but
@@ -109,7 +108,8 @@ Duration Requester::Impl::stall_limit() const {
 }
 
 std::optional<Instant> Requester::Impl::stall_deadline() const {
-  if (!id.bitmap_agreed || arrived_end <= cumulative || rnr_until || own_judge || !patience.heard) return std::nullopt;
+  if (!id.bitmap_agreed || arrived_end <= cumulative || rnr_until || own_judge) return std::nullopt;
+  if (!timers.acknowledged_since_stall()) return std::nullopt;
   return cumulative_moved + stall_limit();
 }
 
@@ -117,7 +117,7 @@ void Requester::Impl::fire_stall(Instant now) {
   env.count(Counter::kSendStalls);
   env.trace(now, id.qpn, trace::SendStalled{psn_of(cumulative), psn_of(arrived_end)});
   cumulative_moved = now;
-  patience.heard = false;
+  timers.on_window_stall();
   for (Sequence at = first_untold(cumulative, arrived_end); at < arrived_end; at = first_untold(at + 1, arrived_end))
     suspect(at, now);
   // The peer may have lost its core, and have the others in its socket: what comes back of this one will say.
@@ -134,7 +134,7 @@ void Requester::Impl::suspect(Sequence sequence, Instant now) {
 // While the window is full and nothing comes, new packets go on leaving for a while at the rate of the path: a peer
 // that has lost its core finds them in its socket. Their acknowledgements being late is no loss yet.
 std::optional<Instant> Requester::Impl::bridge_deadline() const {
-  if (!id.bitmap_agreed || !congestion_limited || window.pending() > 0 || patience.in_doubt_before) return std::nullopt;
+  if (!id.bitmap_agreed || !congestion_limited || window.pending() > 0 || timers.has_undecided()) return std::nullopt;
   const auto next = congestion.next_bridge(bridged);
   return next ? std::optional{std::max(*next, bridge_from)} : std::nullopt;
 }
@@ -148,7 +148,7 @@ void Requester::Impl::extend_bridge(Instant now) {
 
 std::optional<Instant> Requester::Impl::death() const {
   if (window.in_window() == 0 || rnr_until || id.attributes.timeout == 0) return std::nullopt;
-  const Instant from = signals ? signals->stopped.silent_from(patience.progress) : patience.progress;
+  const Instant from = signals ? signals->stopped.silent_from(timers.progress()) : timers.progress();
   return from + retries_time();
 }
 
@@ -165,11 +165,11 @@ Duration Requester::Impl::retries_time() const { return retry_time() * (std::int
 void Requester::Impl::note_own_pause(Instant now) {
   const auto due = retransmit_deadline();
   if (!due || now - *due < kOwnPauseMin) return;
-  patience.progress = std::max(patience.progress + (now - *due), now + retry_time() - retries_time());
+  timers.on_own_pause(now - *due, now + retry_time() - retries_time());
 }
 
 // Silence is death only when it lasted through a retransmission: we ourselves may have been the sleeper.
-bool Requester::Impl::may_be_dead() const { return patience.timeouts > 0 || id.attributes.retry_count == 0; }
+bool Requester::Impl::may_be_dead() const { return timers.backoff() > 0 || id.attributes.retry_count == 0; }
 
 // Something is under way, and only the retransmission timeout and the probe can be due: the rest of next_timeout() says
 // nothing.
@@ -187,11 +187,11 @@ Instant Requester::Impl::plain_deadline() const {
   const Duration longest = std::max(
       {id.attributes.timeout == 0 ? kTimeoutMax : attribute_timeout(), two_trips(), config.retransmit_timeout_min});
   const Duration floor = std::max(sampled ? config.retransmit_timeout_min : kFirstTimeout, expected * 2);
-  const Instant timeout = patience.timeout_from + rtt.retransmit_timeout(floor, longest, 0);
-  if (patience.probed) return timeout;
+  const Instant timeout = timers.armed() + rtt.retransmit_timeout(floor, longest, 0);
+  if (timers.probe_sent()) return timeout;
   const Duration probe =
       std::max(rtt.probe_timeout(sampled ? config.probe_timeout_min : kFirstProbe), expected * 5 / 4);
-  return std::min(timeout, patience.activity + probe);
+  return std::min(timeout, timers.activity() + probe);
 }
 
 std::optional<Instant> Requester::next_timeout() const {
@@ -228,7 +228,7 @@ Outcome Requester::handle_timeout(Instant now) {
     return me.fail(me.queue.head(), CompletionStatus::kRetryExceeded, now);
   }
   if (const auto query = me.may_be_dead() ? me.stopped_query_at() : std::nullopt; query && now >= *query)
-    me.signals_made().stopped.query_falls_due(me.patience.progress);
+    me.signals_made().stopped.query_falls_due(me.timers.progress());
   if (const auto due = me.retransmit_deadline(); due && now >= *due) {
     me.fire_retransmit_timeout(now);
   } else if (const auto probe = me.probe_deadline(); probe && now >= *probe) {
@@ -260,11 +260,10 @@ Sequence Requester::Impl::last_open(Instant now) {
 void Requester::Impl::fire_retransmit_timeout(Instant now) {
   env.count(Counter::kLocalAckTimeout);
   env.trace(now, id.qpn, trace::TimeoutFired{false, window.base()});
-  patience.timeout_from = patience.activity = now;
-  if (patience.timeouts < kTimeoutsMax) ++patience.timeouts;
+  timers.on_timeout(now);
   if (paths) paths->forget_silence();  // all are silent: that says nothing of any
-  if (!patience.stalled && now - patience.progress >= kLongStall) {
-    patience.stalled = true;
+  if (!timers.is_stalled() && now - timers.progress() >= kLongStall) {
+    timers.begin_stall();
     env.count(Counter::kStallsBegun);
     env.note(now, id.qpn, trace::EventType::kStallBegun, window.base().value());
   }
@@ -274,10 +273,8 @@ void Requester::Impl::fire_retransmit_timeout(Instant now) {
     return;
   }
   if (follows_irn()) return resend_by_irn(now);
-  patience.in_doubt_before = now;
-  patience.in_doubt_packets = std::max(patience.in_doubt_packets, window.unacked());
-  if (patience.doubts < kTimeoutsMax) ++patience.doubts;
-  patience.exempt = 2;
+  timers.add_undecided(window.unacked(), now);
+  timers.grant(2);
   const Sequence last = last_open(now);
   Sequence first = base;
   while (window.entry(psn_of(first)).state == EntryState::kAcked) ++first;
@@ -286,12 +283,12 @@ void Requester::Impl::fire_retransmit_timeout(Instant now) {
   std::uint32_t again = request_resend_range(first, first + 1, Counter::kRetransmittedTimeout, now);
   again += request_resend_range(last, last + 1, Counter::kRetransmittedTimeout, now);
   // In one silence all of them wait too long once; after that only what the timer sent again.
-  note_timed_out(patience.timeouts == 1 ? waiting : again, now);
+  note_timed_out(timers.backoff() == 1 ? waiting : again, now);
 }
 
 // The oldest, and all that is missing before something that has arrived.
 void Requester::Impl::resend_by_irn(Instant now) {
-  patience.exempt = 1;
+  timers.grant(1);
   if (window.unacked() == 0) reopen(base, message_of(base), now);
   Sequence first = base;
   while (window.entry(psn_of(first)).state == EntryState::kAcked) ++first;
@@ -302,9 +299,7 @@ void Requester::Impl::resend_by_irn(Instant now) {
 // missing of answers we know ourselves. A standard peer wants requests in order, so the first unanswered goes instead.
 void Requester::Impl::fire_probe(Instant now) {
   env.trace(now, id.qpn, trace::TimeoutFired{true, window.base()});
-  patience.probed = true;
-  patience.exempt = 1;
-  patience.activity = now;
+  timers.on_probe(now);
   if (repairs != nullptr) {
     for (std::size_t i = 0; i < repairs->answer_gaps.size(); ++i) reissue(repairs->answer_gaps[i], now);
   }
@@ -312,7 +307,7 @@ void Requester::Impl::fire_probe(Instant now) {
   const bool stuck =
       id.bitmap_agreed && cumulative < next_sequence() && window.entry(psn_of(cumulative)).transmissions > 1;
   if (stuck) request_resend_range(cumulative, cumulative + 1, Counter::kRetransmittedProbe, now);
-  if (stuck) patience.exempt = 2;
+  if (stuck) timers.grant(2);
   const Sequence probe = id.bitmap_agreed ? last_open(now) : first_missing_answer();
   if (probe == next_sequence()) return;
   const Message& message = message_of(probe);
@@ -325,7 +320,7 @@ void Requester::Impl::fire_probe(Instant now) {
 
 void Requester::Impl::end_rnr_wait(Instant now) {
   rnr_until.reset();
-  patience.progress = patience.timeout_from = patience.activity = now;
+  timers.on_rnr_end(now);
   for (Sequence at = std::max(cumulative, base); at < next_sequence(); ++at) {
     const Message& message = message_of(at);
     if (message.answered() && message.request_received) continue;

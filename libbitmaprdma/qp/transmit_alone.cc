@@ -82,7 +82,7 @@ bool Requester::Impl::transmit_alone(TransmitBatch& batch, std::size_t room, Ins
   if (!writes) next_rsn = (next_rsn + 1) & Psn::kMask;
   packets_since_ack_request = 0;
   left(now);
-  patience.activity = now;
+  timers.on_activity(now);
   window.sent_alone(batch.path(), now);
   flight = {.packets = 1, .bytes = length, .pipe = length};
   credit_stalled = credit_override = false;

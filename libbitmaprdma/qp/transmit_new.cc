@@ -259,7 +259,8 @@ bool Requester::Impl::transmit_data(const Message& message, PayloadCursor& curso
   ++flight.packets;
   flight.bytes += payload;
   flight.pipe += payload;
-  credit_stalled = credit_override = patience.probed = false;
+  credit_stalled = credit_override = false;
+  timers.on_new_data();
   credit_probe_at.reset();
   env.count(Counter::kSentDataPackets);
   trace_sent(packet, bytes, false, now);
@@ -289,7 +290,8 @@ bool Requester::Impl::transmit_request(Message& message, PayloadCursor& cursor, 
   asked_for(message, message.packets, now);
   ++flight.packets;
   packets_since_ack_request = 0;
-  credit_stalled = credit_override = patience.probed = false;
+  credit_stalled = credit_override = false;
+  timers.on_new_data();
   credit_probe_at.reset();
   env.count(Counter::kSentDataPackets);
   trace_sent(packet, bytes, false, now);
@@ -326,7 +328,5 @@ std::uint32_t Requester::Impl::ack_request_interval() const {
   }
   return goes_back() ? share(window, unstated_window(), kPacketsPerAckRequest) : kPacketsPerAckRequest;
 }
-
-// The first packet after everything was acknowledged: patience begins anew.
 
 }  // namespace brdma::qp

@@ -119,7 +119,8 @@ void Requester::Impl::count_run(const Allowance& used, std::uint8_t path, Instan
   flight.packets += packets;
   flight.bytes += used.bytes;
   flight.pipe += used.bytes;
-  credit_stalled = credit_override = patience.probed = false;
+  credit_stalled = credit_override = false;
+  timers.on_new_data();
   credit_probe_at.reset();
   env.count(Counter::kSentDataPackets, packets);
 }

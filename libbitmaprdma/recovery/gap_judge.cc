@@ -1,7 +1,5 @@
 #include "recovery/gap_judge.h"
 
-#include <algorithm>
-
 namespace brdma::recovery {
 
 std::string_view name(LossCause cause) {
@@ -26,7 +24,8 @@ GapVerdict judge(const GapFacts& gap, const GapLimits& limits, Instant now) {
   const Instant too_old = gap.first_seen + limits.age_max + kTick;  // "more than" the limit: one tick later
   const Instant too_stuck = gap.base_stuck_since + limits.stall_max + kTick;
   if (now >= too_old) return Lost{LossCause::kAge};
-  if (now >= too_stuck) return Lost{LossCause::kStall};
+  if (now >= too_stuck || (limits.stall_packets != 0 && gap.later_packets > limits.stall_packets))
+    return Lost{LossCause::kStall};
   return WaitUntil{std::min(too_old, too_stuck)};
 }
 

@@ -2,6 +2,7 @@
 // keeps nothing; who asks acts on the answer, or asks again at the instant that it names.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 #include <variant>
@@ -19,6 +20,7 @@ struct GapLimits {
   std::uint32_t depth_max = 8;
   Duration age_max = 50_us;
   Duration stall_max = 80_us;
+  std::uint32_t stall_packets = 0;  // the window's stall in packets; 0: in time alone
   friend bool operator==(const GapLimits&, const GapLimits&) = default;
 };
 
@@ -28,7 +30,15 @@ struct GapFacts {
       false;  // only where several paths are in use: a later packet of the gap's own path has arrived
   Instant first_seen;
   Instant base_stuck_since;
+  std::uint32_t later_packets = 0;  // came since then beyond the gap at the base
 };
+
+// When the stall of a base begins that last moved at `base_moved`, and before which a gap was first seen at
+// `first_seen`. A base that stood before that counts too, for the packet that others overtook should have come then;
+// but no longer than `before_max`, since the sender may have sent nothing.
+[[nodiscard]] constexpr Instant stall_begin(Instant base_moved, Instant first_seen, Duration before_max) {
+  return std::max(base_moved, first_seen - before_max);
+}
 
 struct Lost {
   LossCause cause;

@@ -18,10 +18,10 @@ class LearntTolerance {
     return learnt_ ? learnt_->limits() : config.reference;
   }
   // As Tolerance::came_late().
-  bool came_late(const ToleranceConfig& config, std::uint32_t depth, Duration late, Instant now, Duration repair) {
-    if (learnt_) return learnt_->came_late(depth, late, now, repair);
+  bool came_late(const ToleranceConfig& config, const Lateness& lateness, Instant now, Duration repair) {
+    if (learnt_) return learnt_->came_late(lateness, now, repair);
     Tolerance made{config};
-    if (!made.came_late(depth, late, now, repair)) return false;
+    if (!made.came_late(lateness, now, repair)) return false;
     learnt_ = std::make_unique<Tolerance>(made);
     return true;
   }

@@ -31,17 +31,23 @@ void Tolerance::configure(const ToleranceConfig& config) {
   limits_.depth_max = moved(limits_.depth_max, before.depth_max, floor.depth_max, config_.depth_ceiling);
   limits_.age_max = moved(limits_.age_max, before.age_max, floor.age_max, config_.time_ceiling);
   limits_.stall_max = moved(limits_.stall_max, before.stall_max, floor.stall_max, config_.time_ceiling);
+  limits_.stall_packets = moved(limits_.stall_packets, before.stall_packets, floor.stall_packets,
+                                floor.stall_packets == 0 ? 0u : config_.depth_ceiling);
 }
 
-bool Tolerance::came_late(std::uint32_t depth, Duration late, Instant now, Duration repair) {
+bool Tolerance::came_late(const Lateness& lateness, Instant now, Duration repair) {
   if (!config_.adaptive) return false;
   elapse(now);
   const Duration set = config_.time_ceiling, ceiling = set == Duration{} ? set : std::max(set, repair);
-  depth = std::min(depth, config_.depth_ceiling);
-  late = std::clamp(late, Duration{}, ceiling);
-  const Need need{std::min(depth + (depth + 3) / 4, config_.depth_ceiling), std::min(late + late / 4, ceiling)};
-  now_.depth = std::max(now_.depth, need.depth);
-  now_.time = std::max(now_.time, need.time);
+  const std::uint32_t depth = std::min(lateness.depth, config_.depth_ceiling);
+  const auto time_for = [ceiling](Duration late) {
+    late = std::clamp(late, Duration{}, ceiling);
+    return std::min(late + late / 4, ceiling);
+  };
+  const Need need{.depth = std::min(depth + (depth + 3) / 4, config_.depth_ceiling),
+                  .age = time_for(lateness.age),
+                  .stall = time_for(std::max(lateness.age, lateness.stall))};
+  now_ = larger(now_, need);
   return raise(need);
 }
 
@@ -55,7 +61,7 @@ void Tolerance::elapse(Instant now) {
   // Several periods may have passed without a call; more than it takes to come down need not be counted.
   constexpr int kPeriodsMax = 64;
   for (int i = 0; i < kPeriodsMax && now >= period_end_; ++i) {
-    lower({std::max(before_.depth, now_.depth), std::max(before_.time, now_.time)});
+    lower(larger(before_, now_));
     before_ = now_;
     now_ = Need{};
     period_end_ = period_end_ + config_.period;
@@ -63,19 +69,27 @@ void Tolerance::elapse(Instant now) {
   if (now >= period_end_) period_end_ = now + config_.period;
 }
 
+Tolerance::Need Tolerance::larger(const Need& one, const Need& other) {
+  return {std::max(one.depth, other.depth), std::max(one.age, other.age), std::max(one.stall, other.stall)};
+}
+
+// A stall in packets is no longer than the depth.
 bool Tolerance::raise(const Need& need) {
   const GapLimits old = limits_;
   limits_.depth_max = std::max(limits_.depth_max, need.depth);
-  limits_.age_max = std::max(limits_.age_max, need.time);
-  limits_.stall_max = std::max(limits_.stall_max, need.time);
-  return limits_.depth_max != old.depth_max || limits_.age_max != old.age_max || limits_.stall_max != old.stall_max;
+  limits_.age_max = std::max(limits_.age_max, need.age);
+  limits_.stall_max = std::max(limits_.stall_max, need.stall);
+  if (limits_.stall_packets != 0) limits_.stall_packets = std::max(limits_.stall_packets, need.depth);
+  return limits_ != old;
 }
 
 void Tolerance::lower(const Need& need) {
   const GapLimits& floor = config_.reference;
   limits_.depth_max = towards(limits_.depth_max, std::max(floor.depth_max, need.depth), 1u);
-  limits_.age_max = towards(limits_.age_max, std::max(floor.age_max, need.time), 1_us);
-  limits_.stall_max = towards(limits_.stall_max, std::max(floor.stall_max, need.time), 1_us);
+  limits_.age_max = towards(limits_.age_max, std::max(floor.age_max, need.age), 1_us);
+  limits_.stall_max = towards(limits_.stall_max, std::max(floor.stall_max, need.stall), 1_us);
+  if (floor.stall_packets != 0)
+    limits_.stall_packets = towards(limits_.stall_packets, std::max(floor.stall_packets, need.depth), 1u);
 }
 
 }  // namespace brdma::recovery

@@ -25,6 +25,13 @@ struct ToleranceConfig {
   Duration period = 64_ms;
 };
 
+// How late a packet was.
+struct Lateness {
+  std::uint32_t depth = 0;  // the highest PSN minus its own
+  Duration age;             // since its gap was first seen
+  Duration stall;           // since the stall of the base began, where its gap was at the base
+};
+
 class Tolerance {
  public:
   explicit Tolerance(const ToleranceConfig& config);
@@ -35,19 +42,19 @@ class Tolerance {
   // Other reference limits and bounds from now on. What was learnt beyond the old reference stays, within the new
   // bounds.
   void configure(const ToleranceConfig& config);
-  // A packet came that had not been lost: `depth` packets beyond it had come, the highest PSN minus its own, and its
-  // gap was seen `late` before. `repair`: how long it takes from asking for a packet until it comes, where that is
-  // known: as long as that, waiting is no slower. Not for retransmissions. True: limits() has risen.
-  bool came_late(std::uint32_t depth, Duration late, Instant now, Duration repair = {});
+  // A packet came that had not been lost. `repair`: how long it takes from asking for a packet until it comes, where
+  // that is known: as long as that, waiting is no slower. Not for retransmissions. True: limits() has risen.
+  bool came_late(const Lateness& lateness, Instant now, Duration repair = {});
   // Lets periods end. Cheap; to be called now and then, with a time that never goes back.
   void elapse(Instant now);
 
  private:
   struct Need {  // what the lateness of a period asks for; 0: nothing came late
     std::uint32_t depth = 0;
-    Duration time;
+    Duration age, stall;
     friend bool operator==(const Need&, const Need&) = default;
   };
+  [[nodiscard]] static Need larger(const Need& one, const Need& other);
   [[nodiscard]] bool raise(const Need& need);
   void lower(const Need& need);
 

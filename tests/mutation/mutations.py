@@ -51,8 +51,14 @@ MUTATIONS = [
         "if (!id.bitmap_agreed && id.attributes.timeout == 0) return std::nullopt;":
             "if (id.bitmap_agreed || id.attributes.timeout == 0) return std::nullopt;",
     }),
-    ("a stall is repeated while nothing is heard", "qp/timeout.cc", {
-        " || !patience.heard) return": ") return",
+    ("a stall fires again though nothing was acknowledged", "qp/timeout.cc", {
+        "  if (!timers.acknowledged_since_stall()) return std::nullopt;\n": "",
+    }),
+    ("a stall begins when its gap is seen", "recovery/gap_judge.h", {
+        "return std::max(base_moved, first_seen - before_max);": "return std::max(base_moved, first_seen);",
+    }),
+    ("a spurious timeout lowers the congestion window", "qp/resend.cc", {
+        "  if (lost * 2 <= timeouts->packets) return;\n": "",
     }),
     ("a silent peer is never given up", "qp/timeout.cc", {
         "if (window.in_window() == 0 || rnr_until || id.attributes.timeout == 0) return std::nullopt;":

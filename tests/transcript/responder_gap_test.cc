@@ -112,6 +112,48 @@ TEST(GapLimits, IdleTimeBeforeAGapIsNotItsStall) {
   rx.at(980_us + kTick).reports({"ffm 1001+1 base=1001 highest=1002 repeat=0"});
 }
 
+// The stall decides at the settings as they are: packets of one message come every 60 us, and the one that is missing
+// was due 60 us before the gap is seen, of which 50 us count.
+TEST(GapLimits, InTheMiddleOfAMessageAStallBeginsBeforeTheGapIsSeen) {
+  Script rx;
+  const auto part = [&rx](std::uint32_t index) { return rx.write(1000 + index, index, 8 * test::kScriptMtu); };
+  rx.at(0_us).gets(part(0));
+  rx.at(60_us).gets(part(1));
+  rx.at(180_us).gets(part(3));
+  rx.at(210_us).is_silent();
+  EXPECT_EQ(rx.responder->next_timeout(), Instant{} + 210_us + kTick);
+  EXPECT_EQ(rx.responder->open_gaps(Instant{} + 210_us).at(0).stalled, 80_us);
+  rx.at(210_us + kTick).reports({"ffm 1002+1 base=1002 highest=1003 repeat=0"});
+  EXPECT_EQ(rx.last_ffm.cause, 3);
+  rx.counts(Counter::kGapsPromotedStall, 1).counts(Counter::kGapsPromotedAge, 0);
+}
+
+TEST(GapLimits, AStallThatWasMisjudgedIsWaitedForTheNextTime) {
+  test::ScriptOptions options;
+  options.recovery.adaptive = true;
+  Script rx{options};
+  const auto part = [&rx](std::uint32_t index) { return rx.write(1000 + index, index, 8 * test::kScriptMtu); };
+  rx.at(0_us).gets(part(0)).at(100_us).gets(part(2));
+  rx.at(130_us + kTick).reports({"ffm 1001+1 base=1001 highest=1002 repeat=0"});
+  rx.at(135_us).gets(part(1)).counts(Counter::kMisjudgementCorrections, 1).counts(Counter::kToleranceRaised, 1);
+  rx.forget();
+  // It was 85 us late: 106.25 us now, of which 50 are before the gap is seen. The age limit is as it was.
+  rx.at(240_us).gets(part(4)).at(290_us).is_silent();
+  rx.at(290_us + kTick).reports({"ffm 1003+1 base=1003 highest=1004 repeat=0"});
+  EXPECT_EQ(rx.last_ffm.cause, 2);
+}
+
+TEST(GapLimits, AStallInPackets) {
+  test::ScriptOptions options;
+  options.recovery.stall_packets = 3;
+  Script rx{options};
+  rx.at(0_us).gets(rx.data(1001)).gets(rx.data(1003)).gets(rx.data(1004)).is_silent();
+  rx.gets(rx.data(1000)).is_silent();  // the base moves to 1002: counted from there
+  rx.gets(rx.data(1005)).gets(rx.data(1006)).gets(rx.data(1007)).is_silent();
+  rx.gets(rx.data(1008)).reports({"ffm 1002+1 base=1002 highest=1008 repeat=0"});
+  EXPECT_EQ(rx.last_ffm.cause, 3);
+}
+
 TEST(GapLimits, DepthNought) {
   Script rx{with_limits(0, 50_us, 80_us)};
   rx.at(0_us).gets(rx.data(1001)).reports({"ffm 1000+1 base=1000 highest=1001 repeat=0"});

@@ -67,6 +67,22 @@ TEST(GapJudge, LimitsAreConfigurable) {
   EXPECT_EQ(judge({1, false, kStart, kStart}, GapLimits{0, 1_ms, 1_ms}, kStart), GapVerdict{Lost{LossCause::kDepth}});
 }
 
+TEST(GapJudge, AStallCountsInPacketsWhereThereIsALimit) {
+  const GapLimits limits{.stall_packets = 4};
+  GapFacts facts{.depth = 5, .first_seen = kStart, .base_stuck_since = kStart, .later_packets = 4};
+  EXPECT_EQ(judge(facts, limits, kStart), (GapVerdict{WaitUntil{kStart + 50_us + kTick}})) << "at the limit";
+  facts.later_packets = 5;
+  EXPECT_EQ(judge(facts, limits, kStart), GapVerdict{Lost{LossCause::kStall}});
+  EXPECT_EQ(judge(facts, GapLimits{}, kStart), (GapVerdict{WaitUntil{kStart + 50_us + kTick}}));
+}
+
+TEST(GapJudge, AStallBeginsWithTheBasesLastMoveWithinABound) {
+  EXPECT_EQ(stall_begin(kStart + 20_us, kStart, 50_us), kStart + 20_us) << "it moved after the gap was seen";
+  EXPECT_EQ(stall_begin(kStart - 20_us, kStart, 50_us), kStart - 20_us);
+  EXPECT_EQ(stall_begin(kStart - 50_us, kStart, 50_us), kStart - 50_us);
+  EXPECT_EQ(stall_begin(kStart - 1_s, kStart, 50_us), kStart - 50_us);
+}
+
 TEST(GapJudge, CausesHaveNames) {
   EXPECT_EQ(name(LossCause::kDepth), "depth");
   EXPECT_EQ(name(LossCause::kImmediate), "immediate");

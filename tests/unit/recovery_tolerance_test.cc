@@ -8,6 +8,8 @@ namespace {
 
 constexpr Instant kStart = Instant::from_ns(1'000'000);
 
+constexpr Lateness late(std::uint32_t depth, Duration age) { return {.depth = depth, .age = age, .stall = age}; }
+
 TEST(Tolerance, BeginsWithTheReferenceAndStaysThereOnAPathInOrder) {
   Tolerance tolerance{ToleranceConfig{}};
   for (int i = 0; i < 100; ++i) tolerance.elapse(kStart + 64_ms * i);
@@ -18,16 +20,16 @@ TEST(Tolerance, BeginsWithTheReferenceAndStaysThereOnAPathInOrder) {
 
 TEST(Tolerance, WhatTheLimitsCoverWithAQuarterToSpareChangesNothing) {
   Tolerance tolerance{ToleranceConfig{}};
-  EXPECT_FALSE(tolerance.came_late(6, 40_us, kStart));
+  EXPECT_FALSE(tolerance.came_late(late(6, 40_us), kStart));
   EXPECT_EQ(tolerance.limits().depth_max, 8u);
 }
 
 TEST(Tolerance, RisesAtOnceToFiveQuartersOfWhatWasLate) {
   Tolerance tolerance{ToleranceConfig{}};
-  EXPECT_TRUE(tolerance.came_late(8, 10_us, kStart));  // at the limit: no room to spare
+  EXPECT_TRUE(tolerance.came_late(late(8, 10_us), kStart));  // at the limit: no room to spare
   EXPECT_EQ(tolerance.limits().depth_max, 10u);
   EXPECT_EQ(tolerance.limits().age_max, 50_us);
-  EXPECT_TRUE(tolerance.came_late(40, 200_us, kStart));  // a misjudgement
+  EXPECT_TRUE(tolerance.came_late(late(40, 200_us), kStart));  // a misjudgement
   EXPECT_EQ(tolerance.limits().depth_max, 50u);
   EXPECT_EQ(tolerance.limits().age_max, 250_us);
   EXPECT_EQ(tolerance.limits().stall_max, 250_us);
@@ -36,29 +38,52 @@ TEST(Tolerance, RisesAtOnceToFiveQuartersOfWhatWasLate) {
 TEST(Tolerance, TheSameLatenessIsNotMisjudgedTwice) {
   Tolerance tolerance{ToleranceConfig{}};
   for (std::uint32_t depth = 1; depth <= 1000; depth += 37) {
-    const Duration late = 1_us * depth;
-    tolerance.came_late(depth, late, kStart);
+    const Duration age = 1_us * depth;
+    tolerance.came_late(late(depth, age), kStart);
     const GapFacts again{depth, false, kStart, kStart};
-    EXPECT_TRUE(std::holds_alternative<WaitUntil>(judge(again, tolerance.limits(), kStart + late))) << depth;
+    EXPECT_TRUE(std::holds_alternative<WaitUntil>(judge(again, tolerance.limits(), kStart + age))) << depth;
   }
 }
 
 // Where asking again takes longer than the ceiling, waiting so long is no slower.
 TEST(Tolerance, TheCeilingOfTimesIsAtLeastWhatARepairTakes) {
   Tolerance tolerance{ToleranceConfig{}};
-  EXPECT_TRUE(tolerance.came_late(1, 5_ms, kStart, 10_ms));
+  EXPECT_TRUE(tolerance.came_late(late(1, 5_ms), kStart, 10_ms));
   EXPECT_EQ(tolerance.limits().age_max, 6'250_us);
-  EXPECT_TRUE(tolerance.came_late(1, 30_ms, kStart, 10_ms));
+  EXPECT_TRUE(tolerance.came_late(late(1, 30_ms), kStart, 10_ms));
   EXPECT_EQ(tolerance.limits().age_max, 10_ms);
-  EXPECT_FALSE(tolerance.came_late(1, 30_ms, kStart, 0_us));
+  EXPECT_FALSE(tolerance.came_late(late(1, 30_ms), kStart, 0_us));
   Tolerance told{ToleranceConfig{.time_ceiling = 0_us}};
-  (void)told.came_late(1, 5_ms, kStart, 10_ms);
+  (void)told.came_late(late(1, 5_ms), kStart, 10_ms);
   EXPECT_EQ(told.limits().age_max, 50_us);
+}
+
+// The base may have stood before the gap was seen.
+TEST(Tolerance, TheStallIsLearntApartFromTheAge) {
+  Tolerance tolerance{ToleranceConfig{}};
+  EXPECT_TRUE(tolerance.came_late({.depth = 1, .age = 40_us, .stall = 90_us}, kStart));
+  EXPECT_EQ(tolerance.limits().age_max, 50_us);
+  EXPECT_EQ(tolerance.limits().stall_max, 112'500_ns);
+  EXPECT_TRUE(tolerance.came_late({.depth = 1, .age = 200_us, .stall = {}}, kStart)) << "not at the base";
+  EXPECT_EQ(tolerance.limits().stall_max, 250_us);
+}
+
+TEST(Tolerance, TheStallInPacketsIsLearntWhereItCounts) {
+  Tolerance tolerance{ToleranceConfig{.reference = {.stall_packets = 4}}};
+  EXPECT_TRUE(tolerance.came_late(late(8, 10_us), kStart));
+  EXPECT_EQ(tolerance.limits().stall_packets, 10u);
+  tolerance.elapse(kStart + 3600_s);
+  EXPECT_EQ(tolerance.limits().stall_packets, 4u);
+  (void)tolerance.came_late(late(8, 10_us), kStart + 3601_s);
+  tolerance.configure(ToleranceConfig{});
+  EXPECT_EQ(tolerance.limits().stall_packets, 0u);
+  EXPECT_TRUE(tolerance.came_late(late(40, 10_us), kStart + 3602_s));
+  EXPECT_EQ(tolerance.limits().stall_packets, 0u) << "not counted";
 }
 
 TEST(Tolerance, NeverBeyondTheCeilings) {
   Tolerance tolerance{ToleranceConfig{}};
-  tolerance.came_late(1u << 23, 30_s, kStart);
+  tolerance.came_late(late(1u << 23, 30_s), kStart);
   EXPECT_EQ(tolerance.limits().depth_max, 1024u);
   EXPECT_EQ(tolerance.limits().age_max, 1_ms);
   EXPECT_EQ(tolerance.limits().stall_max, 1_ms);
@@ -66,7 +91,7 @@ TEST(Tolerance, NeverBeyondTheCeilings) {
 
 TEST(Tolerance, ComesDownSlowlyAndWholly) {
   Tolerance tolerance{ToleranceConfig{}};
-  tolerance.came_late(80, 400_us, kStart);
+  tolerance.came_late(late(80, 400_us), kStart);
   ASSERT_EQ(tolerance.limits().depth_max, 100u);
   // The period that it came in, and the one after: still wanted.
   tolerance.elapse(kStart + 64_ms);
@@ -88,14 +113,14 @@ TEST(Tolerance, ComesDownSlowlyAndWholly) {
 
 TEST(Tolerance, StaysUpWhileThePathGoesOnReordering) {
   Tolerance tolerance{ToleranceConfig{}};
-  for (int i = 0; i < 200; ++i) tolerance.came_late(32, 120_us, kStart + 50_ms * i);
+  for (int i = 0; i < 200; ++i) tolerance.came_late(late(32, 120_us), kStart + 50_ms * i);
   EXPECT_EQ(tolerance.limits().depth_max, 40u);
   EXPECT_EQ(tolerance.limits().age_max, 150_us);
 }
 
 TEST(Tolerance, ComesDownAlsoWhenNobodyCalledForLong) {
   Tolerance tolerance{ToleranceConfig{}};
-  tolerance.came_late(1000, 900_us, kStart);
+  tolerance.came_late(late(1000, 900_us), kStart);
   tolerance.elapse(kStart + 3600_s);
   EXPECT_EQ(tolerance.limits().depth_max, 8u);
   EXPECT_EQ(tolerance.limits().age_max, 50_us);
@@ -103,20 +128,20 @@ TEST(Tolerance, ComesDownAlsoWhenNobodyCalledForLong) {
 
 TEST(Tolerance, CanBeSwitchedOff) {
   Tolerance tolerance{ToleranceConfig{.adaptive = false}};
-  EXPECT_FALSE(tolerance.came_late(500, 1_ms, kStart));
+  EXPECT_FALSE(tolerance.came_late(late(500, 1_ms), kStart));
   EXPECT_EQ(tolerance.limits().depth_max, 8u);
 }
 
 TEST(Tolerance, AReferenceAboveTheCeilingIsKept) {
   Tolerance tolerance{ToleranceConfig{.reference = {.depth_max = 2000, .age_max = 5_ms, .stall_max = 5_ms}}};
-  tolerance.came_late(5000, 10_ms, kStart);
+  tolerance.came_late(late(5000, 10_ms), kStart);
   EXPECT_GE(tolerance.limits().depth_max, 2000u);
   EXPECT_EQ(tolerance.limits().age_max, 5_ms);
 }
 
 TEST(Tolerance, AnotherReferenceKeepsWhatWasLearntBeyondTheOldOne) {
   Tolerance tolerance{ToleranceConfig{}};
-  tolerance.came_late(40, 10_us, kStart);
+  tolerance.came_late(late(40, 10_us), kStart);
   ASSERT_EQ(tolerance.limits().depth_max, 50u);
   ToleranceConfig other;
   other.reference = {.depth_max = 20, .age_max = 5_us, .stall_max = 100_us};

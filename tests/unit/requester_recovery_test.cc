@@ -454,5 +454,24 @@ TEST_F(ByHand, ARegionThatIsGoneAtRetransmissionIsALocalProtectionError) {
   EXPECT_EQ(done[0].status, CompletionStatus::kLocalProtectionError);
 }
 
+// Answers of one READ come every 60 us; the one that is missing was due before the gap is seen.
+TEST(ReadGaps, InTheMiddleOfAMessageAStallDecides) {
+  TwoEngines pair;
+  const std::uint32_t first = pair.options.first_psn[0];
+  const auto is_answer = [](const Sent& sent) {
+    return sent.from == 1 && sent.bth().opcode < wire::kTransportControl && !sent.data();
+  };
+  pair.extra_delay = [=](const Sent& sent) {
+    return is_answer(sent) && sent.copy == 1 ? 60_us * static_cast<int>(sent.psn() - first) : Duration{};
+  };
+  pair.drop = [=](const Sent& sent) { return is_answer(sent) && sent.psn() == first + 2 && sent.copy == 1; };
+  ASSERT_TRUE(pair.post(0, pair.request(0, WorkOpcode::kRdmaRead, 0, 8192, 1)).ok());
+  ASSERT_TRUE(pair.run_until_idle());
+  EXPECT_EQ(pair.poll(0).size(), 1u);
+  EXPECT_EQ(pair.side[0].count(Counter::kGapsPromotedStall), 1u);
+  EXPECT_EQ(pair.side[0].count(Counter::kGapsPromotedAge), 0u);
+  EXPECT_EQ(pair.side[0].count(Counter::kReadsReissued), 1u);
+}
+
 }  // namespace
 }  // namespace brdma::test

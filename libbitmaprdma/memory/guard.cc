@@ -165,7 +165,13 @@ bool brdma_guarded_read(const void* at) noexcept {
   return anywhere([&] { (void)*static_cast<const volatile std::uint8_t*>(at); });
 }
 bool brdma_guarded_write(void* at) noexcept {
-  return anywhere([&] { __atomic_fetch_or(static_cast<std::uint8_t*>(at), 0, __ATOMIC_RELAXED); });
+  // Its own value once more. (clang makes a mere load of an atomic "or" with nothing.)
+  return anywhere([&] {
+    auto* const byte = static_cast<std::uint8_t*>(at);
+    std::uint8_t value = __atomic_load_n(byte, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(byte, &value, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+  });
 }
 }
 

@@ -15,16 +15,18 @@ bool Requester::Impl::request_resend(Sequence sequence, const Message& message, 
   const Psn psn = psn_of(sequence);
   const EntryState before = window.entry(psn).state;
   if (!window.request_retransmission(psn)) return false;
+  const std::uint32_t payload = message.payload_at(sequence, id.mtu());
+  // Judged lost by later arrivals. Drops that a switch reports are counted there; timeouts and probes are no sign of a
+  // queue.
+  const bool by_arrivals = cause == Counter::kRetransmittedFfm || cause == Counter::kRetransmittedAck;
   if (!message.answered()) {
-    const std::uint32_t payload = message.payload_at(sequence, id.mtu());
     flight.pipe -= payload;
-    // Judged lost by later arrivals. Drops that a switch reports are counted there; timeouts and probes are no sign of
-    // a queue.
-    if (cause == Counter::kRetransmittedFfm || cause == Counter::kRetransmittedAck)
-      congestion.on_loss(payload, id.mtu(), now);
+    if (by_arrivals) congestion.on_loss(payload, id.mtu(), now);
   } else if (!message.request_received) {
     answer_congestion.on_interruption();
     note_request_lost();
+  } else if (by_arrivals) {
+    answer_congestion.on_loss(payload, id.mtu(), now);
   }
   if (before == EntryState::kRetransmittedUnacked) --resent_under_way;
   if (paths) [[unlikely]]

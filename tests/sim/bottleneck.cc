@@ -98,10 +98,8 @@ class Bottleneck {
     BottleneckStep step;
     step.at = world_.now();
     step.dropped = dropped();
-    for (const auto& flow : flows_) {
-      step.sent += flow->pair.host().statistics().get(Counter::kSentDataPackets);
-      step.completed.push_back(flow->pair.completed() * config_.request_bytes);
-    }
+    step.offered = network_.link(*router_, *receiver_).counters().offered;
+    for (const auto& flow : flows_) step.completed.push_back(flow->pair.completed() * config_.request_bytes);
     course_.push_back(std::move(step));
   }
 

@@ -45,7 +45,7 @@ struct BottleneckConfig {
 // What had happened by a moment.
 struct BottleneckStep {
   Instant at;
-  std::uint64_t sent = 0, dropped = 0;     // packets, of all flows
+  std::uint64_t offered = 0, dropped = 0;  // packets that came to the bottleneck; of these, dropped
   std::vector<std::uint64_t> completed{};  // bytes, by flow
 };
 

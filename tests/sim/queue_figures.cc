@@ -1,9 +1,9 @@
 // What the control of congestion makes of a queue, in virtual time: flows from as many hosts through one router's port
 // (tests/sim/bottleneck.h), all from the first moment, nothing lost but what the full queue drops.
-//   queue_figures [--quick] [--rate GBIT] [--rtt US] [--queue BDPS] [--flows N] [--seed N]
-// One line of tab-separated values a point:
+//   queue_figures [--quick] [--rate GBIT] [--rtt US] [--queue BDPS] [--flows N] [--seed N] [--reads]
+// With --reads the receiver asks for what the others else write. One line of tab-separated values a point:
 //   SEED RATE_GBIT RTT_US QUEUE_BDP FLOWS  FIRST  LATER  SHARE  JAIN  REACHED_MS  NETWORK
-// FIRST, LATER: of the packets sent in the first second, and after it, how many the queue dropped, in percent. SHARE,
+// FIRST, LATER: of the packets that came to the queue in the first second, and after it, those dropped, in percent. SHARE,
 // JAIN: of the second half. REACHED_MS: from the first moment to the end of the first step (a hundredth of the time) in
 // which 0.9 of the rate was completed.
 #include <algorithm>
@@ -32,7 +32,7 @@ Duration lasting(const Point& point) {
   return Duration::from_ns(static_cast<std::int64_t>(1e9 * std::min(std::max(2.0, 60 * point.rtt_us / 1e6), most)));
 }
 
-BottleneckConfig config_of(const Point& point, std::uint64_t seed) {
+BottleneckConfig config_of(const Point& point, std::uint64_t seed, bool reads) {
   const double content = point.gbit * 1e9 / 8 * point.rtt_us / 1e6;
   BottleneckConfig config;
   config.flows = point.flows;
@@ -48,6 +48,7 @@ BottleneckConfig config_of(const Point& point, std::uint64_t seed) {
   config.step = config.together / 100;
   config.sample = std::max(config.step / 16, Duration::from_ns(1000));
   config.seed = seed;
+  config.reads = reads;
   return config;
 }
 
@@ -55,8 +56,8 @@ double percent(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
-void print(const Point& point, std::uint64_t seed) {
-  const BottleneckConfig config = config_of(point, seed);
+void print(const Point& point, std::uint64_t seed, bool reads) {
+  const BottleneckConfig config = config_of(point, seed, reads);
   BottleneckResult r = run_bottleneck(config);
   const Instant begin{};
   BottleneckStep first, before;
@@ -73,8 +74,8 @@ void print(const Point& point, std::uint64_t seed) {
   }
   const BottleneckStep& last = r.course.back();
   std::printf("%llu\t%g\t%g\t%g\t%u\t%.3f\t%.3f\t%.3f\t%.3f\t%.1f\t%s\n", static_cast<unsigned long long>(seed),
-              point.gbit, point.rtt_us, point.queue_bdp, point.flows, percent(first.dropped, first.sent),
-              percent(last.dropped - first.dropped, last.sent - first.sent), r.share, r.jain, reached,
+              point.gbit, point.rtt_us, point.queue_bdp, point.flows, percent(first.dropped, first.offered),
+              percent(last.dropped - first.dropped, last.offered - first.offered), r.share, r.jain, reached,
               r.network.c_str());
   std::fflush(stdout);
 }
@@ -83,11 +84,14 @@ int run(int argc, char** argv) {
   std::vector<double> rates{0.1, 1, 10, 100}, rtts{10, 100, 1000, 10'000, 100'000}, queues{0.1, 0.25, 1, 4},
       flows{2, 8, 64};
   std::uint64_t seed = 1;
+  bool reads = false;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     const bool more = i + 1 < argc;
     if (word == "--quick") {
       rates = {1}, rtts = {100}, queues = {1}, flows = {2};
+    } else if (word == "--reads") {
+      reads = true;
     } else if (word == "--rate" && more) {
       rates = {std::strtod(argv[++i], nullptr)};
     } else if (word == "--rtt" && more) {
@@ -99,7 +103,7 @@ int run(int argc, char** argv) {
     } else if (word == "--seed" && more) {
       seed = std::strtoull(argv[++i], nullptr, 10);
     } else {
-      std::fprintf(stderr, "queue_figures [--quick] [--rate GBIT] [--rtt US] [--queue BDPS] [--flows N] [--seed N]\n");
+      std::fprintf(stderr, "queue_figures [--quick] [--rate GBIT] [--rtt US] [--queue BDPS] [--flows N] [--seed N] [--reads]\n");
       return 2;
     }
   }
@@ -108,7 +112,7 @@ int run(int argc, char** argv) {
     for (const double rtt : rtts) {
       if (rate * rtt > 100'000) continue;  // 12.5 MB on the path
       for (const double queue : queues) {
-        for (const double count : flows) print({rate, rtt, queue, static_cast<std::uint32_t>(count)}, seed);
+        for (const double count : flows) print({rate, rtt, queue, static_cast<std::uint32_t>(count)}, seed, reads);
       }
     }
   }

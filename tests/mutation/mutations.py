@@ -153,4 +153,7 @@ MUTATIONS = [
     ("what was learnt of a queue is believed of another way", "congestion/delay_window.cc", {
         "      forget_queue();\n": "",
     }),
+    ("READ responses that a full queue dropped do not lower what is requested", "qp/resend.cc", {
+        "    answer_congestion.on_loss(payload, id.mtu(), now);\n": "",
+    }),
 ]

@@ -119,7 +119,7 @@ TEST(Hooks, DirectoriesAreListedInEveryWay) {
   }
   ::closedir(directory);
   EXPECT_THAT(names, testing::ElementsAre("brdma_lo"));
-  const auto release = [](auto** list, int count) {
+  const auto release = [](auto** const& list, int count) {  // what the call that counts has made of the list
     for (int i = 0; i < count; ++i) std::free(list[i]);
     std::free(list);
     return count;

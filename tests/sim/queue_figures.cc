@@ -3,9 +3,9 @@
 //   queue_figures [--quick] [--rate GBIT] [--rtt US] [--queue BDPS] [--flows N] [--seed N] [--reads]
 // With --reads the receiver asks for what the others else write. One line of tab-separated values a point:
 //   SEED RATE_GBIT RTT_US QUEUE_BDP FLOWS  FIRST  LATER  SHARE  JAIN  REACHED_MS  NETWORK
-// FIRST, LATER: of the packets that came to the queue in the first second, and after it, those dropped, in percent. SHARE,
-// JAIN: of the second half. REACHED_MS: from the first moment to the end of the first step (a hundredth of the time) in
-// which 0.9 of the rate was completed.
+// FIRST, LATER: of the packets that came to the queue in the first second, and after it, those dropped, in percent.
+// SHARE, JAIN: of the second half. REACHED_MS: from the first moment to the end of the first step (a hundredth of the
+// time) in which 0.9 of the rate was completed.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -103,7 +103,8 @@ int run(int argc, char** argv) {
     } else if (word == "--seed" && more) {
       seed = std::strtoull(argv[++i], nullptr, 10);
     } else {
-      std::fprintf(stderr, "queue_figures [--quick] [--rate GBIT] [--rtt US] [--queue BDPS] [--flows N] [--seed N] [--reads]\n");
+      std::fprintf(
+          stderr, "queue_figures [--quick] [--rate GBIT] [--rtt US] [--queue BDPS] [--flows N] [--seed N] [--reads]\n");
       return 2;
     }
   }

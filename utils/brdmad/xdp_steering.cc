@@ -69,15 +69,27 @@ void find_udp(BpfProgram& p, P::Label pass) {
   p.bind(udp);
 }
 
-// BPF_OBJ_GET_INFO_BY_FD of a program, with the numbers of its maps.
+// BPF_OBJ_GET_INFO_BY_FD. An older kernel answers E2BIG where a byte behind what it knows is not zero; padding is such
+// a byte, and `{}` need not clear it (clang's does not).
+template <class Info>
+void clear(Info& info) {
+  std::memset(&info, 0, sizeof info);
+}
+template <class Info>
+bool read_info(int fd, Info& info) {
+  std::uint32_t size = sizeof info;
+  return bpf_obj_get_info_by_fd(fd, &info, &size) == 0;
+}
+
+// Of a program, with the numbers of its maps.
 struct ProgramInfo {
-  bpf_prog_info info{};
+  bpf_prog_info info;
   std::array<std::uint32_t, 4> maps{};
   [[nodiscard]] bool read(int fd) {
+    clear(info);
     info.nr_map_ids = static_cast<std::uint32_t>(maps.size());
     info.map_ids = reinterpret_cast<std::uint64_t>(maps.data());
-    std::uint32_t size = sizeof info;
-    return bpf_obj_get_info_by_fd(fd, &info, &size) == 0;
+    return read_info(fd, info);
   }
 };
 
@@ -85,18 +97,19 @@ struct ProgramInfo {
 io::FileDescriptor map_named(const ProgramInfo& program, std::string_view name) {
   for (std::uint32_t i = 0; i < std::min<std::size_t>(program.info.nr_map_ids, program.maps.size()); ++i) {
     io::FileDescriptor map{bpf_map_get_fd_by_id(program.maps[i])};
-    bpf_map_info info{};
-    std::uint32_t size = sizeof info;
-    if (map.valid() && bpf_obj_get_info_by_fd(map.get(), &info, &size) == 0 && name == info.name) return map;
+    bpf_map_info info;
+    clear(info);
+    if (map.valid() && read_info(map.get(), info) && name == info.name) return map;
   }
   return {};
 }
 
 // Zeroes where there is none.
 bpf_link_info link_info(int link) {
-  bpf_link_info info{};
-  std::uint32_t size = sizeof info;
-  return bpf_obj_get_info_by_fd(link, &info, &size) == 0 ? info : bpf_link_info{};
+  bpf_link_info info;
+  clear(info);
+  if (!read_info(link, info)) clear(info);
+  return info;
 }
 
 // What that link holds to the interface (0: to any); without a link where that is not ours, or in another namespace:

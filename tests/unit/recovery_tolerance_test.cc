@@ -53,9 +53,9 @@ TEST(Tolerance, TheCeilingOfTimesIsAtLeastWhatARepairTakes) {
   EXPECT_TRUE(tolerance.came_late(late(1, 30_ms), kStart, 10_ms));
   EXPECT_EQ(tolerance.limits().age_max, 10_ms);
   EXPECT_FALSE(tolerance.came_late(late(1, 30_ms), kStart, 0_us));
-  Tolerance told{ToleranceConfig{.time_ceiling = 0_us}};
-  (void)told.came_late(late(1, 5_ms), kStart, 10_ms);
-  EXPECT_EQ(told.limits().age_max, 50_us);
+  Tolerance fixed{ToleranceConfig{.time_ceiling = 0_us}};
+  (void)fixed.came_late(late(1, 5_ms), kStart, 10_ms);
+  EXPECT_EQ(fixed.limits().age_max, 50_us);
 }
 
 // The base may have stood before the gap was seen.

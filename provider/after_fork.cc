@@ -113,4 +113,6 @@ void fill_abandoned_operations(abi::OpTable& ops) {
   ops.set("free_context", &verbs::free_context);
 }
 
+bool has_abandoned_operations(const ibv_context* context) { return context->ops.poll_cq == &poll_nothing; }
+
 }  // namespace brdma::provider

@@ -5,6 +5,7 @@
 //   every call of an abandoned device    EIO (ibv_poll_cq: -EIO) at once; destroying and closing succeed
 //   its asynchronous events              IBV_EVENT_DEVICE_FATAL, then the end of file
 //   its completion channels              an event of each queue, then the end of file
+//   its write channels                   readable, then the end of file; EIO from each call
 //   RDMA-CM's event channels             are readable; every command is EBADF
 #pragma once
 
@@ -44,6 +45,7 @@ void complain_of_abandoned();
 
 // EIO for all, success for what gives something back.
 void fill_abandoned_operations(abi::OpTable& ops);
+[[nodiscard]] bool has_abandoned_operations(const ibv_context* context);
 
 // Any device is, in this process: asked first, as it costs least.
 inline std::atomic<bool> any_abandoned{false};

@@ -158,6 +158,7 @@ int dereg_mr(abi::VerbsMr* ibv) {
     const Status status = in_all(
         device.shards(), [&](Engine& engine, std::size_t shard) { return engine.deregister_memory(mr.engine[shard]); });
     if (!status.ok()) return status.error();
+    if (mr.watch != 0) device.write_watches().unwatch(mr.watch);
     device.undestroyed().regions.erase(&mr);
   }
   delete &mr;

@@ -20,6 +20,7 @@
 #include "open_device.h"
 #include "qp/limits.h"
 #include "work_builder.h"
+#include "write_queue.h"
 
 namespace brdma::provider {
 
@@ -41,6 +42,7 @@ struct ProtectionDomainObject {
 struct MemoryRegionObject {
   abi::VerbsMr core{};
   std::vector<MemoryRegion*> engine;  // in each shard
+  WatchNumber watch = 0;              // SharedDevice::objects() held
 };
 
 struct AddressHandleObject {

@@ -89,7 +89,7 @@ void OpenDevice::close() {
   if (!abandoned()) {
     {
       const std::lock_guard held(objects());
-      undestroyed_.destroy_all(shards());
+      undestroyed_.destroy_all(shards(), write_watches());
     }
     shared_->remove(*this);
     shared_->leave();

@@ -47,6 +47,7 @@ class OpenDevice final {
   }
   [[nodiscard]] std::mutex& objects() { return shared_->objects(); }
   [[nodiscard]] std::mutex& events() { return events_; }
+  [[nodiscard]] WriteWatches& write_watches() { return shared_->write_watches(); }
   [[nodiscard]] Undestroyed& undestroyed() { return undestroyed_; }
   [[nodiscard]] const abi::Layout& layout() const { return layout_; }
   [[nodiscard]] ibv_context* ibv() const { return ibv_; }

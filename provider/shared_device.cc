@@ -162,12 +162,16 @@ void SharedDevice::before_fork() {
   Registry& all = registry();
   all.lock.lock();
   forking = &all;
-  for (SharedDevice* device : all.devices) device->contexts_lock_.lock();
+  for (SharedDevice* device : all.devices) {
+    device->contexts_lock_.lock();
+    device->write_watches_.before_fork();
+  }
 }
 
 void SharedDevice::after_fork_in_parent() {
   for (SharedDevice* device : forking->devices) {
     device->divided_ = device->divided_ || device->ownership_.owner() == 0;
+    device->write_watches_.after_fork();
     device->contexts_lock_.unlock();
   }
   forking->lock.unlock();
@@ -176,6 +180,8 @@ void SharedDevice::after_fork_in_parent() {
 void SharedDevice::after_fork_in_child() {
   for (SharedDevice* device : forking->devices) {
     if (!device->abandoned_ && (device->ownership_.owner() != 0 || !device->is_consistent())) device->abandon();
+    if (!device->abandoned_) device->write_watches_.renew_in_child();
+    device->write_watches_.after_fork();
     device->contexts_lock_.unlock();
   }
   forking->lock.unlock();
@@ -200,6 +206,7 @@ void SharedDevice::abandon() {
   abandoned_ = true;
   any_abandoned = true;
   for (OpenDevice* context : contexts_) context->abandon();
+  write_watches_.abandon_in_child();
 }
 
 // Whatever is being opened or closed just now is left alone: exit() may have been called in the middle of it.

@@ -10,6 +10,7 @@
 //   a shard's            everything that talks to its engine (Context::Session); notifications come with it held
 //   the list of contexts
 //   OpenDevice::events() event pipes, and how many events of an object have been written
+//   WriteWatches'        watched regions, then each queue's; only write_event() and fork() take it with another held
 #pragma once
 
 #include <atomic>
@@ -21,6 +22,7 @@
 #include "base/result.h"
 #include "bitmaprdma/context.h"
 #include "shards.h"
+#include "write_queue.h"
 
 namespace brdma::provider {
 
@@ -50,12 +52,14 @@ class SharedDevice final : public NotificationHandler {
 
   [[nodiscard]] Shards& shards() { return shards_; }
   [[nodiscard]] std::mutex& objects() { return objects_; }
+  [[nodiscard]] WriteWatches& write_watches() { return write_watches_; }
   // As the device files show it now: GID indices refer to that.
   [[nodiscard]] DeviceInfo info() const;
   [[nodiscard]] std::uint32_t next_handle() { return next_handle_.fetch_add(1, std::memory_order_relaxed); }
 
   void completion_event(void* cq_user) override;
   void async_event(int ibv_event_type, void* user) override;
+  void write_event(const WriteArrival& arrival) override { write_watches_.deliver(arrival); }
   std::vector<int> interface_changed(bool removed) override;
 
  private:
@@ -77,7 +81,8 @@ class SharedDevice final : public NotificationHandler {
   std::mutex objects_, contexts_lock_;
   std::vector<OpenDevice*> contexts_;  // contexts_lock_ held
   bool fatal_ = false;                 // likewise
-  Shards shards_;                      // goes first: from then on nothing notifies
+  WriteWatches write_watches_;
+  Shards shards_;  // goes first: from then on nothing notifies
 };
 
 }  // namespace brdma::provider

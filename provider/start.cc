@@ -1,13 +1,27 @@
 // What happens when the library is loaded: nearly nothing. Preloaded into a program it waits for a path hook; loaded by
 // libibverbs as a plugin (RDMAV_DRIVERS, a .driver file) it registers, which libibverbs expects of a constructor.
 // And when the program ends: it may not have closed its devices.
+#include <dlfcn.h>
+
 #include "libibverbs.h"
 #include "rdma_cm/server.h"
 #include "shared_device.h"
 
 namespace {
 
-__attribute__((constructor)) void register_plugin() { brdma::provider::Libibverbs::register_with_loaded(); }
+// Another file of this library is linked or preloaded, and this one a plugin by another path (RDMAV_DRIVERS). Devices
+// are that one's: the program calls it by name (bitmaprdma/write_events.h), and it would not know this one's contexts.
+bool another_copy_serves() {
+  static const char here = 0;
+  Dl_info own{}, first{};
+  void* const exported = ::dlsym(RTLD_DEFAULT, "brdma_create_write_channel");
+  return exported != nullptr && ::dladdr(exported, &first) != 0 && ::dladdr(&here, &own) != 0 &&
+         first.dli_fbase != own.dli_fbase;
+}
+
+__attribute__((constructor)) void register_plugin() {
+  if (!another_copy_serves()) brdma::provider::Libibverbs::register_with_loaded();
+}
 
 __attribute__((destructor)) void leave() {
   brdma::provider::leave_cm();

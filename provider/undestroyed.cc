@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "event_channels.h"
 #include "objects.h"
+#include "write_channel.h"
 
 namespace brdma::provider {
 namespace {
@@ -49,7 +50,8 @@ void destroy(ProtectionDomainObject& pd, Shards& shards) {
 }  // namespace
 
 // Users before what they use.
-void Undestroyed::destroy_all(Shards& shards) {
+void Undestroyed::destroy_all(Shards& shards, WriteWatches& watches) {
+  for (WriteChannelObject* channel : std::exchange(write_channels, {})) leave_write_channel(*channel, watches);
   for (QueuePairObject* qp : std::exchange(queue_pairs, {})) {
     destroy(*qp);
     --shards.use()[qp->shard];

@@ -9,6 +9,7 @@
 namespace brdma::provider {
 
 class Shards;
+class WriteWatches;
 struct CompletionQueueObject;
 struct MemoryRegionObject;
 struct MemoryWindowObject;
@@ -16,6 +17,7 @@ struct ProtectionDomainObject;
 struct QueuePairObject;
 struct SharedReceiveQueueObject;
 struct ThreadDomainObject;
+struct WriteChannelObject;
 
 struct Undestroyed {
   std::unordered_set<ThreadDomainObject*> thread_domains;
@@ -25,9 +27,10 @@ struct Undestroyed {
   std::unordered_set<CompletionQueueObject*> completion_queues;
   std::unordered_set<SharedReceiveQueueObject*> shared_receive_queues;
   std::unordered_set<QueuePairObject*> queue_pairs;
+  std::unordered_set<WriteChannelObject*> write_channels;
 
   // Takes them out of the engines. The program's structures stay allocated: it may still have their addresses.
-  void destroy_all(Shards& shards);
+  void destroy_all(Shards& shards, WriteWatches& watches);
 };
 
 }  // namespace brdma::provider

@@ -201,18 +201,17 @@ void Requester::Impl::record_answer(const wire::Packet& packet, Sequence sequenc
   }
 }
 
-// One that others overtook. Late, not lost, unless it was asked for again; a standard answer does not say which it is.
+// One that others overtook. Late, not lost, unless it was asked for again; a standard answer does not say which it is,
+// and counts as the second where a second was asked for.
 void Requester::Impl::note_late_answer(const wire::Packet& packet, Instant now) {
   const Instant seen = arrived_at(now);
   const Psn psn = packet.bth.psn;
   const auto filled = repairs->answer_gaps.fill(psn);
   if (!filled.found) return;
-  const bool original = packet.bitmap && !packet.bxth.retransmitted;
-  if (filled.state == GapState::kWaiting) {
-    if (filled.closed) env.count(Counter::kGapsClosed);
-  } else if (original) {
-    note_misjudged(psn, env, id, now);
-  }
+  const bool again = packet.bitmap ? packet.bxth.retransmitted : window.entry(psn).transmissions > 1;
+  const bool original = packet.bitmap && !again, waiting = filled.state == GapState::kWaiting;
+  if (filled.closed && (again || waiting)) env.count(again ? Counter::kGapsRecovered : Counter::kGapsClosed);
+  if (!waiting && original) note_misjudged(psn, env, id, now);
   if (!original) return;
   const auto depth = static_cast<std::uint32_t>(distance(psn_of(answers_seen - 1), psn));
   const Duration late = seen - filled.first_seen, repair = rtt.smoothed();

@@ -201,6 +201,7 @@ struct Responder::Impl {
   [[nodiscard]] Instant arrived_at(Instant now) const { return now - env.waited; }
   void note_early(Psn previous_highest, const wire::Packet& packet, Instant now);
   bool note_filled(const wire::Packet& packet, Instant now);  // true: its gap is closed
+  [[nodiscard]] bool is_sent_again(const wire::Packet& packet, Psn psn) const;
   void gaps_after_advance(Instant now, Instant seen);
   // `seen`: up to when all that has come is known; now, where a timer asks.
   void scan_gaps(Instant now, Instant seen);

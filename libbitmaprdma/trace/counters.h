@@ -35,7 +35,7 @@ namespace brdma {
   X(kFlushedCompletions, req_cqe_flush_error)                                                                        \
   X(kUcMessagesDropped, uc_messages_dropped)                                                                         \
   X(kCompletionsOverwritten, completions_overwritten) /* in queues that ignore overruns */                           \
-  X(kSends, rdma_sends)                                                                                              \
+  X(kSends, rdma_sends) /* SENDs done: all of the message is acknowledged, or has left (UC, UD) */                   \
   X(kReceives, rdma_recvs)                                                                                           \
   X(kWriteRequests, rx_write_requests)                                                                               \
   X(kReadRequests, rx_read_requests)                                                                                 \
@@ -50,7 +50,8 @@ namespace brdma {
   X(kCapsReceived, caps_received)                                                                                    \
   X(kBitmapQps, bitmap_qps) /* queue pairs that have agreed on bitmap mode */                                        \
   X(kGapsSeen, gaps_seen)                                                                                            \
-  X(kGapsClosed, gaps_closed) /* by themselves: reordering, no loss */                                               \
+  X(kGapsClosed, gaps_closed)       /* by themselves: reordering, no loss */                                         \
+  X(kGapsRecovered, gaps_recovered) /* by a packet that was sent again */                                            \
   X(kGapsPromotedDepth, gaps_promoted_depth)                                                                         \
   X(kGapsPromotedAge, gaps_promoted_age)                                                                             \
   X(kGapsPromotedStall, gaps_promoted_stall)                                                                         \

@@ -27,6 +27,7 @@ namespace brdma {
   X(kOutOfSequence, out_of_sequence)                        \
   X(kGapsSeen, gaps_seen)                                   \
   X(kGapsClosed, gaps_closed)                               \
+  X(kGapsRecovered, gaps_recovered)                         \
   X(kGapsPromoted, gaps_promoted)                           \
   X(kMisjudgementCorrections, misjudgement_corrections)     \
   X(kFfmSent, ffm_sent)                                     \
@@ -81,6 +82,8 @@ inline constexpr std::size_t kQpCounterCount = sizeof(kQpCounterNames) / sizeof(
       return QpCounter::kGapsSeen;
     case Counter::kGapsClosed:
       return QpCounter::kGapsClosed;
+    case Counter::kGapsRecovered:
+      return QpCounter::kGapsRecovered;
     case Counter::kGapsPromotedDepth:
     case Counter::kGapsPromotedAge:
     case Counter::kGapsPromotedStall:

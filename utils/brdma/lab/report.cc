@@ -42,6 +42,7 @@ constexpr std::array kRecoveryRows{
     Row{"packets received", name(Counter::kReceivedPackets), true},
     Row{"gaps seen", name(Counter::kGapsSeen), true},
     Row{"  closed by themselves", name(Counter::kGapsClosed), true},
+    Row{"  closed by a retransmission", name(Counter::kGapsRecovered), false},
     Row{"  judged lost: depth", name(Counter::kGapsPromotedDepth), true},
     Row{"  judged lost: age", name(Counter::kGapsPromotedAge), true},
     Row{"  judged lost: stall", name(Counter::kGapsPromotedStall), true},

@@ -32,7 +32,6 @@ class Sink;
 }  // namespace trace
 
 namespace qp {
-struct OpenGap;    // qp/responder.h
 struct Duplicate;  // qp/duplicate_log.h
 }  // namespace qp
 
@@ -238,10 +237,12 @@ class Engine {
   [[nodiscard]] const RecoveryConfig& recovery() const;  // of queue pairs that are made now
   [[nodiscard]] const TransferConfig& transfer() const;
   [[nodiscard]] std::vector<std::uint32_t> queue_pair_numbers() const;
+  // `now`: learnt limits go back with time; without it, as of the last call that had one.
   [[nodiscard]] std::optional<QueuePairReport> report(std::uint32_t qpn) const;
+  [[nodiscard]] std::optional<QueuePairReport> report(std::uint32_t qpn, Instant now) const;
   [[nodiscard]] RecoveryStatus recovery_status() const;  // of all queue pairs
   [[nodiscard]] const Statistics& statistics() const;    // of this engine, as long as it has been
-  [[nodiscard]] std::vector<qp::OpenGap> open_gaps(std::uint32_t qpn, Instant now) const;
+  [[nodiscard]] std::vector<qp::OpenGap> open_gaps(std::uint32_t qpn, Instant now) const;  // of requests and responses
   [[nodiscard]] std::vector<qp::Duplicate> duplicates() const;  // the last that came, newest first
   [[nodiscard]] std::vector<CompletionQueueReport> completion_queue_reports() const;
   [[nodiscard]] std::vector<MemoryRegion> memory_regions() const;

@@ -37,7 +37,7 @@ BitmapReport bitmap_report(std::uint32_t window, const bitmap::WindowUse& use, c
           .bytes = use.bytes};
 }
 
-void report_reliable(const QueuePair& qp, QueuePairReport& report) {
+void report_reliable(const QueuePair& qp, QueuePairReport& report, Instant now) {
   const auto sender = qp.requester().snapshot();
   const auto receiver = qp.responder().snapshot();
   const RecoveryConfig& recovery = *qp.identity().recovery;
@@ -60,7 +60,11 @@ void report_reliable(const QueuePair& qp, QueuePairReport& report) {
   report.early_packets = receiver.early_packets;
   report.held_bytes = receiver.held_bytes;
   report.receives = receiver.receives;
-  report.limits = receiver.limits;
+  report.limits = qp.responder().limits(now);
+  report.response_limits = qp.requester().limits(now);
+  report.response_gaps = qp.requester().open_gaps(now).size();
+  report.receive_paths = qp.responder().receive_paths(now);
+  report.response_paths = qp.requester().receive_paths(now);
   report.send_bitmap = bitmap_report(sender.window, sender.bitmap, recovery);
   report.receive_bitmap = bitmap_report(receiver.window, receiver.bitmap, recovery);
   report.state_bytes = receiver.state_bytes + sender.bitmap.bytes;
@@ -147,7 +151,9 @@ std::vector<std::uint32_t> Engine::queue_pair_numbers() const {
   return numbers;
 }
 
-std::optional<QueuePairReport> Engine::report(std::uint32_t qpn) const {
+std::optional<QueuePairReport> Engine::report(std::uint32_t qpn) const { return report(qpn, impl_->now); }
+
+std::optional<QueuePairReport> Engine::report(std::uint32_t qpn, Instant now) const {
   const QueuePair* const qp = impl_->queue_pairs.find(qpn);
   if (qp == nullptr) return std::nullopt;
   const qp::Identity& identity = qp->identity();
@@ -167,7 +173,7 @@ std::optional<QueuePairReport> Engine::report(std::uint32_t qpn) const {
   if (qp->unreliable() != nullptr) {
     report_unreliable(*qp->unreliable(), report);
   } else {
-    report_reliable(*qp, report);
+    report_reliable(*qp, report, now);
   }
   report.memory = qp->memory();
   report.recovery = *identity.recovery;
@@ -179,7 +185,10 @@ std::optional<QueuePairReport> Engine::report(std::uint32_t qpn) const {
 std::vector<qp::OpenGap> Engine::open_gaps(std::uint32_t qpn, Instant now) const {
   const QueuePair* const qp = impl_->queue_pairs.find(qpn);
   if (qp == nullptr || qp->unreliable() != nullptr) return {};
-  return qp->responder().open_gaps(now);
+  std::vector<qp::OpenGap> open = qp->responder().open_gaps(now);
+  const std::vector<qp::OpenGap> responses = qp->requester().open_gaps(now);
+  open.insert(open.end(), responses.begin(), responses.end());
+  return open;
 }
 
 std::vector<qp::Duplicate> Engine::duplicates() const {

@@ -27,7 +27,11 @@ Outcome Requester::handle_response(const wire::Packet& packet, std::uint16_t sou
   if (packet.op == wire::RcOp::kAcknowledge) return me.handle_aeth(packet, now);
   if (me.take_inside(packet, now)) return me.outcome(now);
   const auto sequence = me.sequence_of(packet.bth.psn);
+  const auto record_duplicate = [&](bool before_base) {
+    me.env.duplicates.record({now, me.id.qpn, packet.bth.psn, packet.bxth.path, before_base, /*response=*/true});
+  };
   if (!sequence) {
+    if (distance(packet.bth.psn, me.window.base()) < 0) record_duplicate(true);
     me.env.drop(DropReason::kStaleResponse);
     return {};
   }
@@ -39,6 +43,7 @@ Outcome Requester::handle_response(const wire::Packet& packet, std::uint16_t sou
     return {};
   }
   if (me.window.entry(packet.bth.psn).state == EntryState::kAcked) {
+    record_duplicate(false);
     me.env.drop(DropReason::kDuplicate);
     return {};
   }

@@ -224,6 +224,11 @@ def paths_are_told(lab):
     silent = only([path for path in paths if not path["in_use"]])
     used = [path for path in paths if path["in_use"]]
     assert silent["acknowledged"] == 0, silent
+    # The receiver's path bitmaps: nothing comes by the silent one.
+    received = only(lab.wait_for("path bitmaps", "h1", "statistic", "show", "qp", until=lambda rows: rows and len(rows[0].get("receive_paths", [])) == 4))
+    assert received["receive_paths"][paths.index(silent)]["rcvd_pkts"] == 0, received
+    assert sum(path["rcvd_pkts"] > 0 for path in received["receive_paths"]) == 3, received
+    assert received["depth_limit"] == 1024 and received["age_limit_us"] >= 200, received  # of several paths, in force
     assert all(path["acknowledged"] > 0 and path["rtt_us"] >= path["rtt_min_us"] > 0 for path in used), used
     down = lab.wait_for("the event", "h2", "event", "path_down", until=lambda rows: len(rows) > 0)
     assert down[0]["port"] == silent["port"] and paths[down[0]["path"]] == silent, (down, paths)

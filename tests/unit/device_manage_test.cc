@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 
 #include <cerrno>
+#include <vector>
 
+#include "qp/duplicate_log.h"
 #include "support/two_engines.h"
 
 namespace brdma::test {
@@ -93,6 +95,145 @@ TEST_F(Manage, AQueuePairCountsItsOwnPackets) {
   EXPECT_EQ(sender.get(QpCounter::kFfmReceived), 1u);
   EXPECT_EQ(sender.get(QpCounter::kSentPackets), pair.side[0].statistics.get(Counter::kSentPackets));
   EXPECT_EQ(engine().report(engine().qp_num(other))->statistics.get(QpCounter::kAccepted), 0u);
+}
+
+// --- limits and path bitmaps as they are shown ---
+
+std::uint32_t qpn_of(const TwoEngines& pair, int side) { return pair.side[side].engine->qp_num(pair.side[side].qp); }
+QueuePairReport report_of(const TwoEngines& pair, int side) {
+  return pair.side[side].engine->report(qpn_of(pair, side), pair.now).value();
+}
+
+// What is learnt is shown, of requests and of READ responses apart, and what time has taken back is not.
+TEST(Shown, LimitsAreThoseInForce) {
+  for (const bool reads : {false, true}) {
+    TwoEngines pair;
+    const int receiver = reads ? 0 : 1;
+    const auto limits = [&] {
+      const QueuePairReport report = report_of(pair, receiver);
+      EXPECT_EQ(reads ? report.limits : report.response_limits, recovery::GapLimits{}) << "the other direction's";
+      return reads ? report.response_limits : report.limits;
+    };
+    EXPECT_EQ(limits(), recovery::GapLimits{});
+    pair.extra_delay = [reads](const Sent& sent) {
+      return sent.from == (reads ? 1 : 0) && sent.psn() == 1003 ? 200_us : Duration{};
+    };
+    const WorkOpcode opcode = reads ? WorkOpcode::kRdmaRead : WorkOpcode::kRdmaWrite;
+    ASSERT_TRUE(pair.post(0, pair.request(0, opcode, 0, 32 * 1024, 1)).ok());
+    pair.run_for(300_us);
+    EXPECT_GT(limits().depth_max, 8u);
+    EXPECT_GT(limits().age_max, 50_us);
+    pair.now = pair.now + 10_s;  // nothing came since, so nobody has looked at them
+    EXPECT_EQ(limits(), recovery::GapLimits{});
+  }
+}
+
+// Across paths others hold than on one: those are the ones that gaps are judged by.
+TEST(Shown, PathBitmapsAndTheirLimits) {
+  for (const bool reads : {false, true}) {
+    PairOptions options;
+    options.paths = 2;
+    options.recovery.paths = 2;
+    TwoEngines pair{options};
+    const int receiver = reads ? 0 : 1;
+    const auto paths = [&] {
+      const QueuePairReport report = report_of(pair, receiver);
+      EXPECT_TRUE((reads ? report.receive_paths : report.response_paths).empty());
+      return reads ? report.response_paths : report.receive_paths;
+    };
+    EXPECT_TRUE(paths().empty());
+    // What takes the second path stays away, so that what came by the first waits in its bitmap.
+    pair.extra_delay = [reads](const Sent& sent) {
+      return sent.from == (reads ? 1 : 0) && sent.source_port % 2 == 1 ? 100_us : Duration{};
+    };
+    const WorkOpcode opcode = reads ? WorkOpcode::kRdmaRead : WorkOpcode::kRdmaWrite;
+    ASSERT_TRUE(pair.post(0, pair.request(0, opcode, 0, 64 * 1024, 1)).ok());
+    pair.run_for(40_us);
+    const auto early = paths();
+    ASSERT_EQ(early.size(), 2u);
+    EXPECT_GT(early[0].packets, 16u);
+    EXPECT_EQ(early[1].packets, 0u);
+    EXPECT_TRUE(early[0].in_use);
+    EXPECT_FALSE(early[1].in_use);
+    EXPECT_GT(early[0].marked, 0u);
+    EXPECT_EQ(early[1].marked, 0u);
+    EXPECT_GT(early[0].bytes, 0u);
+    const QueuePairReport report = report_of(pair, receiver);
+    const recovery::GapLimits& limits = reads ? report.response_limits : report.limits;
+    EXPECT_EQ(limits.depth_max, 1024u);
+    EXPECT_EQ(limits.age_max, 200_us);
+    EXPECT_EQ(limits.stall_max, 320_us);
+    ASSERT_TRUE(pair.run_until_idle());
+    const auto all = paths();
+    EXPECT_EQ(all[0].packets + all[1].packets, 64u);
+    EXPECT_EQ(all[0].packets, early[0].packets);
+    EXPECT_EQ(all[0].marked + all[1].marked, 0u) << "all is done";
+  }
+}
+
+// --- records ---
+
+// Gaps wait for a second on both sides.
+class Records : public testing::Test {
+ protected:
+  struct Patient final : RecoveryEditor {
+    void edit(RecoveryConfig& config, bool) const override {
+      config.depth_max = 1000;
+      config.age_max = config.stall_max = config.send_stall_min = config.probe_timeout_min = 1_s;
+      config.retransmit_timeout_min = 2_s;
+    }
+  };
+  Records() {
+    for (int i = 0; i < 2; ++i) EXPECT_TRUE(engine(i).change_recovery(std::nullopt, Patient{}, pair.now).ok());
+  }
+  Engine& engine(int side) { return *pair.side[side].engine; }
+  std::vector<qp::OpenGap> gaps(int side) { return engine(side).open_gaps(qpn_of(pair, side), pair.now); }
+  TwoEngines pair;
+};
+
+TEST_F(Records, OfAGapOfRequests) {
+  pair.drop = [](const Sent& sent) { return sent.data() && (sent.psn() | 1) == 1003 && sent.copy == 1; };
+  ASSERT_TRUE(pair.post(0, pair.write(0, 0, 8 * 1024, 1)).ok());
+  pair.run_for(100_us);
+  const auto seen = gaps(1);
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_FALSE(seen[0].response);
+  EXPECT_EQ(seen[0].start, Psn{1002});
+  EXPECT_EQ(seen[0].length, 2u);
+  EXPECT_EQ(seen[0].depth, 5u);
+  EXPECT_EQ(pair.now - seen[0].first_seen, 95_us);
+  EXPECT_TRUE(gaps(0).empty());
+}
+
+TEST_F(Records, OfAGapOfResponses) {
+  pair.drop = [](const Sent& sent) { return sent.from == 1 && sent.psn() == 1003 && sent.copy == 1; };
+  ASSERT_TRUE(pair.post(0, pair.request(0, WorkOpcode::kRdmaRead, 0, 8 * 1024, 1)).ok());
+  pair.run_for(100_us);
+  const auto seen = gaps(0);
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_TRUE(seen[0].response);
+  EXPECT_EQ(seen[0].start, Psn{1003});
+  EXPECT_EQ(seen[0].depth, 4u);
+  EXPECT_EQ(report_of(pair, 0).response_gaps, 1u);
+}
+
+TEST_F(Records, OfDuplicatesInBothDirections) {
+  pair.duplicates = [](const Sent& sent) { return sent.psn() == 1001 && (sent.data() || sent.from == 1) ? 1u : 0u; };
+  ASSERT_TRUE(pair.post(0, pair.write(0, 0, 4 * 1024, 1)).ok());
+  pair.run_for(100_us);
+  const auto of_requests = engine(1).duplicates();
+  ASSERT_EQ(of_requests.size(), 1u);
+  EXPECT_EQ(of_requests[0].psn, Psn{1001});
+  EXPECT_EQ(of_requests[0].qpn, qpn_of(pair, 1));
+  EXPECT_FALSE(of_requests[0].response);
+  pair.duplicates = [](const Sent& sent) { return sent.from == 1 && sent.psn() == 1005 ? 1u : 0u; };
+  ASSERT_TRUE(pair.post(0, pair.request(0, WorkOpcode::kRdmaRead, 0, 4 * 1024, 2)).ok());
+  pair.run_for(100_us);
+  const auto of_responses = engine(0).duplicates();
+  ASSERT_EQ(of_responses.size(), 1u);
+  EXPECT_EQ(of_responses[0].psn, Psn{1005});
+  EXPECT_TRUE(of_responses[0].response);
+  EXPECT_TRUE(of_responses[0].before_base);
 }
 
 TEST_F(Manage, ListsWhatThereIs) {

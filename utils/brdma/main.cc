@@ -25,7 +25,7 @@ struct Object {
 constexpr std::array kObjects{
     Object{"dev", dev_object, "RDMA devices: one for each network interface that is up"},
     Object{"link", link_object, "their ports"},
-    Object{"resource", resource_object, "what programs use of them: resource show [ctx|qp|cq|mr|cm_id]"},
+    Object{"resource", resource_object, "what programs use of them: resource show [ctx|qp|cq|mr|gap|duplicate|cm_id]"},
     Object{"system", system_object,
            "versions; show config: every setting and where it comes from; shutdown: end brdmad"},
     Object{"statistic", statistic_object,

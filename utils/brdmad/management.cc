@@ -188,6 +188,8 @@ Json question_of(const Question& question) {
   if (question.query == "resource" && question.what == "objects") asked["do"] = "objects";
   if (question.query == "resource" && question.what == "cq") asked["do"] = "completion_queues";
   if (question.query == "resource" && question.what == "mr") asked["do"] = "memory_regions";
+  if (question.query == "resource" && question.what == "gap") asked["do"] = "gaps";
+  if (question.query == "resource" && question.what == "duplicate") asked["do"] = "duplicates";
   if (question.query == "managed") asked["do"] = "managed";
   if (question.query == "managed_add") asked = {{"do", "manage"}, {"destination", question.destination}};
   if (question.query == "managed_remove") asked = {{"do", "release"}, {"destination", question.destination}};

@@ -159,6 +159,8 @@ Json queue_pair_json(const QueuePairReport& report) {
                  {"state", state_name(report.state)},
                  {"rq-psn", report.receive_next.value()},
                  {"sq-psn", report.send_next.value()},
+                 {"receive_start_psn", report.receive_start.value()},
+                 {"send_start_psn", report.send_start.value()},
                  {"pdn", report.pd},
                  {"mode", mode_in_use(report)},
                  {"local", address_text(report.local)},
@@ -244,6 +246,7 @@ std::string check_changes(const Json& changes, bool of_one) {
   if (!changes.is_object() || changes.empty()) return "no setting is named";
   Settings scratch;
   for (const auto& [key, value] : changes.items()) {
+    if (const std::string_view why = given_by_verbs(key); !why.empty()) return std::string(why);
     const Definition* const definition = find_definition(key);
     if (definition == nullptr) return "there is no setting " + key;
     const bool of_transfers = definition->key.starts_with(kTransferTable);

@@ -160,6 +160,8 @@ std::optional<QueuePairReport> Engine::report(std::uint32_t qpn, Instant now) co
   QueuePairReport report;
   report.qpn = identity.qpn;
   report.peer_qpn = identity.attributes.destination_qpn;
+  report.receive_start = identity.attributes.receive_psn;
+  report.send_start = identity.attributes.send_psn;
   report.type = identity.type;
   report.state = identity.state;
   report.local = identity.attributes.local_address;
@@ -189,6 +191,25 @@ std::vector<qp::OpenGap> Engine::open_gaps(std::uint32_t qpn, Instant now) const
   const std::vector<qp::OpenGap> responses = qp->requester().open_gaps(now);
   open.insert(open.end(), responses.begin(), responses.end());
   return open;
+}
+
+void Engine::note_query(bool duplicates, std::uint32_t qpn, std::size_t records, Instant now) {
+  const auto type = duplicates ? trace::EventType::kDuplicatesQueried : trace::EventType::kGapsQueried;
+  impl_->environment.note(now, qpn, type, records);
+}
+
+Result<qp::RetransmitRequested, int> Engine::retransmit(std::uint32_t qpn, const Retransmission& which, Instant now) {
+  Impl& me = *impl_;
+  me.now = now;
+  QueuePair* const qp = me.queue_pairs.find(qpn);
+  if (qp == nullptr) return ENOENT;
+  if (qp->unreliable() != nullptr || !qp->identity().can_receive()) return EINVAL;
+  const qp::RetransmitRequested asked =
+      which.gaps ? qp->retransmit_gaps(which.psn, now) : qp->retransmit(which.psn, which.count, now);
+  if (asked.packets == 0) return ERANGE;
+  me.environment.note(now, qpn, trace::EventType::kRetransmitRequested, asked.first.value(), asked.packets, asked.gaps);
+  me.touched(qp);
+  return asked;
 }
 
 std::vector<qp::Duplicate> Engine::duplicates() const {

@@ -58,6 +58,7 @@ struct QueuePairReport {
   bool waits_for_receiver = false;
   // As receiver.
   Psn receive_next, receive_highest;
+  Psn receive_start, send_start;  // first PSNs, as modify_qp gave them
   std::size_t gaps = 0, early_packets = 0, held_bytes = 0, receives = 0;
   recovery::GapLimits limits;           // of requests, in force, learnt ones included
   recovery::GapLimits response_limits;  // of READ responses, likewise

@@ -72,6 +72,8 @@ std::string Management::answer(std::string_view line) {
     reply = gaps(request);
   } else if (name == "duplicates") {
     reply = duplicates(request);
+  } else if (name == "retransmit") {
+    reply = retransmit(request);
   } else if (name == "objects") {
     reply = objects();
   } else if (name == "completion_queues") {
@@ -132,6 +134,8 @@ Json Management::recovery(const Json& request) {
        {"mode", "depth_limit", "age_limit_us", "stall_limit_us", "response_depth_limit", "response_age_limit_us",
         "response_stall_limit_us", "receive_bitmap", "congestion", "congestion_bytes", "rate_mbps", "answer_rate_mbps"})
     in_force[key] = all[key];
+  for (const char* key : {"receive_start_psn", "send_start_psn"})
+    if (shows_keys(request)) in_force[key] = all[key];
   return {{"lqpn", *qpn},
           {"own_settings", report->own_recovery},
           {"settings", control::recovery_json(report->recovery)},

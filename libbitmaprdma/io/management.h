@@ -6,6 +6,8 @@
 //   {"id":1,"do":"queue_pairs","qp":N}                     how they stand: all, or one
 //   {"id":1,"do":"statistics","qp":N}                      their counters
 //   {"id":1,"do":"gaps","qp":N}  {"id":1,"do":"duplicates","qp":N}   their records: of all queue pairs, or of one
+//   {"id":1,"do":"retransmit","qp":N,"psn":P,"count":C}    sends packets again that are not acknowledged; "gaps":true:
+//                                                          gaps count as lost. Without "psn": all
 //   {"id":1,"do":"objects"}                                how many there are of each; where packets come by
 //   {"id":1,"do":"completion_queues"}  {"id":1,"do":"memory_regions"}
 //   {"id":1,"do":"link_reports"}                           what links said, which the controller should know; once
@@ -48,6 +50,7 @@ class Management {
   // management_records.cc
   [[nodiscard]] Json gaps(const Json& request);
   [[nodiscard]] Json duplicates(const Json& request);
+  [[nodiscard]] Json retransmit(const Json& request);
 
   [[nodiscard]] Json objects();
   [[nodiscard]] Json datapath() const;

@@ -60,8 +60,8 @@ class Rows {
   return found != request.end() && *found == true;
 }
 inline void hide_keys(nlohmann::ordered_json& row) {
-  for (const char* key : {"mrn", "lkey", "rkey", "iova", "rq-psn", "sq-psn", "psn", "send_base", "receive_highest",
-                          "send_bitmap", "receive_bitmap"})
+  for (const char* key : {"mrn", "lkey", "rkey", "iova", "rq-psn", "sq-psn", "receive_start_psn", "send_start_psn",
+                          "psn", "send_base", "receive_highest", "send_bitmap", "receive_bitmap"})
     row.erase(key);
   for (const char* list : {"receive_paths", "response_paths"}) {
     if (const auto paths = row.find(list); paths != row.end())

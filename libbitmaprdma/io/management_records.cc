@@ -1,4 +1,6 @@
-// Records of gaps and duplicates (spec 1: management).
+// Records of gaps and duplicates, and retransmissions by hand (spec 1: management).
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <mutex>
 #include <string>
@@ -40,6 +42,8 @@ Json Management::gaps(const Json& request) {
       room = rows.add(std::move(row));
     }
   }
+  const std::lock_guard held{shard_.lock()};
+  shard_.engine().note_query(/*duplicates=*/false, queue_pair_of(request).value_or(0), rows.size(), monotonic_now());
   return std::move(rows).answer();
 }
 
@@ -52,6 +56,7 @@ Json Management::duplicates(const Json& request) {
     const std::lock_guard held{shard_.lock()};
     last = shard_.engine().duplicates();
     if (only) std::erase_if(last, [&only](const qp::Duplicate& each) { return each.qpn != *only; });
+    shard_.engine().note_query(/*duplicates=*/true, only.value_or(0), last.size(), now);
   }
   Json rows = Json::array();
   const std::int64_t unix_ns = unix_now_ns();
@@ -60,6 +65,42 @@ Json Management::duplicates(const Json& request) {
     if (!keys) hide_keys(rows.back());
   }
   return {{"rows", std::move(rows)}, {"cut", false}};
+}
+
+Json Management::retransmit(const Json& request) {
+  const auto qpn = queue_pair_of(request);
+  if (!qpn) return error_json(EINVAL, "a queue pair was expected");
+  Engine::Retransmission which;
+  const auto gaps = request.find("gaps"), named = request.find("psn"), count = request.find("count");
+  const auto psn = number_of(request, "psn");
+  if ((named != request.end() && (!psn || *psn > Psn::kMask)) ||
+      (count != request.end() && (!number_of(request, "count") || *count == 0)))
+    return error_json(EINVAL, "psn: 0..16777215, count: from 1 on, were expected");
+  which.gaps = gaps != request.end() && *gaps == true;
+  if (psn) which.psn = Psn{*psn};
+  which.count = number_of(request, "count").value_or(1);
+  const auto asked = [&] {
+    const std::lock_guard held{shard_.lock()};
+    const Instant now = monotonic_now();
+    const auto result = shard_.engine().retransmit(*qpn, which, now);
+    shard_.settle(now);  // it has output now
+    return std::pair{result, shard_.attendance().take_wake_request()};
+  }();
+  if (asked.second) shard_.attendance().wake();
+  if (!asked.first.ok()) {
+    switch (asked.first.reason()) {
+      case ENOENT:
+        return no_such_queue_pair(*qpn);
+      case EINVAL:
+        return error_json(EINVAL, "queue pair " + std::to_string(*qpn) + " is not RC, or not connected");
+      default:
+        return error_json(ERANGE, which.gaps ? "nothing is missing there" : "nothing is outstanding there");
+    }
+  }
+  const qp::RetransmitRequested& done = asked.first.value();
+  Json answer = {{"lqpn", *qpn}, {"psn", done.first.value()}, {"packets", done.packets}, {"gaps", done.gaps}};
+  if (!shows_keys(request)) hide_keys(answer);
+  return answer;
 }
 
 }  // namespace brdma::io

@@ -242,7 +242,7 @@ void Requester::Impl::judge_answer_gaps(Instant now, Instant seen) {
     GapRecord& gap = repairs->answer_gaps[i];
     if (gap.state == GapState::kPromoted) {
       if (reissue_lost(gap, seen) || seen >= gap.last_feedback + reissue_interval(gap.feedbacks)) {
-        reissue(gap, now);
+        reissue(gap, Counter::kRetransmittedFfm, now);
       }
       continue;
     }
@@ -252,18 +252,18 @@ void Requester::Impl::judge_answer_gaps(Instant now, Instant seen) {
     const auto* lost = std::get_if<recovery::Lost>(&verdict);
     if (lost == nullptr) continue;
     promote(gap, lost->cause, env, id, now);
-    reissue(gap, now);
+    reissue(gap, Counter::kRetransmittedFfm, now);
   }
 }
 
-void Requester::Impl::reissue(GapRecord& gap, Instant now) {
+void Requester::Impl::reissue(GapRecord& gap, Counter cause, Instant now) {
   gap.state = GapState::kPromoted;
   gap.last_feedback = now;
   gap.later_packets = gap.later_paths = 0;
   if (gap.feedbacks != 0xFFFF) ++gap.feedbacks;
   const Sequence start = base + static_cast<Sequence>(std::max(distance(gap.start, window.base()), 0));
   for (Sequence at = start; at < start + gap.length && at < next_sequence(); ++at) {
-    request_resend(at, message_of(at), Counter::kRetransmittedFfm, now);
+    request_resend(at, message_of(at), cause, now);
   }
 }
 

@@ -1,7 +1,8 @@
-// What an operator sees of gaps and of the limits in force (spec 1: management): of both receivers of a queue pair, of
-// requests and of READ responses.
+// What an operator sees of gaps and of the limits in force, and has sent again by hand (spec 1: management): both
+// receivers of a queue pair, of requests and of READ responses, and the sender.
 #include <algorithm>
 
+#include "qp/queue_pair.h"
 #include "qp/requester_impl.h"
 #include "qp/responder_impl.h"
 
@@ -11,6 +12,11 @@ namespace {
 using bitmap::GapRecord;
 using bitmap::GapState;
 using recovery::LossCause;
+
+bool is_missing_in(const GapRecord& gap, Psn psn) {
+  const std::int32_t offset = distance(psn, gap.start);
+  return offset >= 0 && offset < static_cast<std::int32_t>(gap.length);
+}
 
 // `stuck_since`: where the base stands because of it.
 OpenGap open_gap(const GapRecord& gap, Psn highest, const std::optional<Instant>& stuck_since, Instant now) {
@@ -26,6 +32,11 @@ OpenGap open_gap(const GapRecord& gap, Psn highest, const std::optional<Instant>
           .stalled = stuck_since ? now - std::max(gap.first_seen, *stuck_since) : Duration{},
           .feedbacks = gap.feedbacks,
           .last_feedback = gap.last_feedback};
+}
+
+void add(RetransmitRequested& all, const GapRecord& gap) {
+  if (all.gaps++ == 0) all.first = gap.start;
+  all.packets += gap.length;
 }
 
 }  // namespace
@@ -50,6 +61,26 @@ recovery::GapLimits Responder::limits(Instant now) const {
 
 std::vector<PathReceived> Responder::receive_paths(Instant now) const {
   return impl_->paths ? impl_->paths->report(now) : std::vector<PathReceived>{};
+}
+
+RetransmitRequested Responder::retransmit_gaps(std::optional<Psn> psn, Instant now) {
+  Impl& me = *impl_;
+  RetransmitRequested asked;
+  if (me.halted || me.disorder == nullptr) return asked;
+  for (std::size_t i = 0; i < me.disorder->gaps.size(); ++i) {
+    GapRecord& gap = me.disorder->gaps[i];
+    if ((psn && !is_missing_in(gap, *psn)) || (!me.speaks_bitmap() && gap.start != me.base())) continue;
+    add(asked, gap);
+    if (gap.state == GapState::kWaiting) me.promote_request_gap(gap, LossCause::kRequested, now);
+    if (gap.feedbacks != 0) gap.last_feedback = now - me.repeat_interval(gap.feedbacks);  // due again
+  }
+  if (asked.gaps == 0) return asked;
+  if (me.speaks_bitmap()) {
+    me.disorder->feedback.look = me.feedback_due = true;
+  } else {
+    me.go_back_to_base();
+  }
+  return asked;
 }
 
 std::vector<OpenGap> Requester::open_gaps(Instant now) const {
@@ -77,4 +108,52 @@ std::vector<PathReceived> Requester::receive_paths(Instant now) const {
   return impl_->answer_ways ? impl_->answer_ways->report(now) : std::vector<PathReceived>{};
 }
 
+RetransmitRequested Requester::retransmit(std::optional<Psn> first, std::uint32_t count, Instant now) {
+  Impl& me = *impl_;
+  Sequence from = me.base, to = me.next_sequence();
+  if (first) {
+    const auto named = me.sequence_of(*first);
+    if (!named || *named >= to) return {};
+    from = *named;
+    // A standard peer takes packets in order: what is behind one that it misses comes again as well.
+    if (me.id.bitmap_agreed) to = std::min<Sequence>(to, from + count);
+  }
+  const std::uint32_t packets = me.request_resend_range(from, to, Counter::kRetransmittedRequest, now);
+  return {.first = me.psn_of(from), .packets = packets};
+}
+
+RetransmitRequested Requester::retransmit_gaps(std::optional<Psn> psn, Instant now) {
+  Impl& me = *impl_;
+  RetransmitRequested asked;
+  if (me.repairs == nullptr) return asked;
+  for (std::size_t i = 0; i < me.repairs->answer_gaps.size(); ++i) {
+    GapRecord& gap = me.repairs->answer_gaps[i];
+    if (psn && !is_missing_in(gap, *psn)) continue;
+    add(asked, gap);
+    if (gap.state == GapState::kWaiting) promote(gap, LossCause::kRequested, me.env, me.id, now);
+    me.reissue(gap, Counter::kRetransmittedRequest, now);
+  }
+  return asked;
+}
+
 }  // namespace brdma::qp
+
+namespace brdma {
+
+qp::RetransmitRequested QueuePair::retransmit(std::optional<Psn> first, std::uint32_t count, Instant now) {
+  count_here();
+  return identity_.can_send() && !unreliable_ ? requester_.retransmit(first, count, now) : qp::RetransmitRequested{};
+}
+
+qp::RetransmitRequested QueuePair::retransmit_gaps(std::optional<Psn> psn, Instant now) {
+  count_here();
+  if (!identity_.can_receive() || unreliable_) return {};
+  const qp::RetransmitRequested requests = responder_.retransmit_gaps(psn, now);
+  const qp::RetransmitRequested responses =
+      identity_.can_send() ? requester_.retransmit_gaps(psn, now) : qp::RetransmitRequested{};
+  return {.first = requests.gaps != 0 ? requests.first : responses.first,
+          .packets = requests.packets + responses.packets,
+          .gaps = requests.gaps + responses.gaps};
+}
+
+}  // namespace brdma

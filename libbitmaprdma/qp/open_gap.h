@@ -25,4 +25,10 @@ struct OpenGap {
   Instant last_feedback;        // of the last of them
 };
 
+// What an operator had sent again.
+struct RetransmitRequested {
+  Psn first;
+  std::uint32_t packets = 0, gaps = 0;  // gaps 0: packets were named
+};
+
 }  // namespace brdma::qp

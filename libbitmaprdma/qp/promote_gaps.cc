@@ -86,8 +86,8 @@ bool Responder::Impl::note_filled(const wire::Packet& packet, Instant now) {
   return closed;
 }
 
-// Has `psn` of this packet been sent before? A standard packet does not say. The peer was told to go back, and what it
-// had sent by then comes again; but not while the NAK that tells it has not left.
+// Has `psn` of this packet been sent before? A standard packet does not say. Once a sequence NAK has left, what the
+// peer had sent by then comes again.
 bool Responder::Impl::is_sent_again(const wire::Packet& packet, Psn psn) const {
   if (packet.bitmap) return packet.bxth.retransmitted;
   const GoBack& go_back = disorder->go_back;
@@ -176,7 +176,10 @@ void Responder::Impl::scan_gaps(Instant now, Instant seen) {
 // are looked at, which is once a round trip, as most have closed by then.
 void Responder::Impl::find_feedback(Instant seen) {
   FeedbackWatch& watch = disorder->feedback;
-  if (watch.unnamed) feedback_due = true;
+  if (watch.unnamed) {
+    if (!watch.unnamed_until) watch.unnamed_until = seen + recovery().age_max;
+    if (watch.unnamed_count >= recovery().ffm_threshold || seen >= *watch.unnamed_until) feedback_due = true;
+  }
   std::optional<Instant> first;
   const auto due_first = [&] {
     first.reset();
@@ -189,6 +192,7 @@ void Responder::Impl::find_feedback(Instant seen) {
     look_at_named(seen);
     due_first();
   }
+  if (watch.unnamed && !feedback_due) bring_forward(first, *watch.unnamed_until);
   disorder->watch.repeat_at = first;
 }
 
@@ -246,6 +250,11 @@ void Responder::Impl::judge_base_gap(Instant now, Instant seen) {
     return;
   }
   promote_request_gap(gap, std::get<Lost>(verdict).cause, now);
+  go_back_to_base();
+}
+
+// Asks a standard peer to go back to it.
+void Responder::Impl::go_back_to_base() {
   disorder->go_back = GoBack{true, base(), window.highest(), 0, {}};
   sequence_nak_sent = false;
   request_sequence_nak();

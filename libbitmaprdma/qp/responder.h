@@ -107,6 +107,9 @@ class Responder {
   [[nodiscard]] std::vector<OpenGap> open_gaps(Instant now) const;
   [[nodiscard]] recovery::GapLimits limits(Instant now) const;               // in force then, learnt ones included
   [[nodiscard]] std::vector<PathReceived> receive_paths(Instant now) const;  // of requests; empty: no path bitmaps
+  // An operator says that the gap of `psn`, or each (none), is lost: named in feedback at once. To a standard peer only
+  // the gap at the base can be named. What was named, as it stood; `packets` 0: there is no such gap.
+  RetransmitRequested retransmit_gaps(std::optional<Psn> psn, Instant now);
 
   struct Impl;
   [[nodiscard]] Impl& impl() const { return *impl_; }  // for files that have it inlined

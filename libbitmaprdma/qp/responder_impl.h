@@ -208,6 +208,7 @@ struct Responder::Impl {
   void find_feedback(Instant seen);
   void look_at_named(Instant seen);
   void judge_base_gap(Instant now, Instant seen);
+  void go_back_to_base();
   [[nodiscard]] recovery::GapLimits own_limits() const;  // those of a single path, learnt ones included
   void promote_request_gap(bitmap::GapRecord& gap, recovery::LossCause cause, Instant now);
   [[nodiscard]] recovery::GapVerdict judge_gap(std::size_t i, Instant seen) const;

@@ -69,6 +69,7 @@ inline constexpr std::size_t kQpCounterCount = sizeof(kQpCounterNames) / sizeof(
     case Counter::kRetransmittedEdn:
     case Counter::kRetransmittedExpected:
     case Counter::kRetransmittedWait:
+    case Counter::kRetransmittedRequest:
       return QpCounter::kRetransmitted;
     case Counter::kLocalAckTimeout:
       return QpCounter::kTimeouts;
@@ -88,6 +89,7 @@ inline constexpr std::size_t kQpCounterCount = sizeof(kQpCounterNames) / sizeof(
     case Counter::kGapsPromotedAge:
     case Counter::kGapsPromotedStall:
     case Counter::kGapsPromotedPath:
+    case Counter::kGapsPromotedRequest:
       return QpCounter::kGapsPromoted;
     case Counter::kMisjudgementCorrections:
       return QpCounter::kMisjudgementCorrections;

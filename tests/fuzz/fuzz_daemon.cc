@@ -46,6 +46,7 @@ constexpr const char* kQuestions[] = {
     R"({"query":"recovery_set","device":"brdma_x","settings":{"recovery.depth_max":9}})",
     R"({"query":"resource","what":"qp"})",
     R"({"query":"resource","what":"gap","qp":7})",
+    R"({"query":"recovery_retransmit","qp":7,"psn":5,"count":2})",
     R"({"query":"queue_pair_statistics"})",
     R"({"query":"events","after":0})",
     R"({"query":"alarms"})",

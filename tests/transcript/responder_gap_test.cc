@@ -155,6 +155,22 @@ TEST(Feedback, SeveralGapsInOneMessage) {
   rx.counts(Counter::kGapsSeen, 3).counts(Counter::kFfmSent, 1).counts(Counter::kGapsPromotedAge, 3);
 }
 
+// Fewer gaps than the threshold wait for age_max; as many leave at once.
+TEST(Feedback, ThresholdOfGapsCountedAsLost) {
+  test::ScriptOptions options;
+  options.recovery.ffm_threshold = 2;
+  Script rx{options};
+  rx.at(0_us).gets(rx.data(1001)).at(20_us).gets(rx.data(1003));
+  rx.at(50_us + kTick).is_silent().counts(Counter::kGapsPromotedAge, 1);
+  rx.at(70_us + kTick).reports({"ffm 1000+1 1002+1 base=1000 highest=1003 repeat=0"});
+  rx.at(80_us).gets(Script::again(rx.data(1000))).gets(Script::again(rx.data(1002))).forget();
+  rx.at(1000_us).gets(rx.data(1005));
+  rx.at(1050_us + kTick).is_silent().counts(Counter::kGapsPromotedAge, 3);
+  rx.at(1100_us).is_silent();
+  rx.at(1100_us + kTick).reports({"ffm 1004+1 base=1004 highest=1005 repeat=0"});
+  rx.counts(Counter::kFfmSent, 2);
+}
+
 TEST(Feedback, OnlyNewlyPromotedGapsAreNamed) {
   Script rx;
   for (std::uint32_t psn = 1001; psn <= 1009; ++psn) rx.at(0_us).gets(rx.data(psn));
@@ -295,7 +311,7 @@ TEST(StandardGap, ReorderingIsNotAnswered) {
   }
 }
 
-// What a standard peer sends from where it was told to go back to is sent again, though no packet says so.
+// After a sequence NAK a standard peer sends all from there again, though no packet says so.
 TEST(StandardGap, WhatGoingBackBringsIsNoReordering) {
   Script rx{standard()};
   rx.at(0_us).gets(rx.data(1000)).gets(rx.data(1002)).gets(rx.data(1004));

@@ -31,11 +31,11 @@ TEST(ControlReport, AGapThatCountsAsLost) {
   gap.start = Psn{0xFF'FFFF};
   gap.length = 1;
   gap.first_seen = kNow;
-  gap.cause = recovery::LossCause::kDepth;
+  gap.cause = recovery::LossCause::kRequested;
   gap.path = 3;
   gap.feedbacks = 4;
   EXPECT_EQ(gap_json(7, gap, kNow, kUnix).dump(),
-            R"({"lqpn":7,"direction":"response","psn":16777215,"packets":1,"state":"promoted","cause":"depth",)"
+            R"({"lqpn":7,"direction":"response","psn":16777215,"packets":1,"state":"promoted","cause":"requested",)"
             R"("first_seen_unix_ns":1700000000000000000,"age_us":0.0,"depth":0,"stall_us":null,"named":4,"path":3})");
 }
 
@@ -65,6 +65,14 @@ TEST(ControlReport, LimitsOfBothDirectionsAndPathBitmaps) {
             R"([{"path":0,"in_use":true,"rcvd_pkts":20,"marked":3,"highest":1012,"depth_limit":1,"bytes":640},)"
             R"({"path":1,"in_use":false,"rcvd_pkts":0,"marked":0,"highest":null,"depth_limit":0,"bytes":0}])");
   EXPECT_FALSE(statistics.contains("response_paths"));
+}
+
+TEST(ControlReport, WhatVerbsGiveIsRefusedWithThatReason) {
+  for (const char* key : {"start_psn", "recovery.start_psn"}) {
+    EXPECT_NE(check_changes({{key, 5}}).find("the program gives it, by ibv_modify_qp"), std::string::npos);
+  }
+  EXPECT_EQ(check_changes({{"recovery.ffm_threshold", 5}}), "");
+  EXPECT_NE(check_changes({{"recovery.ffm_threshold", 0}}), "");
 }
 
 }  // namespace

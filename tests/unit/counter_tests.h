@@ -33,6 +33,8 @@ inline constexpr CounterTest kCounterTests[] = {
     {"kBitmapQps", "unit/device_piggyback_test.cc", "PiggybackCapability",
      "WithoutItAcknowledgementsKeepTheirOwnPacket"},
     {"kGapsPromotedStall", "transcript/responder_gap_test.cc", "GapLimits", "BaseStuckForMoreThanEightyMicroseconds"},
+    {"kGapsPromotedRequest", "unit/device_manage_test.cc", "ByHand", "AGapOfRequestsIsSeenAndSentAgainAtOnce"},
+    {"kRetransmittedRequest", "unit/device_manage_test.cc", "ByHand", "PacketsThatAreNotAcknowledgedAreSentAgain"},
     {"kMisjudgementCorrections", "transcript/responder_gap_test.cc", "GapLimits",
      "WhatWasMisjudgedOnceIsWaitedForTheNextTime"},
     {"kToleranceRaised", "transcript/responder_gap_test.cc", "GapLimits", "WhatWasMisjudgedOnceIsWaitedForTheNextTime"},

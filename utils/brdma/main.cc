@@ -31,7 +31,8 @@ constexpr std::array kObjects{
     Object{"statistic", statistic_object,
            "counters; -d: of each process too; statistic show qp: of each queue pair; show cm: of RDMA-CM"},
     Object{"recovery", recovery_object,
-           "how losses are found and repaired: recovery show, recovery set [dev DEV] [qp N] KEY VALUE"},
+           "how losses are found and repaired: recovery show, recovery set [dev DEV] [qp N] KEY VALUE, recovery "
+           "retransmit qp N [psn PSN [packets N] | gap PSN | gaps]"},
     Object{"congestion", congestion_object,
            "what bounds sending: congestion show, congestion set [dev DEV] [qp N] KEY VALUE"},
     Object{"managed", managed_object,

@@ -30,6 +30,7 @@ class PathBitmap {
   [[nodiscard]] std::uint32_t beyond(Psn psn, std::uint32_t most) const;
   [[nodiscard]] bool has(Psn psn) const { return set_ != 0 && distance(newest_, psn) >= 0 && bits_.test(psn); }
   [[nodiscard]] bool empty() const { return set_ == 0; }
+  [[nodiscard]] std::uint32_t marked() const { return set_; }
   // The highest PSN that is marked. Precondition: not empty().
   [[nodiscard]] Psn newest() const { return newest_; }
   [[nodiscard]] std::size_t allocated_bytes() const { return bits_.allocated_bytes(); }

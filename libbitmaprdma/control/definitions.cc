@@ -209,6 +209,9 @@ const std::array kDefinitions{
                microseconds<&R::rnr_hold>(0, kSecond), kNow},
     Definition{"recovery.adaptive", "BRDMA_ADAPTIVE", "learn these limits from packets that were only late", adaptive(),
                kNow},
+    Definition{"recovery.ffm_threshold", "BRDMA_FFM_THRESHOLD",
+               "gaps counted as lost from which an FFM leaves at once; fewer wait for age_max_us",
+               count<&R::ffm_threshold>(1, 1024), kNow},
     Definition{"recovery.depth_ceiling", "BRDMA_DEPTH_CEILING", "as far as depth_max may be learnt",
                count<&R::depth_ceiling>(0, 1u << 20), kNow},
     Definition{"recovery.time_ceiling_us", "BRDMA_TIME_CEILING_US",
@@ -442,6 +445,12 @@ std::span<const Definition> definitions() { return kDefinitions; }
 std::string_view name(Applies applies) {
   constexpr std::array<std::string_view, 3> kNames{"new queue pairs", "now", "new programs"};
   return kNames[static_cast<std::size_t>(applies)];
+}
+
+std::string_view given_by_verbs(std::string_view key) {
+  if (key != "start_psn" && key != "recovery.start_psn") return {};
+  return "recovery.start_psn cannot be set: the program gives it, by ibv_modify_qp (rq_psn, sq_psn) or its connection "
+         "manager; 'brdma recovery show qp N' shows it";
 }
 
 const Definition* find_definition(std::string_view key) {

@@ -49,6 +49,8 @@ struct Definition {
 [[nodiscard]] std::span<const Definition> definitions();
 // By key, with or without its table ("recovery.depth_max", "depth_max"); null: none.
 [[nodiscard]] const Definition* find_definition(std::string_view key);
+// What management shows and verbs alone set: why `key` cannot be set; empty where it can, or is not known.
+[[nodiscard]] std::string_view given_by_verbs(std::string_view key);
 [[nodiscard]] std::string allowed_text(const Definition& definition);
 [[nodiscard]] std::string value_text(const Definition& definition, const Settings& settings);
 // Writes `text` into `settings` if it is allowed; else changes nothing.

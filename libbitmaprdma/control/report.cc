@@ -100,6 +100,33 @@ Json paths_json(const std::vector<qp::PathStatus>& paths) {
   return list;
 }
 
+// Path bitmaps of a receiver.
+Json received_json(const std::vector<qp::PathReceived>& paths) {
+  Json list = Json::array();
+  for (const qp::PathReceived& path : paths) {
+    list.push_back({{"path", path.path},
+                    {"in_use", path.in_use},
+                    {"rcvd_pkts", path.packets},
+                    {"marked", path.marked},
+                    {"highest", path.marked != 0 ? Json(path.newest) : Json(nullptr)},
+                    {"depth_limit", path.depth_max},
+                    {"bytes", path.bytes}});
+  }
+  return list;
+}
+
+// Of requests and of READ responses, in force: learnt ones included.
+Json limits_json(const QueuePairReport& report) {
+  return {{"depth_limit", report.limits.depth_max},
+          {"age_limit_us", microseconds(report.limits.age_max)},
+          {"stall_limit_us", microseconds(report.limits.stall_max)},
+          {"response_depth_limit", report.response_limits.depth_max},
+          {"response_age_limit_us", microseconds(report.response_limits.age_max)},
+          {"response_stall_limit_us", microseconds(report.response_limits.stall_max)}};
+}
+
+const char* direction_name(bool response) { return response ? "response" : "request"; }
+
 Json table_json(std::string_view table, const Settings& settings) {
   Json object = Json::object();
   for (const Definition& definition : definitions()) {
@@ -126,45 +153,47 @@ Json transfer_json(const TransferConfig& config) {
 }
 
 Json queue_pair_json(const QueuePairReport& report) {
-  return {{"lqpn", report.qpn},
-          {"rqpn", report.peer_qpn},
-          {"type", type_name(report.type)},
-          {"state", state_name(report.state)},
-          {"rq-psn", report.receive_next.value()},
-          {"sq-psn", report.send_next.value()},
-          {"pdn", report.pd},
-          {"mode", mode_in_use(report)},
-          {"local", address_text(report.local)},
-          {"peer", address_text(report.peer)},
-          {"path_mtu", report.path_mtu},
-          {"peer_window", report.peer_window},
-          {"data", data_way(report)},
-          {"send_bitmap", bitmap_json(report.send_bitmap)},
-          {"receive_bitmap", bitmap_json(report.receive_bitmap)},
-          {"send_base", report.send_base.value()},
-          {"unacked", report.unacked},
-          {"retransmit_pending", report.pending},
-          {"flight_pkts", report.flight_packets},
-          {"flight_bytes", report.flight_bytes},
-          {"congestion", control_name(report.recovery.congestion.control)},
-          {"congestion_bytes", report.congestion_bytes},
-          {"rate_mbps", rate_json(report.rate)},
-          {"answer_rate_mbps", rate_json(report.answer_rate)},
-          {"work_requests", report.work_requests},
-          {"srtt_us", microseconds(report.srtt)},
-          {"base_rtt_us", microseconds(report.base_rtt)},
-          {"rnr_wait", report.waits_for_receiver},
-          {"receive_highest", report.receive_highest.value()},
-          {"gaps", report.gaps},
-          {"early_pkts", report.early_packets},
-          {"held_bytes", report.held_bytes},
-          {"receives", report.receives},
-          {"depth_limit", report.limits.depth_max},
-          {"age_limit_us", microseconds(report.limits.age_max)},
-          {"stall_limit_us", microseconds(report.limits.stall_max)},
-          {"state_bytes", report.state_bytes},
-          {"memory", memory_json(report.memory)},
-          {"own_settings", report.own_recovery}};
+  Json object = {{"lqpn", report.qpn},
+                 {"rqpn", report.peer_qpn},
+                 {"type", type_name(report.type)},
+                 {"state", state_name(report.state)},
+                 {"rq-psn", report.receive_next.value()},
+                 {"sq-psn", report.send_next.value()},
+                 {"receive_start_psn", report.receive_start.value()},
+                 {"send_start_psn", report.send_start.value()},
+                 {"pdn", report.pd},
+                 {"mode", mode_in_use(report)},
+                 {"local", address_text(report.local)},
+                 {"peer", address_text(report.peer)},
+                 {"path_mtu", report.path_mtu},
+                 {"peer_window", report.peer_window},
+                 {"data", data_way(report)},
+                 {"send_bitmap", bitmap_json(report.send_bitmap)},
+                 {"receive_bitmap", bitmap_json(report.receive_bitmap)},
+                 {"send_base", report.send_base.value()},
+                 {"unacked", report.unacked},
+                 {"retransmit_pending", report.pending},
+                 {"flight_pkts", report.flight_packets},
+                 {"flight_bytes", report.flight_bytes},
+                 {"congestion", control_name(report.recovery.congestion.control)},
+                 {"congestion_bytes", report.congestion_bytes},
+                 {"rate_mbps", rate_json(report.rate)},
+                 {"answer_rate_mbps", rate_json(report.answer_rate)},
+                 {"work_requests", report.work_requests},
+                 {"srtt_us", microseconds(report.srtt)},
+                 {"base_rtt_us", microseconds(report.base_rtt)},
+                 {"rnr_wait", report.waits_for_receiver},
+                 {"receive_highest", report.receive_highest.value()},
+                 {"gaps", report.gaps},
+                 {"response_gaps", report.response_gaps},
+                 {"early_pkts", report.early_packets},
+                 {"held_bytes", report.held_bytes},
+                 {"receives", report.receives},
+                 {"state_bytes", report.state_bytes},
+                 {"memory", memory_json(report.memory)},
+                 {"own_settings", report.own_recovery}};
+  object.update(limits_json(report));
+  return object;
 }
 
 Json queue_pair_statistics_json(const QueuePairReport& report) {
@@ -172,8 +201,36 @@ Json queue_pair_statistics_json(const QueuePairReport& report) {
   for (std::size_t i = 0; i < kQpCounterCount; ++i) {
     object[std::string(kQpCounterNames[i])] = report.statistics.counters[i];
   }
+  object.update(limits_json(report));
   if (!report.paths.empty()) object["paths"] = paths_json(report.paths);
+  if (!report.receive_paths.empty()) object["receive_paths"] = received_json(report.receive_paths);
+  if (!report.response_paths.empty()) object["response_paths"] = received_json(report.response_paths);
   return object;
+}
+
+Json gap_json(std::uint32_t qpn, const qp::OpenGap& gap, Instant now, std::int64_t unix_ns) {
+  return {{"lqpn", qpn},
+          {"direction", direction_name(gap.response)},
+          {"psn", gap.start.value()},
+          {"packets", gap.length},
+          {"state", gap.promoted ? "promoted" : "waiting"},
+          {"cause", gap.promoted ? Json(recovery::name(gap.cause)) : Json(nullptr)},
+          {"first_seen_unix_ns", unix_ns - (now - gap.first_seen).ns()},
+          {"age_us", microseconds(now - gap.first_seen)},
+          {"depth", gap.depth},
+          {"stall_us", gap.stalls ? Json(microseconds(gap.stalled)) : Json(nullptr)},
+          {"named", gap.feedbacks},
+          {"path", gap.path_known ? Json(gap.path) : Json(nullptr)}};
+}
+
+Json duplicate_json(const qp::Duplicate& duplicate, Instant now, std::int64_t unix_ns) {
+  return {{"lqpn", duplicate.qpn},
+          {"direction", direction_name(duplicate.response)},
+          {"psn", duplicate.psn.value()},
+          {"state", duplicate.before_base ? "done" : "waiting"},
+          {"arrived_unix_ns", unix_ns - (now - duplicate.arrived).ns()},
+          {"age_us", microseconds(now - duplicate.arrived)},
+          {"path", duplicate.path}};
 }
 
 Json completion_queue_json(const CompletionQueueReport& report) {
@@ -189,6 +246,7 @@ std::string check_changes(const Json& changes, bool of_one) {
   if (!changes.is_object() || changes.empty()) return "no setting is named";
   Settings scratch;
   for (const auto& [key, value] : changes.items()) {
+    if (const std::string_view why = given_by_verbs(key); !why.empty()) return std::string(why);
     const Definition* const definition = find_definition(key);
     if (definition == nullptr) return "there is no setting " + key;
     const bool of_transfers = definition->key.starts_with(kTransferTable);

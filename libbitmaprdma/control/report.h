@@ -9,6 +9,8 @@
 #include "base/ip_address.h"
 #include "device/report.h"
 #include "memory/memory_table.h"
+#include "qp/duplicate_log.h"
+#include "qp/open_gap.h"
 
 namespace brdma::control {
 
@@ -20,6 +22,9 @@ using Json = nlohmann::ordered_json;
 
 [[nodiscard]] Json queue_pair_json(const QueuePairReport& report);  // lqpn, rqpn, type, state, ... and how it stands
 [[nodiscard]] Json queue_pair_statistics_json(const QueuePairReport& report);  // lqpn and its counters
+// Records of a gap and of a duplicate (docs/cli.md). `now` is the engine's clock, `unix_ns` the time of day then.
+[[nodiscard]] Json gap_json(std::uint32_t qpn, const qp::OpenGap& gap, Instant now, std::int64_t unix_ns);
+[[nodiscard]] Json duplicate_json(const qp::Duplicate& duplicate, Instant now, std::int64_t unix_ns);
 [[nodiscard]] Json completion_queue_json(const CompletionQueueReport& report);
 [[nodiscard]] Json memory_region_json(const MemoryRegion& region);
 

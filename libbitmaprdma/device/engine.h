@@ -32,7 +32,6 @@ class Sink;
 }  // namespace trace
 
 namespace qp {
-struct OpenGap;    // qp/responder.h
 struct Duplicate;  // qp/duplicate_log.h
 }  // namespace qp
 
@@ -238,11 +237,26 @@ class Engine {
   [[nodiscard]] const RecoveryConfig& recovery() const;  // of queue pairs that are made now
   [[nodiscard]] const TransferConfig& transfer() const;
   [[nodiscard]] std::vector<std::uint32_t> queue_pair_numbers() const;
+  // `now`: learnt limits go back with time; without it, as of the last call that had one.
   [[nodiscard]] std::optional<QueuePairReport> report(std::uint32_t qpn) const;
+  [[nodiscard]] std::optional<QueuePairReport> report(std::uint32_t qpn, Instant now) const;
   [[nodiscard]] RecoveryStatus recovery_status() const;  // of all queue pairs
   [[nodiscard]] const Statistics& statistics() const;    // of this engine, as long as it has been
-  [[nodiscard]] std::vector<qp::OpenGap> open_gaps(std::uint32_t qpn, Instant now) const;
+  [[nodiscard]] std::vector<qp::OpenGap> open_gaps(std::uint32_t qpn, Instant now) const;  // of requests and responses
   [[nodiscard]] std::vector<qp::Duplicate> duplicates() const;  // the last that came, newest first
+  // An operator asked for `records` records of gaps, or of duplicates: an event. `qpn`: of one queue pair; 0: of all.
+  void note_query(bool duplicates, std::uint32_t qpn, std::size_t records, Instant now);
+  // An operator has packets that are not acknowledged sent again, or gaps (those that this side sees: they count as
+  // lost, and the peer is asked for them at once). Under window, credit and congestion window like any retransmission.
+  // ENOENT: no such queue pair. EINVAL: not an RC queue pair in RTR or later. ERANGE: nothing of that is outstanding,
+  // or missing.
+  struct Retransmission {
+    bool gaps = false;        // else packets
+    std::optional<Psn> psn;   // first packet, or one of the gap; none: all
+    std::uint32_t count = 1;  // of packets, from psn on
+  };
+  [[nodiscard]] Result<qp::RetransmitRequested, int> retransmit(std::uint32_t qpn, const Retransmission& which,
+                                                                Instant now);
   [[nodiscard]] std::vector<CompletionQueueReport> completion_queue_reports() const;
   [[nodiscard]] std::vector<MemoryRegion> memory_regions() const;
 

@@ -37,7 +37,7 @@ BitmapReport bitmap_report(std::uint32_t window, const bitmap::WindowUse& use, c
           .bytes = use.bytes};
 }
 
-void report_reliable(const QueuePair& qp, QueuePairReport& report) {
+void report_reliable(const QueuePair& qp, QueuePairReport& report, Instant now) {
   const auto sender = qp.requester().snapshot();
   const auto receiver = qp.responder().snapshot();
   const RecoveryConfig& recovery = *qp.identity().recovery;
@@ -60,7 +60,11 @@ void report_reliable(const QueuePair& qp, QueuePairReport& report) {
   report.early_packets = receiver.early_packets;
   report.held_bytes = receiver.held_bytes;
   report.receives = receiver.receives;
-  report.limits = receiver.limits;
+  report.limits = qp.responder().limits(now);
+  report.response_limits = qp.requester().limits(now);
+  report.response_gaps = qp.requester().open_gaps(now).size();
+  report.receive_paths = qp.responder().receive_paths(now);
+  report.response_paths = qp.requester().receive_paths(now);
   report.send_bitmap = bitmap_report(sender.window, sender.bitmap, recovery);
   report.receive_bitmap = bitmap_report(receiver.window, receiver.bitmap, recovery);
   report.state_bytes = receiver.state_bytes + sender.bitmap.bytes;
@@ -147,13 +151,17 @@ std::vector<std::uint32_t> Engine::queue_pair_numbers() const {
   return numbers;
 }
 
-std::optional<QueuePairReport> Engine::report(std::uint32_t qpn) const {
+std::optional<QueuePairReport> Engine::report(std::uint32_t qpn) const { return report(qpn, impl_->now); }
+
+std::optional<QueuePairReport> Engine::report(std::uint32_t qpn, Instant now) const {
   const QueuePair* const qp = impl_->queue_pairs.find(qpn);
   if (qp == nullptr) return std::nullopt;
   const qp::Identity& identity = qp->identity();
   QueuePairReport report;
   report.qpn = identity.qpn;
   report.peer_qpn = identity.attributes.destination_qpn;
+  report.receive_start = identity.attributes.receive_psn;
+  report.send_start = identity.attributes.send_psn;
   report.type = identity.type;
   report.state = identity.state;
   report.local = identity.attributes.local_address;
@@ -167,7 +175,7 @@ std::optional<QueuePairReport> Engine::report(std::uint32_t qpn) const {
   if (qp->unreliable() != nullptr) {
     report_unreliable(*qp->unreliable(), report);
   } else {
-    report_reliable(*qp, report);
+    report_reliable(*qp, report, now);
   }
   report.memory = qp->memory();
   report.recovery = *identity.recovery;
@@ -179,7 +187,29 @@ std::optional<QueuePairReport> Engine::report(std::uint32_t qpn) const {
 std::vector<qp::OpenGap> Engine::open_gaps(std::uint32_t qpn, Instant now) const {
   const QueuePair* const qp = impl_->queue_pairs.find(qpn);
   if (qp == nullptr || qp->unreliable() != nullptr) return {};
-  return qp->responder().open_gaps(now);
+  std::vector<qp::OpenGap> open = qp->responder().open_gaps(now);
+  const std::vector<qp::OpenGap> responses = qp->requester().open_gaps(now);
+  open.insert(open.end(), responses.begin(), responses.end());
+  return open;
+}
+
+void Engine::note_query(bool duplicates, std::uint32_t qpn, std::size_t records, Instant now) {
+  const auto type = duplicates ? trace::EventType::kDuplicatesQueried : trace::EventType::kGapsQueried;
+  impl_->environment.note(now, qpn, type, records);
+}
+
+Result<qp::RetransmitRequested, int> Engine::retransmit(std::uint32_t qpn, const Retransmission& which, Instant now) {
+  Impl& me = *impl_;
+  me.now = now;
+  QueuePair* const qp = me.queue_pairs.find(qpn);
+  if (qp == nullptr) return ENOENT;
+  if (qp->unreliable() != nullptr || !qp->identity().can_receive()) return EINVAL;
+  const qp::RetransmitRequested asked =
+      which.gaps ? qp->retransmit_gaps(which.psn, now) : qp->retransmit(which.psn, which.count, now);
+  if (asked.packets == 0) return ERANGE;
+  me.environment.note(now, qpn, trace::EventType::kRetransmitRequested, asked.first.value(), asked.packets, asked.gaps);
+  me.touched(qp);
+  return asked;
 }
 
 std::vector<qp::Duplicate> Engine::duplicates() const {

@@ -14,6 +14,7 @@
 #include "base/units.h"
 #include "bitmaprdma/types.h"
 #include "qp/memory_use.h"
+#include "qp/open_gap.h"
 #include "qp/path_status.h"
 #include "recovery/gap_judge.h"
 #include "trace/qp_counters.h"
@@ -57,8 +58,12 @@ struct QueuePairReport {
   bool waits_for_receiver = false;
   // As receiver.
   Psn receive_next, receive_highest;
+  Psn receive_start, send_start;  // first PSNs, as modify_qp gave them
   std::size_t gaps = 0, early_packets = 0, held_bytes = 0, receives = 0;
-  recovery::GapLimits limits;  // in force, learnt ones included
+  recovery::GapLimits limits;           // of requests, in force, learnt ones included
+  recovery::GapLimits response_limits;  // of READ responses, likewise
+  std::size_t response_gaps = 0;
+  std::vector<qp::PathReceived> receive_paths, response_paths;  // path bitmaps of both; empty: one path
   BitmapReport send_bitmap, receive_bitmap;
   std::size_t state_bytes = 0;  // both bitmaps, records of early packets and gaps
   qp::MemoryUse memory;         // all that it costs

@@ -14,7 +14,7 @@
 #include "control/json_text.h"
 #include "control/report.h"
 #include "io/clock.h"
-#include "io/lease_protocol.h"
+#include "io/management_answers.h"
 
 namespace brdma::io {
 namespace {
@@ -22,9 +22,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kPairsPerLock = 32;
-constexpr std::size_t kRowBytes = 1024;  // no row is longer
-constexpr std::size_t kRowsMax = kManagementAnswerMax / kRowBytes;
-
 constexpr std::size_t kIcmpMax = 600;  // what brdmad hands on
 
 std::optional<std::size_t> read_hexadecimal(std::string_view text, MutableBytes out) {
@@ -36,27 +33,6 @@ std::optional<std::size_t> read_hexadecimal(std::string_view text, MutableBytes 
     out[i / 2] = std::byte{value};
   }
   return text.size() / 2;
-}
-
-Json error_json(int error, const std::string& message) { return {{"error", {{"errno", error}, {"message", message}}}}; }
-
-std::optional<std::uint32_t> queue_pair_of(const Json& request) {
-  const auto found = request.find("qp");
-  if (found == request.end() || !found->is_number_unsigned()) return std::nullopt;
-  return found->get<std::uint32_t>();
-}
-
-Json no_such_queue_pair(std::uint32_t qpn) { return error_json(ENOENT, "no queue pair " + std::to_string(qpn)); }
-
-bool shows_keys(const Json& request) {
-  const auto found = request.find("keys");
-  return found != request.end() && *found == true;
-}
-
-void hide_keys(Json& row) {
-  for (const char* key : {"mrn", "lkey", "rkey", "iova", "rq-psn", "sq-psn", "send_base", "receive_highest",
-                          "send_bitmap", "receive_bitmap"})
-    row.erase(key);
 }
 
 struct Changes final : RecoveryEditor {
@@ -92,6 +68,12 @@ std::string Management::answer(std::string_view line) {
     reply = queue_pairs(request, &control::queue_pair_json);
   } else if (name == "statistics") {
     reply = queue_pairs(request, &control::queue_pair_statistics_json);
+  } else if (name == "gaps") {
+    reply = gaps(request);
+  } else if (name == "duplicates") {
+    reply = duplicates(request);
+  } else if (name == "retransmit") {
+    reply = retransmit(request);
   } else if (name == "objects") {
     reply = objects();
   } else if (name == "completion_queues") {
@@ -143,14 +125,17 @@ Json Management::recovery(const Json& request) {
   std::optional<QueuePairReport> report;
   {
     const std::lock_guard held{shard_.lock()};
-    report = shard_.engine().report(*qpn);
+    report = shard_.engine().report(*qpn, monotonic_now());
   }
   if (!report) return no_such_queue_pair(*qpn);
   const Json all = control::queue_pair_json(*report);
   Json in_force = Json::object();
-  for (const char* key : {"mode", "depth_limit", "age_limit_us", "stall_limit_us", "receive_bitmap", "congestion",
-                          "congestion_bytes", "rate_mbps", "answer_rate_mbps"})
+  for (const char* key :
+       {"mode", "depth_limit", "age_limit_us", "stall_limit_us", "response_depth_limit", "response_age_limit_us",
+        "response_stall_limit_us", "receive_bitmap", "congestion", "congestion_bytes", "rate_mbps", "answer_rate_mbps"})
     in_force[key] = all[key];
+  for (const char* key : {"receive_start_psn", "send_start_psn"})
+    if (shows_keys(request)) in_force[key] = all[key];
   return {{"lqpn", *qpn},
           {"own_settings", report->own_recovery},
           {"settings", control::recovery_json(report->recovery)},
@@ -179,37 +164,36 @@ Json Management::set(const Json& request) {
   return {{"qp", reached}, {"applies", control::reach_json(*changes)}};
 }
 
+std::vector<std::uint32_t> Management::numbers_of(const Json& request) {
+  if (const auto only = queue_pair_of(request)) return {*only};
+  const std::lock_guard held{shard_.lock()};
+  return shard_.engine().queue_pair_numbers();
+}
+
 Json Management::queue_pairs(const Json& request, Json (*row)(const QueuePairReport&)) {
-  std::vector<std::uint32_t> numbers;
-  if (const auto only = queue_pair_of(request)) {
-    numbers.push_back(*only);
-  } else {
-    const std::lock_guard held{shard_.lock()};
-    numbers = shard_.engine().queue_pair_numbers();
-  }
-  const bool cut = numbers.size() > kRowsMax, keys = shows_keys(request);
-  if (cut) numbers.resize(kRowsMax);
-  Json rows = Json::array();
+  const std::vector<std::uint32_t> numbers = numbers_of(request);
+  const bool keys = shows_keys(request);
+  Rows rows;
   std::vector<QueuePairReport> reports;
   const char* const receives_by = shard_.intake().xdp() != nullptr ? "xdp" : "udp";
   const char* const transmits_by = this->transmits_by();
-  for (std::size_t at = 0; at < numbers.size();) {
+  bool room = true;
+  for (std::size_t at = 0; at < numbers.size() && room;) {
     reports.clear();
     {
       const std::lock_guard held{shard_.lock()};
       for (std::size_t i = 0; i < kPairsPerLock && at < numbers.size(); ++i, ++at) {
-        if (const auto report = shard_.engine().report(numbers[at])) reports.push_back(*report);
+        if (const auto report = shard_.engine().report(numbers[at], monotonic_now())) reports.push_back(*report);
       }
     }
-    for (const QueuePairReport& report : reports) {
-      rows.push_back(row(report));
-      if (!keys) hide_keys(rows.back());
-      if (row != &control::queue_pair_json) continue;
-      rows.back()["datapath"] = receives_by;
-      rows.back()["transmits_by"] = transmits_by;
+    for (std::size_t i = 0; i < reports.size() && room; ++i) {
+      Json one = row(reports[i]);
+      if (!keys) hide_keys(one);
+      if (row == &control::queue_pair_json) one.update({{"datapath", receives_by}, {"transmits_by", transmits_by}});
+      room = rows.add(std::move(one));
     }
   }
-  return {{"rows", std::move(rows)}, {"cut", cut}};
+  return std::move(rows).answer();
 }
 
 Json Management::objects() {

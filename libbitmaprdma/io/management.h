@@ -5,6 +5,9 @@
 //   {"id":1,"do":"set","qp":N,"settings":{"KEY":VALUE}}    changes them; without "qp": for all, and those made later
 //   {"id":1,"do":"queue_pairs","qp":N}                     how they stand: all, or one
 //   {"id":1,"do":"statistics","qp":N}                      their counters
+//   {"id":1,"do":"gaps","qp":N}  {"id":1,"do":"duplicates","qp":N}   their records: of all queue pairs, or of one
+//   {"id":1,"do":"retransmit","qp":N,"psn":P,"count":C}    sends packets again that are not acknowledged; "gaps":true:
+//                                                          gaps count as lost. Without "psn": all
 //   {"id":1,"do":"objects"}                                how many there are of each; where packets come by
 //   {"id":1,"do":"completion_queues"}  {"id":1,"do":"memory_regions"}
 //   {"id":1,"do":"link_reports"}                           what links said, which the controller should know; once
@@ -44,6 +47,11 @@ class Management {
   [[nodiscard]] Json recovery(const Json& request);
   [[nodiscard]] Json set(const Json& request);
   [[nodiscard]] Json queue_pairs(const Json& request, Json (*row)(const QueuePairReport&));
+  // management_records.cc
+  [[nodiscard]] Json gaps(const Json& request);
+  [[nodiscard]] Json duplicates(const Json& request);
+  [[nodiscard]] Json retransmit(const Json& request);
+
   [[nodiscard]] Json objects();
   [[nodiscard]] Json datapath() const;
   [[nodiscard]] const char* transmits_by() const;
@@ -57,7 +65,8 @@ class Management {
   void take_control_packet(const Json& news);
   Status change_managed(const IpAddress& peer, Status (Engine::*change)(const IpAddress&, Instant));
 
-  [[nodiscard]] std::vector<MemoryRegion> regions();  // lock held
+  [[nodiscard]] std::vector<std::uint32_t> numbers_of(const Json& request);  // one queue pair, or all
+  [[nodiscard]] std::vector<MemoryRegion> regions();                         // lock held
 
   Shard& shard_;
   bool tells_memory_;

@@ -66,6 +66,7 @@ void Requester::Impl::complete_passed(Instant now) {
   const bool good = status == CompletionStatus::kSuccess;
   do {
     const SendWqe& wqe = queue[queue.head()];
+    if (good && is_send(wqe.opcode)) env.count(Counter::kSends);
     if (!good || id.signal_all || (wqe.flags & kSendSignaled) != 0) make_completion(wqe, status, now);
     queue.pop();
     // What was done by ourselves behind it has waited for just this.

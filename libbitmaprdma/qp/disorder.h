@@ -51,18 +51,23 @@ struct GapWatch {
 struct FeedbackWatch {
   static constexpr std::size_t kClasses = 5;  // by how often a gap was named: the interval doubles so often at most
   std::optional<Psn> unnamed;                 // no gap before it is promoted and was never named
-  std::optional<Psn> continued_at;            // the last message was full: the next begins there
+  std::uint32_t unnamed_count = 0;       // promoted since the last FFM: as many as recovery.ffm_threshold leave at once
+  std::optional<Instant> unnamed_until;  // fewer wait until then
+  std::optional<Psn> continued_at;       // the last message was full: the next begins there
   std::array<std::optional<Instant>, kClasses> oldest{};  // by class: none was named earlier, though it may have closed
   bool look = false;                                      // at all of them: something may be due
   [[nodiscard]] static std::size_t class_of(std::uint16_t feedbacks) {
     return std::min<std::size_t>(feedbacks == 0 ? 0 : feedbacks - 1u, kClasses - 1);
   }
   void promoted(Psn start) {
+    ++unnamed_count;
     if (!unnamed || distance(start, *unnamed) < 0) unnamed = start;
     if (continued_at && distance(start, *continued_at) < 0) continued_at = start;
   }
   void all_named() {
     unnamed.reset();
+    unnamed_count = 0;
+    unnamed_until.reset();
     continued_at.reset();
   }
 };

@@ -1,6 +1,6 @@
-// qp/duplicate_log.h - the last requests that an engine received twice (spec 1: duplicate statistics): which, when, of
-// which queue pair, on which path. A fixed number of records, the oldest overwritten; counts are elsewhere
-// (duplicate_request, per queue pair too).
+// qp/duplicate_log.h - the last packets, requests and READ responses, that an engine received twice (spec 1: duplicate
+// statistics): which, when, of which queue pair, on which path. A fixed number of records, the oldest overwritten;
+// counts are elsewhere (duplicate_request, per queue pair too).
 #pragma once
 
 #include <algorithm>
@@ -19,6 +19,7 @@ struct Duplicate {
   Psn psn;
   std::uint8_t path = 0;
   bool before_base = false;  // of a packet that was executed; else of one that waits for its turn
+  bool response = false;     // to a READ or atomic of ours; else a request of the peer
 };
 
 class DuplicateLog {

@@ -13,6 +13,8 @@ Counter promotion_counter(LossCause cause) {
       return Counter::kGapsPromotedStall;
     case LossCause::kSamePath:
       return Counter::kGapsPromotedPath;
+    case LossCause::kRequested:
+      return Counter::kGapsPromotedRequest;
     case LossCause::kDepth:
     case LossCause::kImmediate:
       break;

@@ -27,7 +27,11 @@ Outcome Requester::handle_response(const wire::Packet& packet, std::uint16_t sou
   if (packet.op == wire::RcOp::kAcknowledge) return me.handle_aeth(packet, now);
   if (me.take_inside(packet, now)) return me.outcome(now);
   const auto sequence = me.sequence_of(packet.bth.psn);
+  const auto record_duplicate = [&](bool before_base) {
+    me.env.duplicates.record({now, me.id.qpn, packet.bth.psn, packet.bxth.path, before_base, /*response=*/true});
+  };
   if (!sequence) {
+    if (distance(packet.bth.psn, me.window.base()) < 0) record_duplicate(true);
     me.env.drop(DropReason::kStaleResponse);
     return {};
   }
@@ -39,6 +43,7 @@ Outcome Requester::handle_response(const wire::Packet& packet, std::uint16_t sou
     return {};
   }
   if (me.window.entry(packet.bth.psn).state == EntryState::kAcked) {
+    record_duplicate(false);
     me.env.drop(DropReason::kDuplicate);
     return {};
   }
@@ -204,18 +209,17 @@ void Requester::Impl::record_answer(const wire::Packet& packet, Sequence sequenc
   }
 }
 
-// One that others overtook. Late, not lost, unless it was asked for again; a standard answer does not say which it is.
+// One that others overtook. Late, not lost, unless it was asked for again; a standard answer does not say which it is,
+// and counts as the second where a second was asked for.
 void Requester::Impl::note_late_answer(const wire::Packet& packet, Instant now) {
   const Instant seen = arrived_at(now);
   const Psn psn = packet.bth.psn;
   const auto filled = repairs->answer_gaps.fill(psn);
   if (!filled.found) return;
-  const bool original = packet.bitmap && !packet.bxth.retransmitted;
-  if (filled.state == GapState::kWaiting) {
-    if (filled.closed) env.count(Counter::kGapsClosed);
-  } else if (original) {
-    note_misjudged(psn, env, id, now);
-  }
+  const bool again = packet.bitmap ? packet.bxth.retransmitted : window.entry(psn).transmissions > 1;
+  const bool original = packet.bitmap && !again, waiting = filled.state == GapState::kWaiting;
+  if (filled.closed && (again || waiting)) env.count(again ? Counter::kGapsRecovered : Counter::kGapsClosed);
+  if (!waiting && original) note_misjudged(psn, env, id, now);
   if (!original) return;
   const recovery::Lateness lateness{
       .depth = static_cast<std::uint32_t>(distance(psn_of(answers_seen - 1), psn)),
@@ -261,7 +265,7 @@ void Requester::Impl::judge_answer_gaps(Instant now, Instant seen) {
     GapRecord& gap = repairs->answer_gaps[i];
     if (gap.state == GapState::kPromoted) {
       if (reissue_lost(gap, seen) || seen >= gap.last_feedback + reissue_interval(gap.feedbacks)) {
-        reissue(gap, now);
+        reissue(gap, Counter::kRetransmittedFfm, now);
       }
       continue;
     }
@@ -269,18 +273,18 @@ void Requester::Impl::judge_answer_gaps(Instant now, Instant seen) {
     const auto* lost = std::get_if<recovery::Lost>(&verdict);
     if (lost == nullptr) continue;
     promote(gap, lost->cause, env, id, now);
-    reissue(gap, now);
+    reissue(gap, Counter::kRetransmittedFfm, now);
   }
 }
 
-void Requester::Impl::reissue(GapRecord& gap, Instant now) {
+void Requester::Impl::reissue(GapRecord& gap, Counter cause, Instant now) {
   gap.state = GapState::kPromoted;
   gap.last_feedback = now;
   gap.later_packets = gap.later_paths = 0;
   if (gap.feedbacks != 0xFFFF) ++gap.feedbacks;
   const Sequence start = base + static_cast<Sequence>(std::max(distance(gap.start, window.base()), 0));
   for (Sequence at = start; at < start + gap.length && at < next_sequence(); ++at) {
-    request_resend(at, message_of(at), Counter::kRetransmittedFfm, now);
+    request_resend(at, message_of(at), cause, now);
   }
 }
 

@@ -52,6 +52,7 @@ void ReceivePaths::heard(std::uint8_t path, Instant now) {
   heard_at_ = now;
   if (path < paths_.size()) {
     paths_[path].heard_at = now;
+    ++paths_[path].packets;
   } else {
     strangers_ = true;
   }
@@ -140,6 +141,21 @@ std::optional<Duration> ReceivePaths::repetition_came(Psn psn, Instant now) {
   const Duration took = now - repetition_->asked;
   repetition_.reset();
   return took;
+}
+
+std::vector<PathReceived> ReceivePaths::report(Instant now) const {
+  std::vector<PathReceived> all;
+  all.reserve(paths_.size());
+  for (const Path& path : paths_) {
+    all.push_back({.path = static_cast<std::uint8_t>(all.size()),
+                   .in_use = path.packets != 0 && in_use(path, now),
+                   .packets = path.packets,
+                   .marked = path.bitmap.marked(),
+                   .newest = path.bitmap.empty() ? 0 : path.bitmap.newest().value(),
+                   .depth_max = path.within.limits_at(now).depth_max,
+                   .bytes = path.bitmap.allocated_bytes()});
+  }
+  return all;
 }
 
 std::size_t ReceivePaths::allocated_bytes() const {

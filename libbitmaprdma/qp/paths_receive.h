@@ -21,6 +21,7 @@
 #include "base/psn.h"
 #include "bitmap/gap_table.h"
 #include "bitmap/path_bitmap.h"
+#include "qp/path_status.h"
 #include "recovery/tolerance.h"
 #include "wire/headers.h"
 
@@ -51,6 +52,7 @@ class ReceivePaths {
   // All paths in use are among these (bit k: path k).
   [[nodiscard]] bool all_among(std::uint32_t paths, Instant now) const;
   [[nodiscard]] const recovery::GapLimits& limits() const { return across_.limits(); }
+  [[nodiscard]] recovery::GapLimits limits_at(Instant now) const { return across_.limits_at(now); }
   void elapse(Instant now) { across_.elapse(now); }
   // An original came `late` after its gap was seen; `repair`: as Tolerance's. True: a limit has risen.
   bool came_late(std::uint8_t path, Psn psn, Duration late, Instant now, Duration repair = {});
@@ -61,6 +63,7 @@ class ReceivePaths {
   [[nodiscard]] std::optional<Duration> repetition_came(Psn psn, Instant now);
 
   [[nodiscard]] std::size_t count() const { return paths_.size(); }
+  [[nodiscard]] std::vector<PathReceived> report(Instant now) const;
   [[nodiscard]] std::size_t allocated_bytes() const;
 
  private:
@@ -70,6 +73,7 @@ class ReceivePaths {
     bitmap::PathBitmap bitmap;
     recovery::Tolerance within;  // of its depth: packets of the path that may overtake another of it
     Instant heard_at;
+    std::uint64_t packets = 0;  // that came on it
   };
   [[nodiscard]] bool in_use(const Path& path, Instant now) const;
   [[nodiscard]] static bool has_passed(const Path& path, Psn last) {

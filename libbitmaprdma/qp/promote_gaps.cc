@@ -86,22 +86,29 @@ bool Responder::Impl::note_filled(const wire::Packet& packet, Instant now) {
     if (!filled.found) continue;
     if (disorder->gaps.size() > records) env.count(Counter::kGapsSeen);  // one has become two
     closed = closed || filled.closed;
+    const bool again = is_sent_again(packet, psn), waiting = filled.state == GapState::kWaiting;
+    if (filled.closed && (again || waiting)) env.count(again ? Counter::kGapsRecovered : Counter::kGapsClosed);
     // Late, not lost. A standard packet does not say whether it is the original.
     if (i == 0 && packet.bitmap && !packet.bxth.retransmitted) note_late(packet, filled, arrived_at(now));
-    if (filled.state == GapState::kWaiting) {
-      if (filled.closed) env.count(Counter::kGapsClosed);
+    if (again) continue;
+    if (waiting) {
       if (paths && filled.closed && beyond_one_path(psn, filled.first_seen, arrived_at(now)))
         env.count(Counter::kCrossPathWaits);
       continue;
     }
-    // Promoted, and yet here comes the original. A standard packet does not say which it is, unless the NAK that asks
-    // for another has not left.
-    const bool original = packet.bitmap ? !packet.bxth.retransmitted : resources.has_nak(psn);
-    if (!original || i != 0) continue;
+    if (i != 0) continue;  // promoted, and yet here comes the original
     if (paths && filled.feedbacks == 1) paths->expect_repetition(psn, filled.last_feedback);
     note_misjudged(psn, env, identity, now);
   }
   return closed;
+}
+
+// Has `psn` of this packet been sent before? A standard packet does not say. Once a sequence NAK has left, what the
+// peer had sent by then comes again.
+bool Responder::Impl::is_sent_again(const wire::Packet& packet, Psn psn) const {
+  if (packet.bitmap) return packet.bxth.retransmitted;
+  const GoBack& go_back = disorder->go_back;
+  return go_back.active && distance(psn, go_back.end) <= 0 && !resources.has_nak(go_back.base);
 }
 
 // What an FFM asked for has come. After one FFM: a round trip. After several, which one it answers is not known, but
@@ -194,7 +201,10 @@ void Responder::Impl::scan_gaps(Instant now, Instant seen) {
 // are looked at, which is once a round trip, as most have closed by then.
 void Responder::Impl::find_feedback(Instant seen) {
   FeedbackWatch& watch = disorder->feedback;
-  if (watch.unnamed) feedback_due = true;
+  if (watch.unnamed) {
+    if (!watch.unnamed_until) watch.unnamed_until = seen + recovery().age_max;
+    if (watch.unnamed_count >= recovery().ffm_threshold || seen >= *watch.unnamed_until) feedback_due = true;
+  }
   std::optional<Instant> first;
   const auto due_first = [&] {
     first.reset();
@@ -207,6 +217,7 @@ void Responder::Impl::find_feedback(Instant seen) {
     look_at_named(seen);
     due_first();
   }
+  if (watch.unnamed && !feedback_due) bring_forward(first, *watch.unnamed_until);
   disorder->watch.repeat_at = first;
 }
 
@@ -264,6 +275,11 @@ void Responder::Impl::judge_base_gap(Instant now, Instant seen) {
     return;
   }
   promote_request_gap(gap, std::get<Lost>(verdict).cause, now);
+  go_back_to_base();
+}
+
+// Asks a standard peer to go back to it.
+void Responder::Impl::go_back_to_base() {
   disorder->go_back = GoBack{true, base(), window.highest(), 0, {}};
   sequence_nak_sent = false;
   request_sequence_nak();

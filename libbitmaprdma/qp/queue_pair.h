@@ -121,6 +121,9 @@ class QueuePair {
   void take_leave();  // Engine::take_leave
   // Other recovery settings from now on; `recovery` outlives the queue pair, or the next call of this.
   void set_recovery(const RecoveryConfig* recovery, Instant now);
+  // An operator's (Engine::retransmit): packets that are not acknowledged, gaps of requests and of READ responses.
+  qp::RetransmitRequested retransmit(std::optional<Psn> first, std::uint32_t count, Instant now);
+  qp::RetransmitRequested retransmit_gaps(std::optional<Psn> psn, Instant now);
   [[nodiscard]] bool draining() const;  // in SQD, and work requests that were begun are not complete
   [[nodiscard]] bool has_output(Instant now) const;
   // It has neither output nor a deadline, whatever the time, until something happens to it; seen at a glance (rest.cc).

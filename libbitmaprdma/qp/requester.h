@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "bitmaprdma/types.h"
 #include "congestion/managed_list.h"
@@ -18,6 +19,7 @@
 #include "qp/environment.h"
 #include "qp/identity.h"
 #include "qp/memory_use.h"
+#include "qp/open_gap.h"
 #include "qp/pace.h"
 #include "qp/paths_send.h"
 #include "qp/transmit_batch.h"
@@ -128,6 +130,17 @@ class Requester {
   };
   [[nodiscard]] std::uint32_t packets_in_flight() const;  // sent, not acknowledged; a READ request counts as one
   [[nodiscard]] Snapshot snapshot() const;
+  // --- manage_recovery.cc: what an operator sees and asks for ---
+  // The gaps among READ responses and results of atomics that have a record, in PSN order; the limits that they are
+  // judged by, learnt ones included; the path bitmaps of responses (empty: there are none).
+  [[nodiscard]] std::vector<OpenGap> open_gaps(Instant now) const;
+  [[nodiscard]] recovery::GapLimits limits(Instant now) const;
+  [[nodiscard]] std::vector<PathReceived> receive_paths(Instant now) const;
+  // Sends again what of [first, first + count) is not acknowledged and does not wait to be sent again; none: all that
+  // is outstanding. READs as a whole. `packets` 0: there is none.
+  RetransmitRequested retransmit(std::optional<Psn> first, std::uint32_t count, Instant now);
+  // Asks again for the missing responses of the gap of `psn`, or of each (none).
+  RetransmitRequested retransmit_gaps(std::optional<Psn> psn, Instant now);
   [[nodiscard]] MemoryUse memory() const;
 
   struct Impl;

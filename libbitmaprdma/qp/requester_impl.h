@@ -487,7 +487,7 @@ struct Requester::Impl {
   // As Responder::Impl::arrived_at(), for answers.
   [[nodiscard]] Instant arrived_at(Instant now) const { return now - env.waited; }
   void note_late_answer(const wire::Packet& packet, Instant now);
-  void reissue(bitmap::GapRecord& gap, Instant now);
+  void reissue(bitmap::GapRecord& gap, Counter cause, Instant now);
   void go_back_to_missing_answer(Instant now);
   [[nodiscard]] std::optional<Instant> answer_gap_deadline() const;
   [[nodiscard]] Duration reissue_interval(std::uint16_t times) const;

@@ -196,7 +196,7 @@ Responder::Snapshot Responder::snapshot() const {
           .held_bytes = me.disorder == nullptr ? 0 : me.disorder->early.held_bytes(),
           .gaps = me.disorder == nullptr ? 0 : me.disorder->gaps.size(),
           .gaps_looked_at = me.disorder == nullptr ? 0 : me.disorder->gaps_looked_at,
-          .limits = me.own_limits(),
+          .limits = me.gap_limits(),
           .window = me.window.window(),
           .bitmap = me.window.use(),
           .state_bytes = me.window.allocated_bytes() + me.records_bytes(),
@@ -204,27 +204,6 @@ Responder::Snapshot Responder::snapshot() const {
           .escaped = me.escape->size(),
           .answers = me.resources.size(),
           .receives = me.receives.size()};
-}
-std::vector<OpenGap> Responder::open_gaps(Instant now) const {
-  const Impl& me = *impl_;
-  std::vector<OpenGap> open;
-  if (me.disorder == nullptr) return open;
-  for (std::size_t i = 0; i < me.disorder->gaps.size(); ++i) {
-    const bitmap::GapRecord& gap = me.disorder->gaps[i];
-    const bool stalls = gap.start == me.base();
-    open.push_back({.start = gap.start,
-                    .length = gap.length,
-                    .first_seen = gap.first_seen,
-                    .promoted = gap.state == bitmap::GapState::kPromoted,
-                    .cause = static_cast<recovery::LossCause>(gap.cause),
-                    .path = gap.path,
-                    .depth = static_cast<std::uint32_t>(distance(me.window.highest(), gap.start)),
-                    .stalls = stalls,
-                    .stalled = stalls ? now - me.stall_begin(gap.base_stuck_since, gap.first_seen) : Duration{},
-                    .feedbacks = gap.feedbacks,
-                    .last_feedback = gap.last_feedback});
-  }
-  return open;
 }
 void Responder::recovery_changed(Instant now) {
   Impl& me = *impl_;

@@ -21,6 +21,8 @@
 #include "qp/environment.h"
 #include "qp/identity.h"
 #include "qp/memory_use.h"
+#include "qp/open_gap.h"
+#include "qp/path_status.h"
 #include "qp/transmit_batch.h"
 #include "recovery/gap_judge.h"
 #include "recovery/path_spray.h"
@@ -29,21 +31,6 @@
 #include "wire/whole_write.h"
 
 namespace brdma::qp {
-
-// A gap's record (spec 1: gaps), as it stands.
-struct OpenGap {
-  Psn start;
-  std::uint32_t length = 0;
-  Instant first_seen;
-  bool promoted = false;
-  recovery::LossCause cause{};  // of a promoted one
-  std::uint8_t path = 0;        // of the packet that revealed it
-  std::uint32_t depth = 0;      // reorder depth: highest PSN received minus its start
-  bool stalls = false;          // the base stands because of it ...
-  Duration stalled;             // ... for so long
-  std::uint32_t feedbacks = 0;  // FFMs that named it; 0: no feedback sent
-  Instant last_feedback;        // of the last of them
-};
 
 class Responder {
  public:
@@ -118,6 +105,11 @@ class Responder {
   [[nodiscard]] MemoryUse memory() const;
   // The gaps between `next` and `highest` that have a record, in PSN order.
   [[nodiscard]] std::vector<OpenGap> open_gaps(Instant now) const;
+  [[nodiscard]] recovery::GapLimits limits(Instant now) const;               // in force then, learnt ones included
+  [[nodiscard]] std::vector<PathReceived> receive_paths(Instant now) const;  // of requests; empty: no path bitmaps
+  // An operator says that the gap of `psn`, or each (none), is lost: named in feedback at once. To a standard peer only
+  // the gap at the base can be named. What was named, as it stood; `packets` 0: there is no such gap.
+  RetransmitRequested retransmit_gaps(std::optional<Psn> psn, Instant now);
 
   struct Impl;
   [[nodiscard]] Impl& impl() const { return *impl_; }  // for files that have it inlined

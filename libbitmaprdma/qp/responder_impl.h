@@ -208,12 +208,14 @@ struct Responder::Impl {
   }
   bool note_later_packet();
   bool note_filled(const wire::Packet& packet, Instant now);  // true: its gap is closed
+  [[nodiscard]] bool is_sent_again(const wire::Packet& packet, Psn psn) const;
   void gaps_after_advance(Instant now, Instant seen);
   // `seen`: up to when all that has come is known; now, where a timer asks.
   void scan_gaps(Instant now, Instant seen);
   void find_feedback(Instant seen);
   void look_at_named(Instant seen);
   void judge_base_gap(Instant now, Instant seen);
+  void go_back_to_base();
   [[nodiscard]] recovery::GapLimits own_limits() const;  // those of a single path, learnt ones included
   void promote_request_gap(bitmap::GapRecord& gap, recovery::LossCause cause, Instant now);
   [[nodiscard]] recovery::GapVerdict judge_gap(std::size_t i, Instant seen) const;

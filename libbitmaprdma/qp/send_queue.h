@@ -24,6 +24,10 @@ namespace brdma::qp {
   return opcode == WorkOpcode::kLocalInvalidate || opcode == WorkOpcode::kBindMw;
 }
 
+[[nodiscard]] inline bool is_send(WorkOpcode opcode) {
+  return opcode == WorkOpcode::kSend || opcode == WorkOpcode::kSendWithImm || opcode == WorkOpcode::kSendWithInvalidate;
+}
+
 struct SendWqe {
   std::uint64_t wr_id = 0;
   std::uint64_t remote_address = 0;

@@ -301,7 +301,8 @@ void Requester::Impl::fire_probe(Instant now) {
   env.trace(now, id.qpn, trace::TimeoutFired{true, window.base()});
   timers.on_probe(now);
   if (repairs != nullptr) {
-    for (std::size_t i = 0; i < repairs->answer_gaps.size(); ++i) reissue(repairs->answer_gaps[i], now);
+    for (std::size_t i = 0; i < repairs->answer_gaps.size(); ++i)
+      reissue(repairs->answer_gaps[i], Counter::kRetransmittedFfm, now);
   }
   // A retransmission that everything else waits for, and that may be lost too.
   const bool stuck =

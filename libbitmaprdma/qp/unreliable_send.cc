@@ -181,6 +181,7 @@ void UnreliableSender::build(wire::Packet& packet, bool last) const {
 void UnreliableSender::complete_head(CompletionStatus status, Instant now) {
   const SendWqe& wqe = queue_[queue_.head()];
   const bool good = status == CompletionStatus::kSuccess;
+  if (good && is_send(wqe.opcode)) env_.count(Counter::kSends);
   if (!good || id_.signal_all || (wqe.flags & kSendSignaled) != 0) {
     Completion completion;
     completion.wr_id = wqe.wr_id;

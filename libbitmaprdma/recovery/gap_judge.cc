@@ -14,6 +14,8 @@ std::string_view name(LossCause cause) {
       return "same_path";
     case LossCause::kImmediate:
       return "immediate";
+    case LossCause::kRequested:
+      return "requested";
   }
   return "unknown";
 }

@@ -12,7 +12,7 @@
 namespace brdma::recovery {
 
 // Why a gap counts as loss; the values travel in the FFM (docs/wire.md).
-enum class LossCause : std::uint8_t { kDepth = 1, kAge = 2, kStall = 3, kSamePath = 4, kImmediate = 5 };
+enum class LossCause : std::uint8_t { kDepth = 1, kAge = 2, kStall = 3, kSamePath = 4, kImmediate = 5, kRequested = 6 };
 [[nodiscard]] std::string_view name(LossCause cause);
 
 // Reference values of spec 1. A gap is loss when it exceeds one of them; at the limit it still waits.

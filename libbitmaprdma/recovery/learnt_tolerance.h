@@ -17,6 +17,10 @@ class LearntTolerance {
   [[nodiscard]] GapLimits limits(const ToleranceConfig& config) const {
     return learnt_ ? learnt_->limits() : config.reference;
   }
+  // As they will be at `now`, if nothing comes late until then: for whoever shows them.
+  [[nodiscard]] GapLimits limits_at(const ToleranceConfig& config, Instant now) const {
+    return learnt_ ? learnt_->limits_at(now) : config.reference;
+  }
   // As Tolerance::came_late().
   bool came_late(const ToleranceConfig& config, const Lateness& lateness, Instant now, Duration repair) {
     if (learnt_) return learnt_->came_late(lateness, now, repair);

@@ -37,6 +37,12 @@ class Tolerance {
   explicit Tolerance(const ToleranceConfig& config);
 
   [[nodiscard]] const GapLimits& limits() const { return limits_; }
+  // As they will be at `now`, if nothing comes late until then.
+  [[nodiscard]] GapLimits limits_at(Instant now) const {
+    Tolerance then{*this};
+    then.elapse(now);
+    return then.limits_;
+  }
   // Nothing is learnt: one that is made anew would be the same.
   [[nodiscard]] bool at_rest() const { return limits_ == config_.reference && before_ == Need{} && now_ == Need{}; }
   // Other reference limits and bounds from now on. What was learnt beyond the old reference stays, within the new

@@ -35,7 +35,7 @@ namespace brdma {
   X(kFlushedCompletions, req_cqe_flush_error)                                                                        \
   X(kUcMessagesDropped, uc_messages_dropped)                                                                         \
   X(kCompletionsOverwritten, completions_overwritten) /* in queues that ignore overruns */                           \
-  X(kSends, rdma_sends)                                                                                              \
+  X(kSends, rdma_sends) /* SENDs done: all of the message is acknowledged, or has left (UC, UD) */                   \
   X(kReceives, rdma_recvs)                                                                                           \
   X(kWriteRequests, rx_write_requests)                                                                               \
   X(kReadRequests, rx_read_requests)                                                                                 \
@@ -50,15 +50,17 @@ namespace brdma {
   X(kCapsReceived, caps_received)                                                                                    \
   X(kBitmapQps, bitmap_qps) /* queue pairs that have agreed on bitmap mode */                                        \
   X(kGapsSeen, gaps_seen)                                                                                            \
-  X(kGapsClosed, gaps_closed) /* by themselves: reordering, no loss */                                               \
+  X(kGapsClosed, gaps_closed)       /* by themselves: reordering, no loss */                                         \
+  X(kGapsRecovered, gaps_recovered) /* by a packet that was sent again */                                            \
   X(kGapsPromotedDepth, gaps_promoted_depth)                                                                         \
   X(kGapsPromotedAge, gaps_promoted_age)                                                                             \
   X(kGapsPromotedStall, gaps_promoted_stall)                                                                         \
   X(kGapsPromotedPath, gaps_promoted_path)                                                                           \
-  X(kCrossPathWaits, cross_path_waits) /* closed by themselves, lost by a single path's limits */                    \
-  X(kPathSilent, path_silent)          /* times a path was set aside: nothing on it was acknowledged */              \
-  X(kPathProbed, path_probed)          /* copies sent on paths that are set aside */                                 \
-  X(kPathReturned, path_returned)      /* times such a path was taken into use again */                              \
+  X(kGapsPromotedRequest, gaps_promoted_request) /* an operator said that they are lost */                           \
+  X(kCrossPathWaits, cross_path_waits)           /* closed by themselves, lost by a single path's limits */          \
+  X(kPathSilent, path_silent)                    /* times a path was set aside: nothing on it was acknowledged */    \
+  X(kPathProbed, path_probed)                    /* copies sent on paths that are set aside */                       \
+  X(kPathReturned, path_returned)                /* times such a path was taken into use again */                    \
   X(kMisjudgementCorrections, misjudgement_corrections)                                                              \
   X(kToleranceRaised, tolerance_raised) /* times that a late packet raised the limits of its queue pair */           \
   X(kFfmSent, ffm_sent)                                                                                              \
@@ -93,14 +95,15 @@ namespace brdma {
   X(kRetransmittedWait, retransmitted_by_wait)      /* no acknowledgement after T + delta */                         \
   X(kRetransmittedTimeout, retransmitted_by_timeout)                                                                 \
   X(kRetransmittedProbe, retransmitted_by_probe)                                                                     \
-  X(kRetransmittedAck, retransmitted_by_ack)      /* holes that an acknowledgement showed */                         \
-  X(kRetransmitSingle, retransmit_single)         /* batches that sent one packet again */                           \
-  X(kRetransmitInterval, retransmit_interval)     /* batches that sent a run of neighbours again */                  \
-  X(kRetransmitAggregated, retransmit_aggregated) /* batches that sent several runs again */                         \
-  X(kRetransmitHeld, retransmit_held)             /* waited for more to leave with them */                           \
-  X(kResendWindowFull, resend_window_full)        /* batches cut short by recovery.resend_window */                  \
-  X(kSendStalls, send_window_stalls)              /* base stood still, later packets arrived */                      \
-  X(kReadsReissued, reads_reissued)               /* READ requests for missing responses only */                     \
+  X(kRetransmittedRequest, retransmitted_by_request) /* an operator asked for it */                                  \
+  X(kRetransmittedAck, retransmitted_by_ack)         /* holes that an acknowledgement showed */                      \
+  X(kRetransmitSingle, retransmit_single)            /* batches that sent one packet again */                        \
+  X(kRetransmitInterval, retransmit_interval)        /* batches that sent a run of neighbours again */               \
+  X(kRetransmitAggregated, retransmit_aggregated)    /* batches that sent several runs again */                      \
+  X(kRetransmitHeld, retransmit_held)                /* waited for more to leave with them */                        \
+  X(kResendWindowFull, resend_window_full)           /* batches cut short by recovery.resend_window */               \
+  X(kSendStalls, send_window_stalls)                 /* base stood still, later packets arrived */                   \
+  X(kReadsReissued, reads_reissued)                  /* READ requests for missing responses only */                  \
   X(kReadsCopied, reads_copied)        /* READ requests sent once more with the next, for the last one lost */       \
   X(kHeldForReceive, held_for_receive) /* found no receive, kept for one that is posted before the RNR NAK is due */ \
   X(kHeldPackets, held_pkts)           /* came early, kept until their turn */                                       \

@@ -24,23 +24,26 @@ namespace brdma::trace {
 enum class EventRate : std::uint8_t { kRare, kWithLosses, kWithLoad };
 
 // X(enumerator, name, names of its values, "" for none; how often)
-#define BRDMA_EVENT_TYPES(X)                                           \
-  X(kQpState, qp_state, "from", "to", "", kRare)                       \
-  X(kBitmapAgreed, bitmap_agreed, "peer_window", "", "", kRare)        \
-  X(kGapPromoted, gap_promoted, "psn", "length", "cause", kWithLosses) \
-  X(kMisjudgement, misjudgement, "psn", "", "", kWithLosses)           \
-  X(kFfmSent, ffm_sent, "psn", "gaps", "repeat", kWithLosses)          \
-  X(kFfmReceived, ffm_received, "psn", "gaps", "", kWithLosses)        \
-  X(kStallBegun, stall_begun, "psn", "", "", kRare)                    \
-  X(kStallEnded, stall_ended, "psn", "", "", kRare)                    \
-  X(kPeerStopped, peer_stopped, "psn", "", "", kRare)                  \
-  X(kRetryExceeded, retry_exceeded, "psn", "", "", kRare)              \
-  X(kRnrRetryExceeded, rnr_retry_exceeded, "psn", "", "", kRare)       \
-  X(kLimitReached, limit_reached, "limit", "value", "used", kRare)     \
-  X(kPathDown, path_down, "path", "port", "", kWithLosses)             \
-  X(kPathUp, path_up, "path", "port", "", kWithLosses)                 \
-  X(kSettingsChanged, settings_changed, "qp", "", "", kRare)           \
-  X(kWindowGrown, window_grown, "side", "packets", "", kWithLoad)      \
+#define BRDMA_EVENT_TYPES(X)                                                           \
+  X(kQpState, qp_state, "from", "to", "", kRare)                                       \
+  X(kBitmapAgreed, bitmap_agreed, "peer_window", "", "", kRare)                        \
+  X(kGapPromoted, gap_promoted, "psn", "length", "cause", kWithLosses)                 \
+  X(kMisjudgement, misjudgement, "psn", "", "", kWithLosses)                           \
+  X(kFfmSent, ffm_sent, "psn", "gaps", "repeat", kWithLosses)                          \
+  X(kFfmReceived, ffm_received, "psn", "gaps", "", kWithLosses)                        \
+  X(kStallBegun, stall_begun, "psn", "", "", kRare)                                    \
+  X(kStallEnded, stall_ended, "psn", "", "", kRare)                                    \
+  X(kPeerStopped, peer_stopped, "psn", "", "", kRare)                                  \
+  X(kRetryExceeded, retry_exceeded, "psn", "", "", kRare)                              \
+  X(kRnrRetryExceeded, rnr_retry_exceeded, "psn", "", "", kRare)                       \
+  X(kLimitReached, limit_reached, "limit", "value", "used", kRare)                     \
+  X(kPathDown, path_down, "path", "port", "", kWithLosses)                             \
+  X(kPathUp, path_up, "path", "port", "", kWithLosses)                                 \
+  X(kSettingsChanged, settings_changed, "qp", "", "", kRare)                           \
+  X(kRetransmitRequested, retransmit_requested, "psn", "packets", "gaps", kWithLosses) \
+  X(kGapsQueried, gaps_queried, "records", "", "", kWithLosses)                        \
+  X(kDuplicatesQueried, duplicates_queried, "records", "", "", kWithLosses)            \
+  X(kWindowGrown, window_grown, "side", "packets", "", kWithLoad)                      \
   X(kWindowShrunk, window_shrunk, "side", "packets", "", kWithLoad)
 
 enum class EventType : std::uint32_t {

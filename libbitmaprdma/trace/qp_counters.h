@@ -27,6 +27,7 @@ namespace brdma {
   X(kOutOfSequence, out_of_sequence)                        \
   X(kGapsSeen, gaps_seen)                                   \
   X(kGapsClosed, gaps_closed)                               \
+  X(kGapsRecovered, gaps_recovered)                         \
   X(kGapsPromoted, gaps_promoted)                           \
   X(kMisjudgementCorrections, misjudgement_corrections)     \
   X(kFfmSent, ffm_sent)                                     \
@@ -68,6 +69,7 @@ inline constexpr std::size_t kQpCounterCount = sizeof(kQpCounterNames) / sizeof(
     case Counter::kRetransmittedEdn:
     case Counter::kRetransmittedExpected:
     case Counter::kRetransmittedWait:
+    case Counter::kRetransmittedRequest:
       return QpCounter::kRetransmitted;
     case Counter::kLocalAckTimeout:
       return QpCounter::kTimeouts;
@@ -81,10 +83,13 @@ inline constexpr std::size_t kQpCounterCount = sizeof(kQpCounterNames) / sizeof(
       return QpCounter::kGapsSeen;
     case Counter::kGapsClosed:
       return QpCounter::kGapsClosed;
+    case Counter::kGapsRecovered:
+      return QpCounter::kGapsRecovered;
     case Counter::kGapsPromotedDepth:
     case Counter::kGapsPromotedAge:
     case Counter::kGapsPromotedStall:
     case Counter::kGapsPromotedPath:
+    case Counter::kGapsPromotedRequest:
       return QpCounter::kGapsPromoted;
     case Counter::kMisjudgementCorrections:
       return QpCounter::kMisjudgementCorrections;

@@ -8,10 +8,11 @@
 
 namespace brdma {
 
-inline constexpr std::array kRetransmissions{
-    Counter::kRetransmittedFfm,   Counter::kRetransmittedNak,      Counter::kRetransmittedTimeout,
-    Counter::kRetransmittedProbe, Counter::kRetransmittedAck,      Counter::kRetransmittedPath,
-    Counter::kRetransmittedEdn,   Counter::kRetransmittedExpected, Counter::kRetransmittedWait};
+inline constexpr std::array kRetransmissions{Counter::kRetransmittedFfm,     Counter::kRetransmittedNak,
+                                             Counter::kRetransmittedTimeout, Counter::kRetransmittedProbe,
+                                             Counter::kRetransmittedAck,     Counter::kRetransmittedPath,
+                                             Counter::kRetransmittedEdn,     Counter::kRetransmittedExpected,
+                                             Counter::kRetransmittedWait,    Counter::kRetransmittedRequest};
 
 [[nodiscard]] inline std::uint64_t retransmitted(const Statistics& statistics) {
   std::uint64_t sum = 0;

@@ -34,7 +34,8 @@ constexpr std::array<std::string_view, 32> kRcOpcodes = {"send_first",
 
 constexpr std::array<std::string_view, 5> kEntries = {"sent-unacked", "suspected-lost", "retransmit-pending",
                                                       "retransmitted-unacked", "acked"};
-constexpr std::array<std::string_view, 6> kCauses = {"none", "depth", "age", "stall", "same_path", "immediate"};
+constexpr std::array<std::string_view, 7> kCauses = {"none",      "depth",     "age",      "stall",
+                                                     "same_path", "immediate", "requested"};
 constexpr std::array<std::string_view, 7> kQpStates = {"reset", "init", "rtr", "rts", "sqd", "sqe", "err"};
 
 template <std::size_t N>

@@ -170,6 +170,64 @@ def objects_are_listed(lab):
     lab.wait_for("repairs", "h2", "statistic", "show", "qp", until=lambda rows: rows[0]["retransmitted_pkts"] > 0 and rows[0]["ffm_received"] > 0)
 
 
+def records_are_shown_and_sent_again_by_hand(lab):
+    """A gap that neither side does anything about for a second is seen, asked for by hand, and gone."""
+    lab.traffic()
+    receiver, sender = (str(only(lab.ask_json(host, "resource", "show", "qp"))["lqpn"]) for host in ("h1", "h2"))
+    lab.ask("h2", "recovery", "set", "qp", sender, "send_stall_min_us", "10000000", "probe_timeout_min_us", "1000000", "retransmit_timeout_min_us", "10000000")
+    lab.ask("h1", "recovery", "set", "qp", receiver, "depth_max", "1048576", "age_max_us", "10000000", "stall_max_us", "10000000", "adaptive", "false")
+    keys = ["ifname", "port", "lqpn", "direction", "psn", "packets", "state", "cause", "first_seen_unix_ns", "age_us", "depth", "stall_us", "named", "path", "pid", "comm"]
+    end = time.monotonic() + PATIENCE
+    while True:
+        gap = lab.wait_for("a gap", "h1", "resource", "show", "gap", "link", "brdma_eth0/1", "lqpn", receiver, until=lambda rows: len(rows) > 0)[0]
+        assert list(gap) == keys and gap["direction"] == "request" and gap["packets"] >= 1, gap
+        assert gap["age_us"] >= 0 and abs(gap["first_seen_unix_ns"] / 1e9 - time.time()) < 600, gap
+        done = subprocess.run(lab.on("h1", lab.brdma, "-j", "recovery", "retransmit", "qp", receiver, "gap", str(gap["psn"])), capture_output=True, text=True, timeout=PATIENCE)
+        if done.returncode == 0:
+            break
+        assert "nothing is missing there" in done.stderr and time.monotonic() < end, done  # the last packet of a probe came first
+    asked = only(json.loads(done.stdout))
+    assert asked["lqpn"] == int(receiver) and asked["psn"] == gap["psn"] and asked["packets"] >= 1 and asked["gaps"] == 1, asked
+    lab.wait_for("it is here", "h1", "resource", "show", "gap", until=lambda rows: all(row["psn"] != gap["psn"] for row in rows))
+    assert only(lab.ask_json("h1", "statistic", "show"))["gaps_promoted_request"] >= 1
+    for type, count in (("retransmit_requested", "gaps"), ("gaps_queried", "records")):
+        event = lab.wait_for(type, "h1", "event", type, until=lambda rows: len(rows) > 0)[-1]
+        assert event[count] >= 0, event
+    assert lab.ask_json("h1", "resource", "show", "gap", "state", "nonsense") == [] == lab.ask_json("h1", "resource", "show", "gap", "lqpn", "1")
+    text = lab.wait_for("another gap", "h1", "resource", "show", "gap", until=lambda rows: len(rows) > 0) and lab.ask("h1", "resource", "show", "gap").stdout
+    assert text == "" or text.startswith("link brdma_eth0/1 lqpn " + receiver + " direction request psn "), text
+
+    # The sender's packets: all that are not acknowledged.
+    def again():
+        done = subprocess.run(lab.on("h2", lab.brdma, "-j", "recovery", "retransmit", "qp", sender), capture_output=True, text=True, timeout=PATIENCE)
+        return done.returncode == 0 and only(json.loads(done.stdout))
+    answer = again()
+    while not answer:
+        assert time.monotonic() < end, "nothing was ever outstanding"
+        answer = again()
+    assert answer["packets"] >= 1 and answer["gaps"] == 0, answer
+    assert only(lab.ask_json("h2", "statistic", "show"))["retransmitted_by_request"] >= 1
+
+    # The network makes duplicates.
+    duplicate = lab.wait_for("a duplicate", "h1", "resource", "show", "duplicate", "lqpn", receiver, until=lambda rows: len(rows) > 0)[0]
+    assert list(duplicate) == ["ifname", "port", "lqpn", "direction", "psn", "state", "arrived_unix_ns", "age_us", "path", "pid", "comm"], duplicate
+    assert lab.ask("h1", "resource", "show", "duplicate").stdout.startswith("link brdma_eth0/1 lqpn " + receiver + " direction request psn ")
+    assert lab.ask_json("h1", "resource", "show", "duplicate", "lqpn", "1") == []
+    lab.wait_for("its event", "h1", "event", "duplicates_queried", until=lambda rows: len(rows) > 0)
+
+    # What verbs give is shown, and refused with that reason; the threshold of feedback is a setting.
+    shown = only(lab.ask_json("h1", "recovery", "show", "qp", receiver))
+    peer = only(lab.ask_json("h2", "recovery", "show", "qp", sender))
+    assert shown["in_force"]["receive_start_psn"] == peer["in_force"]["send_start_psn"], (shown, peer)
+    assert "the program gives it" in lab.ask("h1", "recovery", "set", "qp", receiver, "start_psn", "7", code=2).stderr
+    lab.ask("h1", "recovery", "set", "qp", receiver, "ffm_threshold", "4")
+    shown = only(lab.ask_json("h1", "recovery", "show", "qp", receiver))
+    assert shown["settings"]["recovery.ffm_threshold"] == 4 and shown["in_force"]["response_depth_limit"] == 1048576, shown
+    for words in ([], ["qp", receiver, "packets", "3"], ["qp", receiver, "psn", "16777216"], ["qp", receiver, "gaps", "packets", "3"], ["qp", receiver, "nonsense"]):
+        lab.ask("h1", "recovery", "retransmit", *words, code=2)
+    assert "no queue pair" in lab.ask("h1", "recovery", "retransmit", "qp", "0x123456", code=1).stderr
+
+
 def a_stopped_program_holds_nobody_up(lab):
     lab.start("h1", "ib_write_bw")
     lab.wait_for("server", "h1", "resource", "show", "ctx", until=lambda rows: len(rows) == 1)
@@ -224,6 +282,11 @@ def paths_are_told(lab):
     silent = only([path for path in paths if not path["in_use"]])
     used = [path for path in paths if path["in_use"]]
     assert silent["acknowledged"] == 0, silent
+    # The receiver's path bitmaps: nothing comes by the silent one.
+    received = only(lab.wait_for("path bitmaps", "h1", "statistic", "show", "qp", until=lambda rows: rows and len(rows[0].get("receive_paths", [])) == 4))
+    assert received["receive_paths"][paths.index(silent)]["rcvd_pkts"] == 0, received
+    assert sum(path["rcvd_pkts"] > 0 for path in received["receive_paths"]) == 3, received
+    assert received["depth_limit"] == 1024 and received["age_limit_us"] >= 200, received  # of several paths, in force
     assert all(path["acknowledged"] > 0 and path["rtt_us"] >= path["rtt_min_us"] > 0 for path in used), used
     down = lab.wait_for("the event", "h2", "event", "path_down", until=lambda rows: len(rows) > 0)
     assert down[0]["port"] == silent["port"] and paths[down[0]["path"]] == silent, (down, paths)
@@ -380,6 +443,7 @@ CASES = {
     alarms_are_raised_and_cleared: ["--loss", "8%", "--seed", "24"],
     limits_are_enforced_and_named: [],
     objects_are_listed: ["--loss", "1%", "--reorder", "2%,4", "--seed", "22"],
+    records_are_shown_and_sent_again_by_hand: ["--loss", "0.5%", "--duplicate", "1%", "--seed", "30"],
     a_stopped_program_holds_nobody_up: [],
 }
 

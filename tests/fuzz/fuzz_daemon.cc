@@ -45,6 +45,8 @@ constexpr const char* kQuestions[] = {
     R"({"query":"recovery","device":"brdma_x","qp":2})",
     R"({"query":"recovery_set","device":"brdma_x","settings":{"recovery.depth_max":9}})",
     R"({"query":"resource","what":"qp"})",
+    R"({"query":"resource","what":"gap","qp":7})",
+    R"({"query":"recovery_retransmit","qp":7,"psn":5,"count":2})",
     R"({"query":"queue_pair_statistics"})",
     R"({"query":"events","after":0})",
     R"({"query":"alarms"})",

@@ -340,6 +340,106 @@ TEST(StandingByForAPeer, AcknowledgesWithTheReplyOrBeforeItSleeps) {
   EXPECT_GE(at_the_end, 5);
 }
 
+// A program that its packets wake takes each of them, and is counted for it; where it does not come, the thread takes
+// what waits, once.
+TEST(StandingByForAPeer, CountsWhoTookTheMessages) {
+  auto leases = test::make_leases(2);
+  Side a{std::move(leases[0])}, b{std::move(leases[1])};
+  ASSERT_NO_FATAL_FAILURE(connect(a, b));
+  const Instant end = monotonic_now() + kPatience;
+  const auto count = [&b](Counter counter) { return b.lease.statistics->get(counter); };
+  const auto attend = [&b] {
+    const std::lock_guard held{b.shard->lock()};
+    b.shard->attendance().attend();
+    b.shard->attend(false);
+    b.shard->attendance().left();
+  };
+  a.write(b, std::byte{1});
+  pollfd readable{b.shard->receive_fds()[0], POLLIN, 0};
+  ASSERT_EQ(::poll(&readable, 1, 20'000), 1);
+  EXPECT_EQ(count(Counter::kSleeperTook), 0u);
+  attend();
+  EXPECT_TRUE(b.got(std::byte{1}));
+  EXPECT_EQ(count(Counter::kSleeperTook), 1u);
+  EXPECT_EQ(count(Counter::kSleeperHelped), 0u);
+
+  ProgressThread thread{*b.shard, {}};
+  ASSERT_TRUE(thread.start());
+  Attendance& attendance = b.shard->attendance();
+  for (; attendance.thread() != Attendance::Thread::kStandingBy && monotonic_now() < end; attendance.wake()) attend();
+  const std::uint64_t took = count(Counter::kSleeperTook);
+  a.write(b, std::byte{2});
+  while (!b.got(std::byte{2}) && monotonic_now() < end) sched_yield();
+  EXPECT_TRUE(b.got(std::byte{2}));
+  EXPECT_EQ(count(Counter::kSleeperHelped), 1u);
+  EXPECT_EQ(count(Counter::kSleeperTook), took);
+}
+
+// Each datagram that found no room, and no other.
+TEST(SocketOverflow, IsCountedByTheShard) {
+  constexpr unsigned kSent = 200;
+  auto leases = test::make_leases(1);
+  Side side{std::move(leases[0])};
+  const int bytes = 10'000;
+  ASSERT_EQ(::setsockopt(side.shard->receive_fds()[0], SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes), 0);
+  TransmitSocket sender = TransmitSocket::open({}).value();
+  std::array<std::byte, 1044> packet{};  // of BTH the queue pair's number says whose it is; there is none of that
+  packet[7] = static_cast<std::byte>(side.lease.slot);
+  const Slice slice{packet.data(), packet.size()};
+  Transmit batch;
+  batch.source = batch.destination = IpAddress::v4(127, 0, 0, 1);
+  batch.segments = 1;
+  batch.segment_bytes = static_cast<std::uint16_t>(packet.size());
+  batch.bytes = static_cast<std::uint32_t>(packet.size());
+  batch.slices = {&slice, 1};
+  const auto count = [&side](Counter counter) { return side.lease.statistics->get(counter); };
+  for (unsigned i = 0; i < kSent; ++i) ASSERT_EQ(sender.send(batch).refused, 0u);
+  const Instant end = monotonic_now() + kPatience;
+  const auto take = [&] {
+    const std::uint64_t before = count(Counter::kReceivedPackets);
+    while (count(Counter::kReceivedPackets) == before && monotonic_now() < end) (void)side.poll();
+    for (int i = 0; i < 100; ++i) (void)side.poll();
+  };
+  take();
+  ASSERT_EQ(sender.send(batch).refused, 0u);  // the kernel says with this one what it had no room for
+  take();
+  EXPECT_GT(count(Counter::kSocketOverflow), 0u);
+  EXPECT_EQ(count(Counter::kSocketOverflow) + count(Counter::kReceivedPackets), kSent + 1u);
+}
+
+// Over IPv6 the system says with the next send that the last one found no listener; that one has not left then, and
+// leaves at once. `b` receives on a port of its own, which nobody else listens on.
+TEST(Unreachable, IsCountedForEachSendThatSaysSo) {
+  const int listener = ::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  ASSERT_GE(listener, 0);
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(::bind(listener, reinterpret_cast<const sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  auto leases = test::make_leases(2);
+  ASSERT_GE(::dup2(listener, leases[1].socket_fd), 0);
+  constexpr IpAddress kLoopback6{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+  Side a{std::move(leases[0]), Side::kTokenBytes, 64, ntohs(address.sin6_port)}, b{std::move(leases[1])};
+  a.connect(b, kLoopback6);
+  b.connect(a, kLoopback6);
+  const Instant end = monotonic_now() + kPatience;
+  while ((!a.agreed() || !b.agreed()) && monotonic_now() < end) EXPECT_FALSE(a.poll() || b.poll());
+  for (unsigned i = 1; i <= 40; ++i) {  // as many as make a's socket a connected one
+    a.write(b, std::byte{1});
+    while (a.completed < i && monotonic_now() < end) (void)b.poll(), (void)a.poll();
+  }
+  const auto count = [&a](Counter counter) { return a.lease.statistics->get(counter); };
+  EXPECT_EQ(count(Counter::kPeerUnreachable), 0u);
+  ASSERT_GE(::dup2(a.lease.socket_fd, b.lease.socket_fd), 0);
+  ::close(listener);
+  a.write(b, std::byte{1});  // it has left; the answer comes with the next
+  EXPECT_EQ(count(Counter::kPeerUnreachable), 0u);
+  a.write(b, std::byte{1});
+  EXPECT_EQ(count(Counter::kPeerUnreachable), 1u);
+  EXPECT_EQ(count(Counter::kSendFailed), 0u);
+}
+
 TEST_F(StandingBy, CostsNothingWhileNothingHappens) {
   attend_until(Attendance::Thread::kStandingBy);
   const Instant end = monotonic_now() + kPatience;

@@ -19,11 +19,12 @@ namespace brdma::io {
 struct Side {
   static constexpr std::uint32_t kTokenBytes = 8;
 
-  explicit Side(Lease given, std::uint32_t bytes = kTokenBytes, std::uint32_t requests = 4)
+  explicit Side(Lease given, std::uint32_t bytes = kTokenBytes, std::uint32_t requests = 4,
+                std::uint16_t destination_port = kRoceUdpPort)
       : lease(std::move(given)), half(bytes), memory(std::size_t{2} * bytes) {
     Intake intake{ReceiveSocket{lease.socket_fd, lease.dual_stack}};
     std::vector<TransmitSocket> transmit_sockets;
-    transmit_sockets.push_back(TransmitSocket::open({}).value());
+    transmit_sockets.push_back(TransmitSocket::open({.destination_port = destination_port}).value());
     EngineConfig config;
     config.slot = lease.slot;
     config.slot_bits = lease.slot_bits;
@@ -47,12 +48,12 @@ struct Side {
   [[nodiscard]] std::uint64_t at(std::uint64_t offset) const {
     return reinterpret_cast<std::uint64_t>(memory.data()) + offset;
   }
-  void connect(const Side& peer) {
+  void connect(const Side& peer, const IpAddress& address = IpAddress::v4(127, 0, 0, 1)) {
     QpAttributes a;
     a.access = kAccessRemoteWrite;
     a.path_mtu = PathMtu::k1024;
     a.destination_qpn = peer.shard->engine().qp_num(peer.qp);
-    a.local_address = a.peer_address = IpAddress::v4(127, 0, 0, 1);
+    a.local_address = a.peer_address = address;
     a.timeout = 18;
     a.retry_count = 7;
     const auto move = [&](QpState state, std::uint32_t mask) {

@@ -104,6 +104,20 @@ TEST(GapLimits, ReorderingWithinThemIsNoLoss) {
   rx.counts(Counter::kMisjudgementCorrections, 0);
 }
 
+// By themselves is by the original: what closes for a packet that was sent again was no reordering, whether the gap
+// still waited (a tail loss probe, a stall) or was promoted.
+TEST(GapLimits, AGapThatARetransmissionClosesIsRecovered) {
+  Script rx;
+  rx.at(0_us).gets(rx.data(1001)).gets(Script::again(rx.data(1000)));
+  rx.counts(Counter::kGapsSeen, 1).counts(Counter::kGapsRecovered, 1).counts(Counter::kGapsClosed, 0);
+  rx.at(10_us).gets(rx.data(1003)).at(60_us + kTick).reports({"ffm 1002+1 base=1002 highest=1003 repeat=0"});
+  rx.gets(Script::again(rx.data(1002)));
+  rx.counts(Counter::kGapsSeen, 2).counts(Counter::kGapsRecovered, 2).counts(Counter::kGapsClosed, 0);
+  // Of two packets one comes late and one is sent again: closed by the second.
+  rx.at(100_us).gets(rx.data(1006)).gets(rx.data(1004)).gets(Script::again(rx.data(1005)));
+  rx.counts(Counter::kGapsSeen, 3).counts(Counter::kGapsRecovered, 3).counts(Counter::kGapsClosed, 0);
+}
+
 TEST(GapLimits, IdleTimeBeforeAGapIsNotItsStall) {
   Script rx{with_limits(8, 1000_us, 80_us)};
   rx.at(0_us).gets(rx.data(1000));
@@ -181,6 +195,22 @@ TEST(Feedback, SeveralGapsInOneMessage) {
   rx.at(0_us).gets(rx.data(1002)).gets(rx.data(1004)).gets(rx.data(1008));
   rx.at(50_us + kTick).reports({"ffm 1000+2 1003+1 1005+3 base=1000 highest=1008 repeat=0"});
   rx.counts(Counter::kGapsSeen, 3).counts(Counter::kFfmSent, 1).counts(Counter::kGapsPromotedAge, 3);
+}
+
+// Fewer gaps than the threshold wait for age_max; as many leave at once.
+TEST(Feedback, ThresholdOfGapsCountedAsLost) {
+  test::ScriptOptions options;
+  options.recovery.ffm_threshold = 2;
+  Script rx{options};
+  rx.at(0_us).gets(rx.data(1001)).at(20_us).gets(rx.data(1003));
+  rx.at(50_us + kTick).is_silent().counts(Counter::kGapsPromotedAge, 1);
+  rx.at(70_us + kTick).reports({"ffm 1000+1 1002+1 base=1000 highest=1003 repeat=0"});
+  rx.at(80_us).gets(Script::again(rx.data(1000))).gets(Script::again(rx.data(1002))).forget();
+  rx.at(1000_us).gets(rx.data(1005));
+  rx.at(1050_us + kTick).is_silent().counts(Counter::kGapsPromotedAge, 3);
+  rx.at(1100_us).is_silent();
+  rx.at(1100_us + kTick).reports({"ffm 1004+1 base=1004 highest=1005 repeat=0"});
+  rx.counts(Counter::kFfmSent, 2);
 }
 
 TEST(Feedback, OnlyNewlyPromotedGapsAreNamed) {
@@ -321,6 +351,15 @@ TEST(StandardGap, ReorderingIsNotAnswered) {
     rx.at(40_us).gets(Script::asking(rx.data(1000))).sends({"ack 1002 msn=3"});
     rx.at(1000_us).sends({}).counts(Counter::kGapsClosed, 1);
   }
+}
+
+// After a sequence NAK a standard peer sends all from there again, though no packet says so.
+TEST(StandardGap, WhatGoingBackBringsIsNoReordering) {
+  Script rx{standard()};
+  rx.at(0_us).gets(rx.data(1000)).gets(rx.data(1002)).gets(rx.data(1004));
+  rx.at(50_us + kTick).sends({"nak_sequence 1001 msn=1"});
+  for (std::uint32_t psn = 1001; psn <= 1004; ++psn) rx.gets(rx.data(psn));
+  rx.counts(Counter::kGapsSeen, 2).counts(Counter::kGapsRecovered, 2).counts(Counter::kGapsClosed, 0);
 }
 
 TEST(StandardGap, LossIsAnsweredOnceByAgeOrDepth) {

@@ -42,3 +42,8 @@ if(TARGET requester_acknowledgement_cost_test)  # a million packets
 endif()
 brdma_unit_test(requester_link_state_test LINK brdma_device brdma_test_support)
 brdma_unit_test(requester_stopped_peer_test LINK brdma_device brdma_test_support)
+brdma_unit_test(counters_test LINK brdma_device brdma_test_support)
+if(TARGET counters_test)
+  target_sources(counters_test PRIVATE counter_scenarios.cc)
+  target_compile_definitions(counters_test PRIVATE BRDMA_TESTS_DIR="${CMAKE_CURRENT_LIST_DIR}/..")
+endif()

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "found_steering.h"
+#include "io/shard.h"
 #include "private_network.h"
 #include "xdp_grant.h"
 #include "xdp_steering.h"
@@ -177,6 +178,46 @@ TEST_P(XdpSocketTest, ReceivesPacketsOfAllSizesManyTimesAround) {
   }
   EXPECT_EQ(socket.take_drops(), 0u);
   EXPECT_EQ(socket.take_unreadable(), 0u);
+}
+
+// A frame that the steering program takes for ours, as it does not read the length in the UDP header, and that is none.
+TEST_P(XdpSocketTest, AFrameThatIsNoPacketIsCountedByTheShard) {
+  Statistics statistics;
+  FileDescriptor udp = receiver();
+  std::vector<io::TransmitSocket> transmit_sockets;
+  transmit_sockets.push_back(io::TransmitSocket::open({}).value());
+  EngineConfig config;
+  config.slot = kSlot;
+  io::Shard shard{config, io::Intake{io::ReceiveSocket{udp.get(), true}, open()}, std::move(transmit_sockets),
+                  statistics, nullptr};
+  const auto wait_for = [&](std::uint64_t packets) {
+    for (int left = kPatienceMs; statistics.get(Counter::kXdpReceived) < packets && left > 0; --left) {
+      (void)shard.make_progress();
+      poll(nullptr, 0, 1);
+    }
+  };
+  std::vector<std::byte> datagram(28 + 80);  // IPv4 and UDP headers, then the packet
+  const auto good = packet(0x002000 | kSlot, 80);
+  std::copy(good.begin(), good.end(), datagram.begin() + 28);
+  store_be32(datagram.data(), 0x4500'0000);  // the kernel writes length, identification and checksum
+  datagram[8] = std::byte{64};
+  datagram[9] = std::byte{IPPROTO_UDP};
+  store_be32(datagram.data() + 16, 0x0A09'0002);
+  store_be16(datagram.data() + 20, 0xC000);
+  store_be16(datagram.data() + 22, kRoceUdpPort);
+  store_be16(datagram.data() + 24, 8 + 80 - 4);  // the UDP header's, too short
+  const FileDescriptor raw{socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW)};
+  ASSERT_TRUE(raw.valid());
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_addr.s_addr = htonl(0x0A09'0002);
+  ASSERT_EQ(sendto(raw.get(), datagram.data(), datagram.size(), 0, reinterpret_cast<const sockaddr*>(&to), sizeof to),
+            static_cast<ssize_t>(datagram.size()));
+  send(good);
+  wait_for(1);
+  EXPECT_EQ(statistics.get(Counter::kXdpReceived), 1u);
+  EXPECT_EQ(statistics.get(Counter::kXdpUnreadable), 1u);
+  EXPECT_EQ(statistics.get(Counter::kReceivedPackets), 1u);
 }
 
 TEST_P(XdpSocketTest, LeavesOtherSlotsToUdp) {

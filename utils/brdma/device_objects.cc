@@ -330,16 +330,20 @@ int show_cm_ids(const OutputStyle& style) {
 }
 
 constexpr const char* kResourceUsage =
-    "expected: brdma resource [show [ctx|qp|cq|mr|cm_id] [dev DEV] [lqpn N] [KEY VALUE]...]; KEY is one of those shown";
+    "expected: brdma resource [show [ctx|qp|cq|mr|gap|duplicate|cm_id] [dev DEV] [lqpn N] [KEY VALUE]...]; KEY is one "
+    "of "
+    "those shown";
 
 }  // namespace
 
-// `resource show`: how much of what each device has; `resource show qp|cq|mr`: each of them; `ctx`: who has contexts;
-// `cm_id`: RDMA-CM's identifiers that have a port.
+// `resource show`: how much of what each device has; `resource show qp|cq|mr`: each of them; `gap|duplicate`: records
+// of packets that are missing, and that came twice; `ctx`: who has contexts; `cm_id`: RDMA-CM's identifiers that have a
+// port.
 int resource_object(Invocation& invocation) {
   Words& words = invocation.words;
   constexpr std::array<std::string_view, 2> kShow{"show", "list"};
-  constexpr std::array<std::string_view, 5> kWhat{"ctx", "qp", "cq", "mr", "cm_id"};
+  constexpr std::array<std::string_view, 7> kWhat{"ctx", "qp", "cq", "mr", "gap", "duplicate", "cm_id"};
+  constexpr std::array<std::string_view, 3> kOfLinks{"qp", "gap", "duplicate"};
   while (!words.empty() && take_style_option(words, invocation.style)) {
   }
   if (!words.empty() && find_word(words.peek(), kShow) >= 0) words.take();
@@ -355,7 +359,7 @@ int resource_object(Invocation& invocation) {
     if (word == "help") throw UsageError(kResourceUsage);
     if (word.starts_with("brdma_")) {
       target.device = word.substr(0, word.find('/'));
-    } else if (what == "qp" || what == "cq" || what == "mr") {
+    } else if (!what.empty() && what != "ctx" && what != "cm_id") {
       filters[word] = words.take_value(word);
     } else {
       throw UsageError(kResourceUsage);
@@ -364,7 +368,8 @@ int resource_object(Invocation& invocation) {
   if (what.empty()) return show_objects(target, invocation.style);
   if (what == "ctx") return show_contexts(target, invocation.style);
   if (what == "cm_id") return show_cm_ids(invocation.style);
-  return show_rows({{"query", "resource"}, {"what", what}}, target, filters, what == "qp" ? "link" : "dev",
+  const bool of_link = std::find(kOfLinks.begin(), kOfLinks.end(), what) != kOfLinks.end();
+  return show_rows({{"query", "resource"}, {"what", what}}, target, filters, of_link ? "link" : "dev",
                    invocation.style);
 }
 

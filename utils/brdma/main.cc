@@ -25,13 +25,14 @@ struct Object {
 constexpr std::array kObjects{
     Object{"dev", dev_object, "RDMA devices: one for each network interface that is up"},
     Object{"link", link_object, "their ports"},
-    Object{"resource", resource_object, "what programs use of them: resource show [ctx|qp|cq|mr|cm_id]"},
+    Object{"resource", resource_object, "what programs use of them: resource show [ctx|qp|cq|mr|gap|duplicate|cm_id]"},
     Object{"system", system_object,
            "versions; show config: every setting and where it comes from; shutdown: end brdmad"},
     Object{"statistic", statistic_object,
            "counters; -d: of each process too; statistic show qp: of each queue pair; show cm: of RDMA-CM"},
     Object{"recovery", recovery_object,
-           "how losses are found and repaired: recovery show, recovery set [dev DEV] [qp N] KEY VALUE"},
+           "how losses are found and repaired: recovery show, recovery set [dev DEV] [qp N] KEY VALUE, recovery "
+           "retransmit qp N [psn PSN [packets N] | gap PSN | gaps]"},
     Object{"congestion", congestion_object,
            "what bounds sending: congestion show, congestion set [dev DEV] [qp N] KEY VALUE"},
     Object{"managed", managed_object,

@@ -3,6 +3,7 @@
 // changes to it.
 
 #include <array>
+#include <charconv>
 #include <cstdio>
 #include <stdexcept>
 #include <string>
@@ -18,6 +19,9 @@
 namespace brdma {
 namespace {
 
+constexpr std::string_view kRetransmitUsage =
+    "brdma recovery retransmit [dev DEV] qp QPN [psn PSN [packets N] | gap PSN | gaps]";
+
 // The two objects differ in the settings that they speak of.
 struct Subject {
   std::string_view object;
@@ -30,8 +34,9 @@ struct Subject {
   [[nodiscard]] std::string prefix() const { return std::string(object) + "."; }
   [[nodiscard]] std::string usage() const {
     const std::string brdma = "brdma " + std::string(object);
-    return "expected: " + brdma + " [show [dev DEV] [qp QPN]], show capabilities, or " + brdma +
-           " set [dev DEV] [qp QPN] KEY VALUE ...";
+    const std::string both = "expected: " + brdma + " [show [dev DEV] [qp QPN]], show capabilities, or " + brdma +
+                             " set [dev DEV] [qp QPN] KEY VALUE ...";
+    return congestion ? both : both + ", or " + std::string(kRetransmitUsage);
   }
 };
 
@@ -92,6 +97,8 @@ Json take_changes(const Subject& subject, Words& words, OutputStyle& style) {
   while (!words.empty()) {
     if (take_style_option(words, style)) continue;
     const std::string key = words.take();
+    if (const std::string_view why = control::given_by_verbs(key); !why.empty() && !subject.congestion)
+      throw UsageError(std::string(why));
     const control::Definition* definition = control::find_definition(subject.prefix() + key);  // `edn` is one of both
     if (definition == nullptr) definition = control::find_definition(key);
     if (definition == nullptr || !subject.speaks_of(definition->key)) {
@@ -154,12 +161,66 @@ int set(const Subject& subject, Invocation& invocation) {
   return failed == 0 ? 0 : 1;
 }
 
+std::uint32_t number_behind(Words& words, const std::string& word, std::uint32_t min, std::uint32_t max) {
+  const std::string text = words.take_value(word);
+  std::uint32_t number = 0;
+  const auto [stopped, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || stopped != text.data() + text.size() || number < min || number > max) {
+    throw UsageError(word + " '" + text + "': expected " + std::to_string(min) + ".." + std::to_string(max));
+  }
+  return number;
+}
+
+// `recovery retransmit`: sends again, by hand, packets of a queue pair that are not acknowledged, or asks its peer for
+// those that it misses.
+int retransmit(Invocation& invocation) {
+  constexpr std::uint32_t kPsnMax = 0xFF'FFFF, kWindowMax = 1u << 20;
+  Words& words = invocation.words;
+  Target target;
+  Json question = {{"query", "recovery_retransmit"}};
+  while (!words.empty()) {
+    if (take_style_option(words, invocation.style) || take_target(words, target)) continue;
+    const std::string word = words.take();
+    if (word == "psn" || word == "gap") {
+      question["psn"] = number_behind(words, word, 0, kPsnMax);
+      if (word == "gap") question["gaps"] = true;
+    } else if (word == "packets") {
+      question["count"] = number_behind(words, word, 1, kWindowMax);
+    } else if (word == "gaps") {
+      question["gaps"] = true;
+    } else {
+      throw UsageError("expected: " + std::string(kRetransmitUsage));
+    }
+  }
+  const bool counted = question.contains("count");
+  if (!target.qp || (counted && (question.contains("gaps") || !question.contains("psn")))) {
+    throw UsageError("expected: " + std::string(kRetransmitUsage));
+  }
+  std::vector<Record> records;
+  int failed = 0;
+  const auto reply = ask_processes(question, target);
+  if (!reply) return 1;
+  for_each_answer(*reply, invocation.style, failed, [&records](ProcessAnswer& each) {
+    for (const char* key : {"lqpn", "psn", "packets", "gaps"})
+      if (each.answer.contains(key)) each.record.fields[key] = each.answer.at(key);
+    records.push_back(std::move(each.record));
+  });
+  print_records(records, invocation.style);
+  if (records.empty() && failed == 0) throw std::runtime_error("no queue pair " + std::to_string(*target.qp));
+  return failed == 0 ? 0 : 1;
+}
+
 int settings_object(const Subject& subject, Invocation& invocation) {
   Words& words = invocation.words;
   while (!words.empty() && take_style_option(words, invocation.style)) {
   }
-  constexpr std::array<std::string_view, 3> kCommands{"show", "list", "set"};
+  constexpr std::array<std::string_view, 4> kCommands{"show", "list", "set", "retransmit"};
   const int command = words.empty() ? 0 : find_word(words.peek(), kCommands);
+  if (command == 3 && !subject.congestion) {
+    words.take();
+    return retransmit(invocation);
+  }
+  if (command == 3) throw UsageError(subject.usage());
   if (command == 2) {
     words.take();
     return set(subject, invocation);

@@ -169,8 +169,11 @@ struct Question {
   Json settings;
   std::string what;
   std::string destination;
+  Json packets = nullptr;  // of "recovery_retransmit": "psn", "count", "gaps"
 
-  [[nodiscard]] bool changes() const { return query == "recovery_set" || query.starts_with("managed_"); }
+  [[nodiscard]] bool changes() const {
+    return query == "recovery_set" || query == "recovery_retransmit" || query.starts_with("managed_");
+  }
 };
 
 std::string text_of(const Json& request, const char* key) {
@@ -188,6 +191,12 @@ Json question_of(const Question& question) {
   if (question.query == "resource" && question.what == "objects") asked["do"] = "objects";
   if (question.query == "resource" && question.what == "cq") asked["do"] = "completion_queues";
   if (question.query == "resource" && question.what == "mr") asked["do"] = "memory_regions";
+  if (question.query == "resource" && question.what == "gap") asked["do"] = "gaps";
+  if (question.query == "resource" && question.what == "duplicate") asked["do"] = "duplicates";
+  if (question.query == "recovery_retransmit") {
+    asked = question.packets;
+    asked["do"] = "retransmit";
+  }
   if (question.query == "managed") asked["do"] = "managed";
   if (question.query == "managed_add") asked = {{"do", "manage"}, {"destination", question.destination}};
   if (question.query == "managed_remove") asked = {{"do", "release"}, {"destination", question.destination}};
@@ -272,7 +281,8 @@ void ask_processes(SessionHost& host, std::uint32_t asker, const Question& quest
   const SharedState& state = host.book().state();
   if (!host.accounts().begin_question(asker)) return done(line_of(error_json(too_many_questions())));
   Json frame = Json::object();
-  if (question.query.starts_with("recovery")) frame["devices"] = devices_json(state, question.device);
+  if (question.query == "recovery" || question.query == "recovery_set")
+    frame["devices"] = devices_json(state, question.device);
   auto inquiry = std::make_shared<Inquiry>(host.context(), host.accounts(), asker, std::move(frame), std::move(done));
   for (std::uint32_t slot = 0; slot < state.slots_end; ++slot) {
     const SlotRecord& record = state.slots[slot];
@@ -281,7 +291,7 @@ void ask_processes(SessionHost& host, std::uint32_t asker, const Question& quest
     if (question.changes() && !may_change(asker, record.uid)) {
       lease["error"] = {
           {"errno", EACCES},
-          {"message", "only root and " + io::user_text(record.uid) + " may change this program's settings"}};
+          {"message", "only root and " + io::user_text(record.uid) + " may change what this program does"}};
       inquiry->add_answer(lease);
     } else if (auto link = host.link(slot)) {
       Json asked = question_of(question);
@@ -297,8 +307,15 @@ void ask_processes(SessionHost& host, std::uint32_t asker, const Question& quest
 bool begin_management(SessionHost& host, std::uint32_t asker_uid, std::string_view line, Done done) {
   const Json request = control::parse_json(line);
   if (!request.is_object()) return false;
-  Question question{text_of(request, "query"), text_of(request, "device"),     std::nullopt, {},
-                    text_of(request, "what"),  text_of(request, "destination")};
+  Question question{.query = text_of(request, "query"),
+                    .device = text_of(request, "device"),
+                    .qp = std::nullopt,
+                    .settings = {},
+                    .what = text_of(request, "what"),
+                    .destination = text_of(request, "destination"),
+                    .packets = Json::object()};
+  for (const char* key : {"psn", "count", "gaps"})
+    if (const auto found = request.find(key); found != request.end()) question.packets[key] = *found;
   if (const auto qp = request.find("qp"); qp != request.end() && qp->is_number_unsigned()) {
     question.qp = qp->get<std::uint32_t>();
   }
@@ -324,6 +341,10 @@ bool begin_management(SessionHost& host, std::uint32_t asker_uid, std::string_vi
       if (waits) accounts.end_question(asker_uid);
       done(std::move(text));
     });
+  }
+  if (question.query == "recovery_retransmit" && !question.qp) {
+    refuse({EINVAL, "name a queue pair"});
+    return true;
   }
   if (question.query == "recovery_set") {
     if (const auto wrong = keep_change(host, asker_uid, question)) {

@@ -185,10 +185,10 @@ Json answer(const QueryContext& context, const Json& request, bool& shut_down) {
   if (query == "statistics") return statistics(context);
   if (query == "cm_ids") return cm_ids(context);
   if (query == "gids") return context.gids.answer(request);
-  return error_json(
-      {EINVAL,
-       "no such query; there are: version config leases statistics cm_ids gids recovery recovery_set resource "
-       "queue_pair_statistics events alarms alarm_set shutdown"});
+  return error_json({EINVAL,
+                     "no such query; there are: version config leases statistics cm_ids gids recovery recovery_set "
+                     "recovery_retransmit resource "
+                     "queue_pair_statistics events alarms alarm_set shutdown"});
 }
 
 }  // namespace

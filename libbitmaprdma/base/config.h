@@ -126,7 +126,7 @@ struct RecoveryConfig {
   std::uint32_t depth_max = 8;  // spec 1: tolerance limits
   Duration age_max = 50_us;
   Duration stall_max = 80_us;
-  std::uint32_t stall_packets = 0;     // the stall in packets that came meanwhile; 0: not counted
+  std::uint32_t stall_packets = 0;  // the stall in packets that came meanwhile; 0: not counted
   // Gaps counted as lost and not reported yet from which an FFM leaves at once; fewer wait for age_max. 1: each does.
   std::uint32_t ffm_threshold = 1;
   bool adaptive = true;                // the limits above are where a receiver begins; it learns (recovery/tolerance.h)

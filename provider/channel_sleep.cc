@@ -13,7 +13,7 @@
 #include <span>
 
 #include "event_channels.h"
-#include "io/poll_open.h"
+#include "io/system/poll_open.h"
 #include "preload/real.h"
 
 namespace brdma::provider {

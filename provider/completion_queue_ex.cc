@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 
-#include "io/clock.h"
+#include "io/shard/clock.h"
 #include "objects.h"
 #include "verbs.h"
 

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "base/check.h"
-#include "io/fault_handler.h"
+#include "io/system/fault_handler.h"
 #include "memory/memory_table.h"
 #include "objects.h"
 #include "reachable.h"

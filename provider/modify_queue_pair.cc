@@ -115,7 +115,7 @@ int modify_qp(ibv_qp* ibv, ibv_qp_attr* attributes, int mask) {
   if ((mask & IBV_QP_AV) != 0) {
     if (const Status status = fill_path(device, attributes->ah_attr, wanted); !status.ok()) return status.error();
   }
-  if (forgets_the_peer(*attributes, mask)) qp.context->take_leave(qp.engine);
+  if (forgets_the_peer(*attributes, mask)) qp.context->send_final_acks(qp.engine);
   Context::Session session(*qp.context);
   return session.engine()
       .modify_qp(qp.engine, wanted, static_cast<std::uint32_t>(mask), Instant::from_ns(session.now_ns()))

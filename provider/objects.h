@@ -18,7 +18,7 @@
 #include "event_pipe.h"
 #include "lazy_poller.h"
 #include "open_device.h"
-#include "qp/limits.h"
+#include "qp/state/limits.h"
 #include "work_builder.h"
 #include "write_queue.h"
 

@@ -11,7 +11,7 @@
 
 #include "device_catalog.h"
 #include "event_channels.h"
-#include "io/refusal.h"
+#include "io/daemon/refusal.h"
 #include "objects.h"
 #include "verbs.h"
 

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "abi/abi.h"
-#include "io/netdev.h"
+#include "io/netdev/netdev.h"
 #include "open_device.h"
 
 namespace brdma::provider::plugin {

@@ -3,7 +3,7 @@
 #include <span>
 
 #include "objects.h"
-#include "qp/limits.h"
+#include "qp/state/limits.h"
 #include "verbs.h"
 
 namespace brdma::provider::verbs {

@@ -8,11 +8,11 @@
 
 #include "base/multicast.h"
 #include "device/engine.h"
-#include "io/clock.h"
+#include "io/shard/clock.h"
 #include "memory/memory_table.h"
 #include "open_device.h"
 #include "port.h"
-#include "qp/limits.h"
+#include "qp/state/limits.h"
 #include "verbs.h"
 
 namespace brdma::provider::verbs {

@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "objects.h"
-#include "qp/limits.h"
+#include "qp/state/limits.h"
 #include "verbs.h"
 
 namespace brdma::provider::verbs {
@@ -115,7 +115,7 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* wanted) {
 int destroy_qp(ibv_qp* ibv) {
   QueuePairObject& qp = object_of(ibv);
   OpenDevice& device = device_of(ibv->context);
-  qp.context->take_leave(qp.engine);
+  qp.context->send_final_acks(qp.engine);
   {
     const std::lock_guard held(device.objects());
     const Status status = Context::Session(*qp.context).engine().destroy_qp(qp.engine);

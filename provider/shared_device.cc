@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "device_catalog.h"
-#include "io/refusal.h"
+#include "io/daemon/refusal.h"
 #include "objects.h"
 #include "preload/view.h"
 #include "rdma_cm/server.h"

@@ -12,7 +12,7 @@ namespace {
 
 void destroy(QueuePairObject& qp) {
   for (const IpAddress& group : qp.groups) (void)qp.context->detach_multicast(qp.engine, group);
-  qp.context->take_leave(qp.engine);
+  qp.context->send_final_acks(qp.engine);
   BRDMA_CHECK(Context::Session(*qp.context).engine().destroy_qp(qp.engine).ok());
 }
 

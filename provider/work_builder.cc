@@ -4,7 +4,7 @@
 #include <cerrno>
 
 #include "memory/guard.h"
-#include "qp/limits.h"
+#include "qp/state/limits.h"
 
 namespace brdma::provider {
 namespace {

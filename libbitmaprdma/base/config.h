@@ -48,7 +48,7 @@ enum class CongestionControl : std::uint8_t {
   kTimely,  // a rate, by round trips (congestion/timely.h)
   kDcqcn,   // a rate, by congestion notification packets (congestion/dcqcn.h)
   kNone,    // nothing
-  kPaced,   // as kWindow, which leaves over a round trip instead of at once (qp/spread_window.cc)
+  kPaced,   // as kWindow, which leaves over a round trip instead of at once (qp/send/spread_window.cc)
   kBoth,    // the lower of TIMELY's and DCQCN's rates
 };
 // The ECN field of what a queue pair sends (RFC 3168).

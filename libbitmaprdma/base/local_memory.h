@@ -45,7 +45,7 @@ enum class LocalState : std::uint8_t {
   kOff,           // by the setting, or whoever drives the engine knows no processes
   kNotAsked,      // no message was large enough yet
   kOtherHost,     // the peer's address is none of this host's
-  kNotTold,       // the peer has said nothing of itself (yet)
+  kNotReported,   // the peer has said nothing of itself (yet)
   kOtherUser,     // another user's process, or one that is kept from being read
   kOtherPids,     // in another namespace of process numbers
   kNotPermitted,  // the kernel does not let us

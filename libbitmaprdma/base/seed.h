@@ -1,5 +1,5 @@
 // base/seed.h - what all random numbers of a run begin from. 64 bits, where a run is to repeat; 128 from the kernel
-// (io/secret_seed.h) for whoever must not be guessed.
+// (io/system/secret_seed.h) for whoever must not be guessed.
 #pragma once
 
 #include <cstdint>

@@ -45,7 +45,7 @@ inline constexpr std::uint32_t kWindowOfFewGaps = 4096;  // up to such a window,
   return window <= kWindowOfFewGaps ? kGapsMax : std::min<std::size_t>(window / 4, kGapsMaxLong);
 }
 // Of answers to READs, which are looked at one by one.
-[[nodiscard]] constexpr std::size_t answer_gaps_max(std::uint32_t window) {
+[[nodiscard]] constexpr std::size_t response_gaps_max(std::uint32_t window) {
   return std::clamp<std::size_t>(window / 16, kGapsMax, 4096);
 }
 

@@ -146,8 +146,8 @@ void SendWindow::pass_first() {
 void SendWindow::drop_front(std::uint32_t dropped) {
   const Psn slid = base_ - lag();
   const std::uint32_t stretch = count_ + lag();
-  if (told_held_ > 0) [[unlikely]]
-    drop_told(dropped);
+  if (reported_held_ > 0) [[unlikely]]
+    drop_reported(dropped);
   base_ = base_ + dropped;
   count_ -= dropped;
   acked_prefix_ = std::max(0, acked_prefix_ - static_cast<std::int32_t>(dropped));
@@ -162,48 +162,48 @@ void SendWindow::drop_front(std::uint32_t dropped) {
   pending_bits_.leave(slid, now_slid, count_);
 }
 
-void SendWindow::drop_told(std::uint32_t dropped) {
-  const std::uint32_t passed = std::min(dropped, told_held_);
-  told_bits_->clear_range(base_, passed);
-  if (passed == told_held_) {
-    told_bits_->release(base_, told_held_);
+void SendWindow::drop_reported(std::uint32_t dropped) {
+  const std::uint32_t passed = std::min(dropped, reported_held_);
+  reported_bits_->clear_range(base_, passed);
+  if (passed == reported_held_) {
+    reported_bits_->release(base_, reported_held_);
   } else {
-    told_bits_->leave(base_, base_ + passed, told_held_ - passed);
+    reported_bits_->leave(base_, base_ + passed, reported_held_ - passed);
   }
-  told_held_ -= passed;
+  reported_held_ -= passed;
 }
 
-void SendWindow::note_told(Psn psn) {
+void SendWindow::note_reported(Psn psn) {
   BRDMA_CHECK(contains(psn));
-  if (!told_bits_) told_bits_ = std::make_unique<SegmentedBits>(without_runs(shape_), entries_.pool());
-  told_bits_->set(base_, psn);
-  told_held_ = std::max(told_held_, static_cast<std::uint32_t>(distance(psn, base_)) + 1);
+  if (!reported_bits_) reported_bits_ = std::make_unique<SegmentedBits>(without_runs(shape_), entries_.pool());
+  reported_bits_->set(base_, psn);
+  reported_held_ = std::max(reported_held_, static_cast<std::uint32_t>(distance(psn, base_)) + 1);
 }
 
-void SendWindow::forget_told(Psn psn) {
+void SendWindow::forget_reported(Psn psn) {
   const std::int32_t offset = distance(psn, base_);
-  if (offset >= 0 && static_cast<std::uint32_t>(offset) < told_held_) told_bits_->clear(psn);
+  if (offset >= 0 && static_cast<std::uint32_t>(offset) < reported_held_) reported_bits_->clear(psn);
 }
 
 std::uint64_t SendWindow::told(Psn psn) const {
   const auto offset = static_cast<std::uint32_t>(distance(psn, base_));
-  if (offset >= told_held_) return 0;
-  const std::uint64_t bits = told_bits_->load(psn);
-  const std::uint32_t held = told_held_ - offset;
+  if (offset >= reported_held_) return 0;
+  const std::uint64_t bits = reported_bits_->load(psn);
+  const std::uint32_t held = reported_held_ - offset;
   return held >= 64 ? bits : bits & ((std::uint64_t{1} << held) - 1);
 }
 
-std::uint32_t SendWindow::find_untold(Psn psn, std::uint32_t count) const {
+std::uint32_t SendWindow::find_unreported(Psn psn, std::uint32_t count) const {
   const auto offset = static_cast<std::uint32_t>(distance(psn, base_));
-  if (offset >= told_held_) return 0;
-  return told_bits_->find_unset(psn, std::min(count, told_held_ - offset));
+  if (offset >= reported_held_) return 0;
+  return reported_bits_->find_unset(psn, std::min(count, reported_held_ - offset));
 }
 
 void SendWindow::unacknowledge(Psn psn) {
   SendEntry& entry = at(psn);
   BRDMA_CHECK(entry.state == EntryState::kAcked);
   entry.state = EntryState::kSuspectedLost;
-  forget_told(psn);
+  forget_reported(psn);
   ++unacked_;
   acked_prefix_ = std::min(acked_prefix_, distance(psn, base_));
 }
@@ -211,8 +211,8 @@ void SendWindow::unacknowledge(Psn psn) {
 void SendWindow::reset(Psn base) {
   entries_.clear();
   pending_bits_.clear_all();
-  if (told_bits_) told_bits_->clear_all();
-  told_held_ = 0;
+  if (reported_bits_) reported_bits_->clear_all();
+  reported_held_ = 0;
   base_ = anchor_ = base;
   count_ = 0;
   unacked_ = 0;
@@ -231,8 +231,9 @@ void SendWindow::unset_pending(Psn psn) {
 }
 
 WindowUse SendWindow::use() const {
-  return {entries_.segmented(), shape_.base + entries_.extensions() * shape_.extension, entries_.segments(),
-          entries_.bytes() + pending_bits_.allocated_bytes() + (told_bits_ ? told_bits_->allocated_bytes() : 0)};
+  return {
+      entries_.segmented(), shape_.base + entries_.extensions() * shape_.extension, entries_.segments(),
+      entries_.bytes() + pending_bits_.allocated_bytes() + (reported_bits_ ? reported_bits_->allocated_bytes() : 0)};
 }
 
 }  // namespace brdma::bitmap

@@ -58,7 +58,7 @@ class SendWindow {
 
   void sent(std::uint8_t path, Instant now);  // next() goes out for the first time
   // Likewise, where nothing is in the window.
-  void sent_alone(std::uint8_t path, Instant now) {
+  void sent_single(std::uint8_t path, Instant now) {
     BRDMA_CHECK(count_ == 0);
     entries_.begin_at(base_.value()) = {to_ticks(now), EntryState::kSentUnacked, path, 1};
     unacked_ = count_ = 1;
@@ -90,8 +90,8 @@ class SendWindow {
   // advance() do one by one.
   void pass_all() {
     BRDMA_CHECK(unacked_ == count_ && pending_ == 0);
-    if (told_held_ > 0) [[unlikely]]
-      drop_told(count_);
+    if (reported_held_ > 0) [[unlikely]]
+      drop_reported(count_);
     const Psn slid = base_ - lag();
     const std::uint32_t stretch = count_ + lag();
     base_ = anchor_ = next();
@@ -104,26 +104,28 @@ class SendWindow {
   void unacknowledge(Psn psn);
 
   // The peer has said that it has that packet (acknowledged, or a request that only waits for its answers): until the
-  // base has passed it, or forget_told().
-  void note_told(Psn psn);
-  void forget_told(Psn psn);
+  // base has passed it, or forget_reported().
+  void note_reported(Psn psn);
+  void forget_reported(Psn psn);
   // Of 64 packets from `psn` on, bit 0 being `psn`. Precondition: psn >= base().
   [[nodiscard]] std::uint64_t told(Psn psn) const;
   // First packet in [psn, psn + count) that was not told of, as an offset; `count` where none. Looks at 64 at a time.
-  [[nodiscard]] std::uint32_t find_untold(Psn psn, std::uint32_t count) const;
+  [[nodiscard]] std::uint32_t find_unreported(Psn psn, std::uint32_t count) const;
   void reset(Psn base);  // forget everything (QP to reset, error)
 
   [[nodiscard]] LengthChange take_length_change() { return entries_.take_length_change(); }
   [[nodiscard]] WindowUse use() const;  // of the entries; its bytes with those of the bits
   // Those, and what is not the pool's.
-  [[nodiscard]] std::size_t allocated_bytes() const { return use().bytes + (told_bits_ ? sizeof *told_bits_ : 0); }
+  [[nodiscard]] std::size_t allocated_bytes() const {
+    return use().bytes + (reported_bits_ ? sizeof *reported_bits_ : 0);
+  }
 
  private:
   [[nodiscard]] static std::uint32_t to_ticks(Instant at) { return static_cast<std::uint32_t>(at.ns() >> 6); }
   [[nodiscard]] SendEntry& at(Psn psn);
   void unset_pending(Psn psn);
   void drop_front(std::uint32_t dropped);
-  void drop_told(std::uint32_t dropped);
+  void drop_reported(std::uint32_t dropped);
   // How far the base is ahead of where the window has been slid to (WindowShape::slide_step).
   [[nodiscard]] std::uint32_t lag() const { return (base_.value() - anchor_.value()) & (shape_.slide_step - 1); }
 
@@ -133,12 +135,12 @@ class SendWindow {
   WindowShape shape_;
   std::uint32_t unacked_ = 0;
   std::uint32_t pending_ = 0;
-  std::int32_t acked_prefix_ = 0;  // entries from the base on that acknowledge_before() has been over
-  mutable Psn pending_low_;        // no entry before it is pending (meaningful while pending_ > 0)
-  std::uint32_t told_held_ = 0;    // see told_bits_
+  std::int32_t acked_prefix_ = 0;    // entries from the base on that acknowledge_before() has been over
+  mutable Psn pending_low_;          // no entry before it is pending (meaningful while pending_ > 0)
+  std::uint32_t reported_held_ = 0;  // see reported_bits_
   SegmentedBits pending_bits_;
-  // Of [base_, base_ + told_held_); nothing is kept of what lies beyond. Made when first used.
-  std::unique_ptr<SegmentedBits> told_bits_;
+  // Of [base_, base_ + reported_held_); nothing is kept of what lies beyond. Made when first used.
+  std::unique_ptr<SegmentedBits> reported_bits_;
   SegmentedArray<SendEntry, NewElements::kUndefined> entries_;  // by PSN: those that have been sent
 };
 

@@ -30,7 +30,7 @@
 #include "cm/connection.h"
 #include "cm/outbox.h"
 #include "cm/resend.h"
-#include "wire/cm_messages.h"
+#include "wire/cm/cm_messages.h"
 
 namespace brdma::cm {
 

@@ -14,7 +14,7 @@
 #include "base/ip_address.h"
 #include "base/secret_random.h"
 #include "base/units.h"
-#include "wire/mad.h"
+#include "wire/cm/mad.h"
 
 namespace brdma::cm {
 

@@ -54,7 +54,7 @@ void Lookup::destroy(CommId id, Instant now) {
   }
 }
 
-void Lookup::take_leave(Instant now) {
+void Lookup::send_final_acks(Instant now) {
   constexpr int kCopies = 3;
   while (Connection* const connection = table_.take_due(now + config_.time_wait)) {
     if (connection->state != ConnectionState::kTimeWait) continue;

@@ -15,7 +15,7 @@
 #include "cm/connection.h"
 #include "cm/outbox.h"
 #include "cm/resend.h"
-#include "wire/cm_messages.h"
+#include "wire/cm/cm_messages.h"
 
 namespace brdma::cm {
 
@@ -53,7 +53,7 @@ class Lookup {
   void destroy(CommId id, Instant now);
 
   // The end of it all: answers of late leave several times, because nobody will be here to give them again.
-  void take_leave(Instant now);
+  void send_final_acks(Instant now);
 
   void handle(const Endpoints& endpoints, std::uint64_t transaction, const wire::CmSidrReq& req);
   void handle(const Endpoints& endpoints, std::uint64_t transaction, const wire::CmSidrRep& rep);

@@ -5,7 +5,7 @@
 #include <deque>
 
 #include "cm/connection.h"
-#include "wire/cm_messages.h"
+#include "wire/cm/cm_messages.h"
 
 namespace brdma::cm {
 

@@ -67,7 +67,7 @@ void RdmaCm::close_channel(ChannelNumber channel, Instant now) {
 
 void RdmaCm::destroy_all(Instant now) {
   while (!ids_.all().empty()) (void)destroy(ids_.all().begin()->first, now);
-  lookup_.take_leave(now);
+  lookup_.send_final_acks(now);
 }
 
 std::optional<ChannelNumber> RdmaCm::channel_of(IdNumber number) {

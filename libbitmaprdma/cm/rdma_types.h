@@ -9,8 +9,8 @@
 #include "base/psn.h"
 #include "base/result.h"
 #include "bitmaprdma/types.h"
-#include "wire/cm_address.h"
-#include "wire/cm_messages.h"
+#include "wire/cm/cm_address.h"
+#include "wire/cm/cm_messages.h"
 
 namespace brdma::cm {
 

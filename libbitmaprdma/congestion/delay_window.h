@@ -57,7 +57,7 @@
 // become longer, it begins again with the rate that was delivered before, over the new base.
 //
 // Growth of a window that is spread: to what leaves at its rate where no queue is heard of (spread_more and
-// spread_late, of qp/spread_window.cc) and the target besides.
+// spread_late, of qp/send/spread_window.cc) and the target besides.
 //
 // Integers only; pure: no clock, told `now`.
 #pragma once
@@ -78,7 +78,7 @@ struct DelayWindowConfig {
   std::uint64_t max_bytes = std::uint64_t{1} << 32;  // 100 Gbit/s over 300 ms
   Duration target_queueing = 100_us;
   std::int64_t base_per_target = 16;
-  std::int64_t spread_more = 16;  // part of what was delivered; see qp/spread_window.cc
+  std::int64_t spread_more = 16;  // part of what was delivered; see qp/send/spread_window.cc
   Duration spread_late = 1_ms;
   std::int64_t bursts_from = 4, base_per_burst = 4;  // targets; of paths longer than that
   std::uint64_t silence_bytes_max = 64 * 1024;

@@ -48,7 +48,7 @@ class RateControl {
   [[nodiscard]] const CongestionConfig& config() const { return config_; }
   [[nodiscard]] Bandwidth rate() const { return pacer_.rate(); }
   // A responder hears nothing of its answers' round trips, but of marks on them.
-  [[nodiscard]] bool paces_answers() const { return dcqcn_.has_value(); }
+  [[nodiscard]] bool paces_responses() const { return dcqcn_.has_value(); }
 
  private:
   [[nodiscard]] Bandwidth wanted(Instant now);

@@ -178,7 +178,7 @@ Json queue_pair_json(const QueuePairReport& report) {
                  {"congestion", control_name(report.recovery.congestion.control)},
                  {"congestion_bytes", report.congestion_bytes},
                  {"rate_mbps", rate_json(report.rate)},
-                 {"answer_rate_mbps", rate_json(report.answer_rate)},
+                 {"answer_rate_mbps", rate_json(report.response_rate)},
                  {"work_requests", report.work_requests},
                  {"srtt_us", microseconds(report.srtt)},
                  {"base_rtt_us", microseconds(report.base_rtt)},

@@ -9,8 +9,8 @@
 #include "base/ip_address.h"
 #include "device/report.h"
 #include "memory/memory_table.h"
-#include "qp/duplicate_log.h"
-#include "qp/open_gap.h"
+#include "qp/state/duplicate_log.h"
+#include "qp/state/open_gap.h"
 
 namespace brdma::control {
 

@@ -1,5 +1,5 @@
-// control/wan_report.h - what processes and brdmad say to each other of links and destinations (spec 3; io/management.h
-// has the questions), as JSON with stable keys.
+// control/wan_report.h - what processes and brdmad say to each other of links and destinations (spec 3;
+// io/management/management.h has the questions), as JSON with stable keys.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -7,7 +7,7 @@
 
 namespace brdma::control {
 
-// Fixed width and values: brdmad's messages have it (io/xdp_protocol.h).
+// Fixed width and values: brdmad's messages have it (io/xdp/xdp_protocol.h).
 enum class XdpMode : std::uint32_t {
   kAuto,      // wanted: the first of the others that works
   kZeroCopy,  // the network card and the program share the memory

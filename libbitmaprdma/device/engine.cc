@@ -46,10 +46,10 @@ void Engine::Impl::settle() {
   for (QueuePair* qp : touched_pairs) {
     qp->is_touched = false;
     const QueuePair::Standing standing = qp->standing();
-    const bool rests = standing == QueuePair::Standing::kRests;
-    if (!rests) ready.push_back(qp, standing == QueuePair::Standing::kLarge);
+    const bool is_idle = standing == QueuePair::Standing::kIdle;
+    if (!is_idle) ready.push_back(qp, standing == QueuePair::Standing::kLarge);
     note_changes(qp);
-    qp->is_at_rest = rests;
+    qp->known_idle = is_idle;
   }
   touched_pairs.clear();
 }
@@ -86,7 +86,7 @@ void Engine::Impl::refresh_timers() {
   settle();
   for (QueuePair* qp : stale_timers) {
     qp->timer_is_stale = false;
-    if (qp->is_at_rest) {
+    if (qp->known_idle) {
       BRDMA_CHECK_SLOW(!qp->next_timeout() && qp->requester().packets_in_flight() == 0);
       timers.take_away(qp);
       qp->count_in_flight(0);

@@ -32,7 +32,7 @@ class Sink;
 }  // namespace trace
 
 namespace qp {
-struct Duplicate;  // qp/duplicate_log.h
+struct Duplicate;  // qp/state/duplicate_log.h
 }  // namespace qp
 
 // Opaque objects, owned by the engine, stable in memory until destroyed.
@@ -142,8 +142,8 @@ class Engine {
   // Before a queue pair is destroyed or moved to RESET or ERR, or the program ends with some: poll_transmit() gives out
   // their acknowledgements several times. Nobody will be here to answer a peer that missed the last one; it would
   // resend until its retries run out.
-  void take_leave(QueuePair* qp);
-  void take_leave();  // of all
+  void send_final_acks(QueuePair* qp);
+  void send_final_acks();  // of all
   // From now on this UD queue pair also receives what is sent to queue pair 0xffffff at that address
   // (device/multicast.cc); it cannot be destroyed while it does. EINVAL: no UD queue pair, no multicast address;
   // detached: not attached.
@@ -212,7 +212,7 @@ class Engine {
   // True when all that what came since the last poll_transmit() left to do is such an acknowledgement of one queue
   // pair: nothing else to send, nothing to tell the application. Costs a part of only_deferrable_output() and
   // next_timeout(), which the driver asks later. False where that takes a closer look.
-  [[nodiscard]] bool owes_only_acknowledgement();
+  [[nodiscard]] bool has_only_ack_pending();
 
   // --- links and destinations (device/managed.cc; spec 3) ---
   // What links towards a peer said, which the controller should know. Asked until it is empty, by whoever has a session

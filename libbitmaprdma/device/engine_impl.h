@@ -12,11 +12,11 @@
 #include "device/qp_table.h"
 #include "device/timers.h"
 #include "memory/memory_table.h"
-#include "qp/completion_queue.h"
-#include "qp/environment.h"
-#include "qp/shared_receive_queue.h"
+#include "qp/queues/completion_queue.h"
+#include "qp/queues/shared_receive_queue.h"
+#include "qp/state/environment.h"
 #include "registry/command_queues.h"
-#include "wire/icrc.h"
+#include "wire/crc/icrc.h"
 #include "wire/packet.h"
 
 namespace brdma {
@@ -64,7 +64,7 @@ struct Engine::Impl {
   [[nodiscard]] bool admits_queue_pair();  // manage.cc
   // Deadline and events only.
   void note_changes(QueuePair* qp) {
-    qp->is_at_rest = false;
+    qp->known_idle = false;
     if (!qp->timer_is_stale) {
       qp->timer_is_stale = true;
       stale_timers.push_back(qp);
@@ -90,7 +90,7 @@ struct Engine::Impl {
   bool take_usual(const Datagram& datagram, bool writes);
   void take(const Datagram& datagram);
   [[nodiscard]] QueuePair* addressee(const Datagram& datagram) const;
-  void was_heard(QueuePair* qp);
+  void note_peer_alive(QueuePair* qp);
   void handle_multicast(const Datagram& datagram, const wire::Packet& packet);  // multicast.cc
   void collect_notices();
   // `own_flow`: of a queue pair with one peer, whose addresses the packet has; else null.

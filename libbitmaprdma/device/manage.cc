@@ -50,7 +50,7 @@ void report_reliable(const QueuePair& qp, QueuePairReport& report, Instant now) 
   report.congestion_bytes = sender.congestion_bytes;
   report.work_requests = sender.work_requests;
   report.rate = sender.rate;
-  report.answer_rate = sender.answer_rate;
+  report.response_rate = sender.response_rate;
   report.srtt = sender.srtt;
   report.base_rtt = sender.base_rtt;
   report.waits_for_receiver = sender.waits_for_receiver;
@@ -222,7 +222,8 @@ std::vector<qp::Duplicate> Engine::duplicates() const {
 RecoveryStatus Engine::recovery_status() const {
   RecoveryStatus status;
   const qp::Environment& shared = impl_->environment;
-  status.pool_bytes = shared.segments.free_bytes() + shared.disorders.free_bytes() + shared.repairs.free_bytes();
+  status.pool_bytes =
+      shared.segments.free_bytes() + shared.out_of_order_states.free_bytes() + shared.loss_recovery.free_bytes();
   impl_->queue_pairs.for_each([&](const QueuePair* qp) {
     ++status.queue_pairs;
     if (qp->unreliable() != nullptr) return;

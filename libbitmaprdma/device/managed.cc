@@ -1,5 +1,6 @@
 // Destinations that are given less because links towards them are congested (spec 3: flow control;
-// congestion/managed_list.h). They are put there by what links say (qp/link_state.cc), by the controller, and by hand.
+// congestion/managed_list.h). They are put there by what links say (qp/loss/link_state.cc), by the controller, and by
+// hand.
 #include <algorithm>
 #include <cerrno>
 

@@ -3,8 +3,8 @@
 #include <cerrno>
 
 #include "device/engine_impl.h"
-#include "qp/limits.h"
-#include "qp/shared_receive_queue.h"
+#include "qp/queues/shared_receive_queue.h"
+#include "qp/state/limits.h"
 
 namespace brdma {
 namespace {
@@ -144,13 +144,13 @@ Status Engine::destroy_qp(QueuePair* qp) {
   return Status::success();
 }
 
-void Engine::take_leave(QueuePair* qp) {
-  qp->take_leave();
+void Engine::send_final_acks(QueuePair* qp) {
+  qp->send_final_acks();
   impl_->touched(qp);
 }
 
-void Engine::take_leave() {
-  impl_->queue_pairs.for_each([this](QueuePair* qp) { take_leave(qp); });
+void Engine::send_final_acks() {
+  impl_->queue_pairs.for_each([this](QueuePair* qp) { send_final_acks(qp); });
 }
 
 std::size_t Engine::queue_pairs() const { return impl_->queue_pairs.size(); }

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/secret_random.h"
-#include "qp/queue_pair.h"
+#include "qp/state/queue_pair.h"
 
 namespace brdma::device {
 

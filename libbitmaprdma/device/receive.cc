@@ -3,7 +3,7 @@
 #include "device/engine_impl.h"
 #include "wire/control.h"
 #include "wire/edn.h"
-#include "wire/whole_write.h"
+#include "wire/single_write.h"
 
 namespace brdma {
 
@@ -17,7 +17,7 @@ inline QueuePair* Engine::Impl::addressee(const Datagram& datagram) const {
   return of_peer ? qp : nullptr;
 }
 
-[[gnu::always_inline]] inline void Engine::Impl::was_heard(QueuePair* qp) {
+[[gnu::always_inline]] inline void Engine::Impl::note_peer_alive(QueuePair* qp) {
   touched(qp);
   if (!environment.congested_peers.empty()) [[unlikely]]
     take_congested_peers();
@@ -28,8 +28,8 @@ inline QueuePair* Engine::Impl::addressee(const Datagram& datagram) const {
 inline bool Engine::Impl::take_usual(const Datagram& datagram, bool writes) {
   QueuePair* const qp = addressee(datagram);
   if (qp == nullptr || !qp->received_flow.has_ports(datagram.source_port, kRoceUdpPort)) return false;
-  if (writes ? !qp->take_whole_write(datagram, now) : !qp->hear_plain_ack(datagram.bytes, now)) return false;
-  was_heard(qp);
+  if (writes ? !qp->take_single_write(datagram, now) : !qp->on_cumulative_ack(datagram.bytes, now)) return false;
+  note_peer_alive(qp);
   return true;
 }
 
@@ -39,8 +39,8 @@ void Engine::handle_datagram(const Datagram& datagram, Instant now) {
   me.environment.waited = datagram.waited;
   me.environment.count(Counter::kReceivedPackets);
   me.environment.count(Counter::kReceivedBytes, datagram.bytes.size());
-  const bool writes = wire::is_whole_write(datagram.bytes);
-  const bool usual = writes || wire::is_plain_ack(datagram.bytes);
+  const bool writes = wire::is_single_write(datagram.bytes);
+  const bool usual = writes || wire::is_cumulative_ack(datagram.bytes);
   if (!usual || !me.take_usual(datagram, writes)) me.take(datagram);
 }
 
@@ -64,7 +64,7 @@ void Engine::Impl::take(const Datagram& datagram) {
     return drop(datagram, DropReason::kBadIcrc);
   }
   qp->handle_packet(packet, datagram, now);
-  was_heard(qp);
+  note_peer_alive(qp);
 }
 
 // Bitmap mode and IPv6 leave nothing open. A standard packet over IPv4 has an identification that a UDP socket does not
@@ -98,16 +98,17 @@ const wire::IcrcFlow& Engine::Impl::flow_of(const Datagram& datagram, wire::Icrc
 void Engine::handle_icmp(ConstBytes message, Instant now) {
   Impl& me = *impl_;
   me.now = now;
-  const auto said = wire::parse_icmp_edn(message);
-  if (!said) return;
-  const auto concerns = [&said](const qp::Identity& identity) {
+  const auto note_acknowledged = wire::parse_icmp_edn(message);
+  if (!note_acknowledged) return;
+  const auto concerns = [&note_acknowledged](const qp::Identity& identity) {
     return identity.can_receive() && identity.type == QpType::kRc &&
-           identity.attributes.peer_address == said->destination && identity.attributes.local_address == said->source &&
-           identity.attributes.destination_qpn == said->edn.destination_qpn;
+           identity.attributes.peer_address == note_acknowledged->destination &&
+           identity.attributes.local_address == note_acknowledged->source &&
+           identity.attributes.destination_qpn == note_acknowledged->edn.destination_qpn;
   };
   QueuePair* qp = nullptr;
-  if (said->source_qpn) {
-    qp = me.queue_pairs.find(*said->source_qpn);  // which compares the token
+  if (note_acknowledged->source_qpn) {
+    qp = me.queue_pairs.find(*note_acknowledged->source_qpn);  // which compares the token
     if (qp != nullptr && !concerns(qp->identity())) qp = nullptr;
   } else {
     me.queue_pairs.for_each([&](QueuePair* candidate) {
@@ -115,7 +116,7 @@ void Engine::handle_icmp(ConstBytes message, Instant now) {
     });
   }
   if (qp == nullptr) return me.environment.count(Counter::kEdnStale);
-  qp->handle_edn(said->edn, now);
+  qp->handle_edn(note_acknowledged->edn, now);
   me.touched(qp);
 }
 

@@ -13,9 +13,9 @@
 #include "base/psn.h"
 #include "base/units.h"
 #include "bitmaprdma/types.h"
-#include "qp/memory_use.h"
-#include "qp/open_gap.h"
-#include "qp/path_status.h"
+#include "qp/paths/path_status.h"
+#include "qp/state/memory_use.h"
+#include "qp/state/open_gap.h"
 #include "recovery/gap_judge.h"
 #include "trace/qp_counters.h"
 
@@ -53,7 +53,7 @@ struct QueuePairReport {
   std::uint32_t unacked = 0, pending = 0, flight_packets = 0;
   std::uint64_t flight_bytes = 0, congestion_bytes = 0, work_requests = 0;
   std::optional<Bandwidth> rate;  // where the congestion control keeps one; congestion_bytes is 0 then: unbounded
-  std::optional<Bandwidth> answer_rate;  // that answers to READs are asked for at
+  std::optional<Bandwidth> response_rate;  // that answers to READs are asked for at
   Duration srtt, base_rtt;
   bool waits_for_receiver = false;
   // As receiver.

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "device/engine_impl.h"
-#include "qp/limits.h"
-#include "qp/queue_pair.h"
+#include "qp/state/limits.h"
+#include "qp/state/queue_pair.h"
 
 namespace brdma {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "qp/queue_pair.h"
+#include "qp/state/queue_pair.h"
 
 namespace brdma::device {
 

@@ -150,7 +150,7 @@ bool Engine::only_deferrable_output() const {
   return any && !urgent;
 }
 
-bool Engine::owes_only_acknowledgement() {
+bool Engine::has_only_ack_pending() {
   Impl& me = *impl_;
   if (me.touched_pairs.size() != 1 || me.ready.front() != nullptr || me.given_out != nullptr || !me.managed.empty())
     return false;

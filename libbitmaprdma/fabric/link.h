@@ -3,9 +3,9 @@
 //
 //   handle_packet -> [loss, corruption, duplication, reordering] -> [queue, rate] -> [delay + jitter] -> poll
 //
-// Queue and rate are fabric/output_queue.h: traffic classes, marking, what is dropped and when.
+// Queue and rate are fabric/switch/output_queue.h: traffic classes, marking, what is dropped and when.
 // A link may have several paths: queue and rate are common to them (the host's own), faults and delay each path's. The
-// caller says which one a packet takes (fabric/path_map.h).
+// caller says which one a packet takes (fabric/routing/path_map.h).
 // Order is kept on a path, except where reordering holds a packet back: due times never go back. Equal times keep their
 // order, of two paths the lower goes first.
 // The owner calls handle_packet and poll with a time that does not go back (by more than its own lateness), drains poll
@@ -13,7 +13,7 @@
 //   std::optional<Packet> duplicate(const Packet&)          nothing when there is no room for a copy
 //   void corrupt(Packet&, std::uint64_t random)             flip one bit, chosen by `random`
 //   void discard(Packet)                                    the packet ends here (lost, or the queue is full)
-// and may be told what became of a packet, for explicit drop notification (fabric/drop_notifier.h):
+// and may be told what became of a packet, for explicit drop notification (fabric/switch/drop_notifier.h):
 //   void dropped(const Packet&, Duration drain, Instant)    about to be discarded; the full queue takes `drain` to
 //                                                           empty. 0: it was a fault, not the queue
 //   void enqueued(Packet&, bool marked, Instant)            `marked`: by the queue's length (LinkConfig::marking)
@@ -35,7 +35,7 @@
 #include "base/ring.h"
 #include "base/units.h"
 #include "fabric/impairments.h"
-#include "fabric/output_queue.h"
+#include "fabric/switch/output_queue.h"
 
 namespace brdma::fabric {
 

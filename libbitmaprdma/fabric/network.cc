@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "fabric/quantity.h"
-#include "fabric/traffic_class_text.h"
+#include "fabric/switch/traffic_class_text.h"
 
 namespace brdma::fabric {
 namespace {

@@ -18,10 +18,10 @@
 #include <string_view>
 
 #include "base/units.h"
-#include "fabric/drop_notifier.h"
 #include "fabric/link.h"
-#include "fabric/link_state_limits.h"
-#include "fabric/shared_buffer.h"
+#include "fabric/switch/drop_notifier.h"
+#include "fabric/switch/link_state_limits.h"
+#include "fabric/switch/shared_buffer.h"
 
 namespace brdma::fabric {
 

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "base/ip_address.h"
-#include "fabric/forwarding_table.h"
-#include "fabric/frame.h"
 #include "fabric/network.h"
+#include "fabric/routing/forwarding_table.h"
+#include "fabric/routing/frame.h"
 
 namespace brdma::fabric {
 

@@ -3,12 +3,12 @@
 // the end of the program; the kernel's drivers, which hold on to pages, have no such case, and devices that page on
 // demand answer as we do.
 //
-// How: an access faults, the kernel delivers SIGSEGV or SIGBUS, and whoever handles that signal (io/fault_handler.h)
-// asks recover() to let the faulting thread go on as if the access had returned. Nobody pays for it before: the
-// functions that copy are recognised by where their instructions are (guarded.S), of other code the thread keeps a
-// stack pointer while it runs (guarded()). Without a handler a fault is what it always was. x86-64 and aarch64;
-// elsewhere all go by sigsetjmp(), which costs more. Any thread; every function here may be called inside a handler of
-// another signal.
+// How: an access faults, the kernel delivers SIGSEGV or SIGBUS, and whoever handles that signal
+// (io/system/fault_handler.h) asks recover() to let the faulting thread go on as if the access had returned. Nobody
+// pays for it before: the functions that copy are recognised by where their instructions are (guarded.S), of other code
+// the thread keeps a stack pointer while it runs (guarded()). Without a handler a fault is what it always was. x86-64
+// and aarch64; elsewhere all go by sigsetjmp(), which costs more. Any thread; every function here may be called inside
+// a handler of another signal.
 #pragma once
 
 #include <cstddef>

@@ -28,12 +28,12 @@ class DelayJudge {
   void delivered(Instant sent, bool sent_again, Instant now) {
     if (sent_again) return;
     delays_.add(now - sent);
-    heard_of(sent);
+    note_arrived(sent);
   }
   // An acknowledgement came, caused by a packet that left at `echo`.
   void heard(std::optional<Instant> echo) {
     silent_ = 0;
-    if (echo) heard_of(*echo);
+    if (echo) note_arrived(*echo);
   }
   // T + delta. Nothing: no delay is known yet.
   [[nodiscard]] std::optional<Duration> wait() const {
@@ -71,7 +71,7 @@ class DelayJudge {
   [[nodiscard]] std::size_t allocated_bytes() const { return delays_.allocated_bytes() + log_.allocated_bytes(); }
 
  private:
-  void heard_of(Instant sent) {
+  void note_arrived(Instant sent) {
     if (!newest_ || sent > *newest_) newest_ = sent;
   }
   [[nodiscard]] bool passed(Instant sent) const { return newest_ && sent < *newest_; }

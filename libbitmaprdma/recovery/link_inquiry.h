@@ -46,7 +46,7 @@ class LinkInquiry {
   // Likewise, but it is too early for another.
   [[nodiscard]] bool is_held_back(const WanConfig& config, Instant now) const;
   // It is neither due nor open, nor will be before the next timed_out(), however much time goes by.
-  [[nodiscard]] bool rests(const WanConfig& config) const {
+  [[nodiscard]] bool is_idle(const WanConfig& config) const {
     return !until_ && (config.inquiry_timeouts == 0 || timeouts_ <= config.inquiry_timeouts);
   }
   // It has left; answers are waited for until `until`.

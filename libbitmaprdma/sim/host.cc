@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "wire/icrc.h"
+#include "wire/crc/icrc.h"
 #include "wire/stopped_peer.h"
 
 namespace brdma::sim {

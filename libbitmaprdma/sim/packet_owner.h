@@ -6,10 +6,10 @@
 #include <optional>
 
 #include "base/units.h"
-#include "fabric/drop_notifier.h"
-#include "fabric/ecn_marks.h"
-#include "fabric/ip_header.h"
-#include "fabric/rtt_translator.h"
+#include "fabric/routing/ip_header.h"
+#include "fabric/switch/drop_notifier.h"
+#include "fabric/switch/ecn_marks.h"
+#include "fabric/switch/rtt_translator.h"
 #include "sim/packet_pool.h"
 
 namespace brdma::sim {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "fabric/frame.h"
-#include "fabric/port_facts.h"
+#include "fabric/routing/frame.h"
+#include "fabric/switch/port_facts.h"
 
 namespace brdma::sim {
 

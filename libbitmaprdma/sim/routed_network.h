@@ -1,11 +1,12 @@
-// sim/routed_network.h - instead of links between hosts: routers (fabric/router.h), joined with hosts and each other by
-// links (fabric/link.h). Each hop costs a packet one of its hop limit; where several ways are equal its flow chooses.
+// sim/routed_network.h - instead of links between hosts: routers (fabric/routing/router.h), joined with hosts and each
+// other by links (fabric/link.h). Each hop costs a packet one of its hop limit; where several ways are equal its flow
+// chooses.
 //
 //   host -> link (its own) -> router -> link (of the router: notifies of drops, marks, translates) -> router or host
 //
-// Beside fabric/routed_fabric.h, which the lab's switch runs: that one moves packets of its owner's type between
-// numbered ports and leaves what a router does with them to the owner; here routers belong to a world, which hands
-// packets to hosts and engines at their instant. Routing, links, queues, agents are the same code in both.
+// Beside fabric/routing/routed_fabric.h, which the lab's switch runs: that one moves packets of its owner's type
+// between numbered ports and leaves what a router does with them to the owner; here routers belong to a world, which
+// hands packets to hosts and engines at their instant. Routing, links, queues, agents are the same code in both.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +16,13 @@
 #include <vector>
 
 #include "base/units.h"
-#include "fabric/drop_notifier.h"
-#include "fabric/ecn_marks.h"
 #include "fabric/link.h"
-#include "fabric/link_state_agent.h"
-#include "fabric/router.h"
-#include "fabric/rtt_translator.h"
-#include "fabric/shared_buffer.h"
+#include "fabric/routing/router.h"
+#include "fabric/switch/drop_notifier.h"
+#include "fabric/switch/ecn_marks.h"
+#include "fabric/switch/link_state_agent.h"
+#include "fabric/switch/rtt_translator.h"
+#include "fabric/switch/shared_buffer.h"
 #include "sim/host.h"
 #include "sim/packet_owner.h"
 #include "sim/packet_pool.h"

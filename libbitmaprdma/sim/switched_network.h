@@ -1,5 +1,5 @@
-// sim/switched_network.h - hosts of a world behind the ports of one switch: the lab's (fabric/switch.h), with the same
-// settings, in virtual time. What goes to one host waits in one queue, whoever sent it.
+// sim/switched_network.h - hosts of a world behind the ports of one switch: the lab's (fabric/switch/switch.h), with
+// the same settings, in virtual time. What goes to one host waits in one queue, whoever sent it.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "base/units.h"
-#include "fabric/drop_notifier.h"
 #include "fabric/network.h"
-#include "fabric/rtt_translator.h"
-#include "fabric/switch.h"
+#include "fabric/switch/drop_notifier.h"
+#include "fabric/switch/rtt_translator.h"
+#include "fabric/switch/switch.h"
 #include "sim/host.h"
 #include "sim/packet_owner.h"
 #include "sim/packet_pool.h"

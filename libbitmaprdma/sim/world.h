@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "base/units.h"
-#include "fabric/drop_notifier.h"
 #include "fabric/link.h"
-#include "fabric/path_map.h"
-#include "fabric/rtt_translator.h"
+#include "fabric/routing/path_map.h"
+#include "fabric/switch/drop_notifier.h"
+#include "fabric/switch/rtt_translator.h"
 #include "sim/event_queue.h"
 #include "sim/host.h"
 #include "sim/packet_owner.h"

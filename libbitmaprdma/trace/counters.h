@@ -124,8 +124,8 @@ namespace brdma {
   X(kLocalQps, local_qps)   /* queue pairs that fetch data from their peers' memory, and they from ours */           \
   X(kFetches, fetched_pkts) /* packets whose data was fetched from the peer's memory */                              \
   X(kFetchedBytes, fetched_bytes)                                                                                    \
-  X(kFetchFaults, fetch_faults) /* of memory that the peer cannot read itself: answered with an error */             \
-  X(kDescribed, described_pkts) /* packets sent that say where their data is */                                      \
+  X(kFetchFaults, fetch_faults)   /* of memory that the peer cannot read itself: answered with an error */           \
+  X(kByReference, described_pkts) /* packets sent that say where their data is */                                    \
   X(kMarkedPackets, np_ecn_marked_roce_packets) /* received with the congestion mark of ECN */                       \
   X(kCnpSent, np_cnp_sent)                      /* congestion notification packets */                                \
   X(kCnpHandled, rp_cnp_handled)                /* received, and the rate was reduced */                             \
@@ -136,7 +136,7 @@ namespace brdma {
   X(kStrayPackets, stray_pkts)                  /* packets of another slot's queue pairs */                          \
   X(kXdpReceived, xdp_rcvd_pkts)                /* packets that came by AF_XDP; the others by UDP */                 \
   X(kXdpUnreadable, xdp_unreadable_pkts)        /* frames that came by it and are no RoCE packets */                 \
-  X(kSleeperTook, sleeper_took)                 /* messages taken by a program that they woke (io/shard.h) */        \
+  X(kSleeperTook, sleeper_took)                 /* messages taken by a program that they woke (io/shard/shard.h) */  \
   X(kSleeperHelped, sleeper_helped)             /* times that it did not come, and the thread took them */           \
   X(kSendBlocked, send_blocked)                 /* batches that the system could not take at once */                 \
   X(kPeerUnreachable, peer_unreachable) /* ICMP errors of earlier packets, told when sending; nothing is lost */     \

@@ -1,6 +1,6 @@
 // trace/qp_counters.h - the small set of counts that each queue pair keeps of its own, beside those of its context.
 // Several counters of the context may add up to one of a queue pair. A new one is a line here and nothing else: whoever
-// counts the context's counter inside a queue pair's function (qp/environment.h) counts this one too.
+// counts the context's counter inside a queue pair's function (qp/state/environment.h) counts this one too.
 // Counters that the engine counts before it knows whose packet it is (rcvd_pkts) do not belong here.
 #pragma once
 

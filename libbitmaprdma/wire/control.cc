@@ -12,10 +12,10 @@ using internal::byte_and_24;
 using internal::first_word;
 
 constexpr std::uint32_t kMask24 = 0xFF'FFFF;
-constexpr std::uint8_t kFlagReply = 1;                              // CAPS
-constexpr std::uint8_t kFlagLocalFetches = 1, kFlagLocalHeard = 2;  // CAPS, of the local part
-constexpr std::uint8_t kFlagResponses = kAckResponses;              // FFM has it too
-constexpr std::uint32_t kPsnsMax = 0x80'0000;                       // half the circle: beyond, before and after are one
+constexpr std::uint8_t kFlagReply = 1;                                  // CAPS
+constexpr std::uint8_t kFlagLocalFetches = 1, kFlagLocalConfirmed = 2;  // CAPS, of the local part
+constexpr std::uint8_t kFlagResponses = kAckResponses;                  // FFM has it too
+constexpr std::uint32_t kPsnsMax = 0x80'0000;  // half the circle: beyond, before and after are one
 
 // No bit may be set where `base` itself lies, behind `highest`, or in what rounds bit_count up to words.
 bool bits_possible(const BitmapAck& ack) {
@@ -75,7 +75,7 @@ std::optional<Caps> parse_caps(ConstBytes body) {
     if (body.size() < kCapsSize + kCapsLocalSize) return std::nullopt;
     const std::byte* const local = p + kCapsSize;
     caps.local_fetches = (load_u8(local) & kFlagLocalFetches) != 0;
-    caps.local_heard = (load_u8(local) & kFlagLocalHeard) != 0;
+    caps.local_confirmed = (load_u8(local) & kFlagLocalConfirmed) != 0;
     caps.local = {.pid = load_be32(local + 4),
                   .pid_namespace = load_be64(local + 8),
                   .beacon = load_be64(local + 16),
@@ -92,7 +92,7 @@ std::optional<BitmapAck> parse_bitmap_ack(ConstBytes body, Psn bth_psn) {
   BitmapAck ack = parse_bitmap_ack_start(body.data(), bth_psn);
   if (ack.bit_count > kAckBitsMax || !syndrome_exists(ack.syndrome)) return std::nullopt;
   std::size_t fixed_size = kBitmapAckSize;
-  if (says_waited(body.data())) {
+  if (has_waited(body.data())) {
     fixed_size += kAckWaitedSize;
     if (body.size() < fixed_size) return std::nullopt;
     ack.waited = parse_ack_waited(body.data());
@@ -167,7 +167,8 @@ std::size_t emit_caps(const Caps& caps, std::byte* out) {
   store_be64(out + 32, caps.token);
   store_be64(out + 40, caps.echo);
   if ((caps.capabilities & kCapabilityLocal) == 0) return kCapsSize;
-  const unsigned flags = (caps.local_fetches ? kFlagLocalFetches : 0u) | (caps.local_heard ? kFlagLocalHeard : 0u);
+  const unsigned flags =
+      (caps.local_fetches ? kFlagLocalFetches : 0u) | (caps.local_confirmed ? kFlagLocalConfirmed : 0u);
   std::byte* const local = out + kCapsSize;
   store_be32(local, flags << 24);
   store_be32(local + 4, caps.local.pid);

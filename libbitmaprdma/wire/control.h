@@ -33,8 +33,8 @@ struct Caps {
   std::uint64_t token = 0, echo = 0;
   // With kCapabilityLocal, to and from addresses of the same host: who the sender is, and what stands between the two.
   LocalClaim local;
-  bool local_fetches = false;  // the sender can read the receiver's memory
-  bool local_heard = false;    // the sender knows that the receiver can read its memory
+  bool local_fetches = false;    // the sender can read the receiver's memory
+  bool local_confirmed = false;  // the sender knows that the receiver can read its memory
 };
 inline constexpr std::uint32_t kCapabilityBitmap = 1, kCapabilityPiggyback = 2, kCapabilityOperations = 4,
                                kCapabilityRanges = 8, kCapabilityReadCopies = 16, kCapabilityLinkState = 32,
@@ -122,7 +122,7 @@ inline std::uint32_t byte_and_24(std::uint8_t high, std::uint32_t low) {
   if (syndrome < 0x40) return true;  // ACK with any credit, RNR NAK with any timer
   return syndrome >= kSyndromeNakSequence && syndrome <= kSyndromeNakRemoteOperation;
 }
-[[nodiscard]] inline bool says_waited(const std::byte* body) { return (load_u8(body) & kAckWaited) != 0; }
+[[nodiscard]] inline bool has_waited(const std::byte* body) { return (load_u8(body) & kAckWaited) != 0; }
 [[nodiscard]] inline Duration parse_ack_waited(const std::byte* body) {
   return waited_of(load_be32(body + kBitmapAckSize) & 0xFF'FFFF);
 }
@@ -179,7 +179,7 @@ inline std::size_t emit_bitmap_ack_start(const BitmapAck& ack, std::byte* out) {
 // A whole UDP payload with a BitmapAck as it usually is: nothing lies beyond its base, it is no NAK, speaks of requests
 // and of no operations, and nothing in BTH is out of the ordinary. What is not so, damaged things among it, is for
 // parse_packet() and parse_bitmap_ack(), which say what is wrong with it. Of the ICRC nothing is said here.
-[[nodiscard]] inline bool is_plain_ack(ConstBytes udp_payload) {
+[[nodiscard]] inline bool is_cumulative_ack(ConstBytes udp_payload) {
   constexpr std::size_t kShort = kBthSize + kBitmapAckSize + kIcrcSize;
   if (udp_payload.size() != kShort && udp_payload.size() != kShort + kAckWaitedSize) return false;
   const std::byte* const p = udp_payload.data();
@@ -193,11 +193,11 @@ inline std::size_t emit_bitmap_ack_start(const BitmapAck& ack, std::byte* out) {
          load_u8(body + 8) <= kSyndromeAck && Psn{load_be32(body + 8)} + 1 == Psn{load_be32(p + 8)} &&
          load_be32(body + 48) == 0 && (!waited || (load_be32(body + kBitmapAckSize) & 0xFF'FFFF) != 0);
 }
-// Precondition: is_plain_ack().
-[[nodiscard]] inline BitmapAck parse_plain_ack(ConstBytes udp_payload) {
+// Precondition: is_cumulative_ack().
+[[nodiscard]] inline BitmapAck parse_cumulative_ack(ConstBytes udp_payload) {
   const std::byte* const p = udp_payload.data();
   BitmapAck ack = parse_bitmap_ack_start(p + kBthSize, Psn{load_be32(p + 8)});
-  if (says_waited(p + kBthSize)) ack.waited = parse_ack_waited(p + kBthSize);
+  if (has_waited(p + kBthSize)) ack.waited = parse_ack_waited(p + kBthSize);
   return ack;
 }
 // Bytes of the bitmap behind a BitmapAck's fixed part.

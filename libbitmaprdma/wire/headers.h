@@ -112,10 +112,10 @@ struct Bxth {
   bool operation_start = false;        // this packet is its first
   bool operation_more = false;         // status flag: others of the same transfer follow
 
-  // Where there is no operation its number says what the payload is: 0 the data, kDescribed where they lie
-  // (wire/description.h). On a READ request: the answer may be that.
-  static constexpr std::uint8_t kDescribed = 1;
-  [[nodiscard]] bool described() const { return operation == kDescribed && operation_packets == 0; }
+  // Where there is no operation its number says what the payload is: 0 the data, kByReference where they lie
+  // (wire/local_reference.h). On a READ request: the answer may be that.
+  static constexpr std::uint8_t kByReference = 1;
+  [[nodiscard]] bool by_reference() const { return operation == kByReference && operation_packets == 0; }
 };
 
 // Timestamps that come back to their sender have 48 bits (78 hours).

@@ -1,6 +1,7 @@
 // wire/packet.h - one RoCEv2 packet (a UDP payload) as a value, and back to bytes.
 // parse_packet() checks everything that needs no queue pair: sizes, versions, P_Key, opcode, pad. It does not check the
-// ICRC (wire/icrc.h), which needs addresses. Errors are the peer's: a DropReason, never an assertion. In this order:
+// ICRC (wire/crc/icrc.h), which needs addresses. Errors are the peer's: a DropReason, never an assertion. In this
+// order:
 //   kTruncated      shorter than BTH + ICRC, or than the headers of its opcode; a control packet without a first word,
 //                   or that ends before its token;
 //                   after the version: shorter than with the acknowledgement that BXTH announces

@@ -68,10 +68,10 @@ class RunHeaders {
 
 // Likewise of a run in the inside of one message, whose packets differ in PSN, place and address alone. Nothing of them
 // is solicited, or padded.
-class InsideHeaders {
+class MiddleHeaders {
  public:
   // `any`: of one of them.
-  InsideHeaders(const RunHeaders& headers, const RunHeaders::Own& any)
+  MiddleHeaders(const RunHeaders& headers, const RunHeaders::Own& any)
       : size_(headers.size()), has_reth_(headers.has_reth()) {
     headers.emit(any, 0, image_.data());
   }

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "wire/mad.h"
+#include "wire/cm/mad.h"
 #include "wire/packet.h"
 
 namespace brdma::wire {

@@ -1,10 +1,10 @@
 // Hooks: who installs a handler of SIGSEGV or SIGBUS after ours, or asks for it, sees only what the program has
-// installed (io/fault_handler.h). Every other signal, and these until a device is open, are the system's.
+// installed (io/system/fault_handler.h). Every other signal, and these until a device is open, are the system's.
 #include <signal.h>
 
 #include <cerrno>
 
-#include "io/fault_handler.h"
+#include "io/system/fault_handler.h"
 #include "preload/real.h"
 
 namespace {

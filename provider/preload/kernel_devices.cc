@@ -9,7 +9,7 @@
 #include <memory>
 #include <set>
 
-#include "io/netdev.h"
+#include "io/netdev/netdev.h"
 
 namespace brdma::preload {
 namespace {

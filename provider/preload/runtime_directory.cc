@@ -10,7 +10,7 @@
 #include <memory>
 #include <string_view>
 
-#include "io/refusal.h"
+#include "io/daemon/refusal.h"
 
 namespace brdma::preload {
 namespace {

@@ -16,7 +16,7 @@
 
 #include "control/config.h"
 #include "device_catalog.h"
-#include "io/netdev.h"
+#include "io/netdev/netdev.h"
 #include "libibverbs.h"
 #include "preload/device_tree.h"
 #include "preload/kernel_devices.h"

@@ -10,8 +10,8 @@
 
 #include "after_fork.h"
 #include "device_catalog.h"
-#include "io/cm_service.h"
-#include "io/socket_address.h"
+#include "io/cm/cm_service.h"
+#include "io/udp/socket_address.h"
 #include "libibverbs.h"
 #include "preload/view.h"
 #include "rdma_cm/channels.h"

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "io/socket_address.h"
+#include "io/udp/socket_address.h"
 #include "port.h"
 
 namespace brdma::provider {

@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "hostile_peer.h"
-#include "wire/cm_address.h"
-#include "wire/cm_messages.h"
+#include "wire/cm/cm_address.h"
+#include "wire/cm/cm_messages.h"
 
 namespace brdma::attacks {
 namespace {

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "hostile_peer.h"
-#include "qp/queue_pair.h"
+#include "qp/state/queue_pair.h"
 #include "wire/edn.h"
 #include "wire/link_state.h"
 #include "wire/stopped_peer.h"

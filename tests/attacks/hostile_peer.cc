@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "io/clock.h"
-#include "wire/cm_address.h"
+#include "io/shard/clock.h"
+#include "wire/cm/cm_address.h"
 #include "wire/packet.h"
 
 namespace brdma::attacks {

@@ -5,8 +5,8 @@
 
 #include "base/bytes.h"
 #include "offer.h"
+#include "wire/cm/mad.h"
 #include "wire/headers.h"
-#include "wire/mad.h"
 #include "wire/opcode.h"
 
 namespace brdma::attacks {

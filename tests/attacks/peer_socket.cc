@@ -10,7 +10,7 @@
 #include <stdexcept>
 
 #include "base/datagram.h"
-#include "wire/icrc.h"
+#include "wire/crc/icrc.h"
 
 namespace brdma::attacks {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/ip_address.h"
-#include "io/file_descriptor.h"
+#include "io/system/file_descriptor.h"
 #include "mutate.h"
 
 namespace brdma::attacks {

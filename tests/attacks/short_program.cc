@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "io/daemon_client.h"
+#include "io/daemon/daemon_client.h"
 
 namespace {
 

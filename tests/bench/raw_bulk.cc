@@ -1,7 +1,7 @@
 // raw_bulk - the least that a transport of long WRITEs has to do over UDP sockets with segmentation offload: a message
-// in packets of PAYLOAD, each a header of its own, the payload from the program's memory and an ICRC (wire/icrc.h: the
-// same code as ours); at the other end the ICRC and one copy to the place that the header names; a window, which the
-// receiver's counts move on. Memory at both ends is one message, written anew each time, as ib_write_bw's is. No
+// in packets of PAYLOAD, each a header of its own, the payload from the program's memory and an ICRC (wire/crc/icrc.h:
+// the same code as ours); at the other end the ICRC and one copy to the place that the header names; a window, which
+// the receiver's counts move on. Memory at both ends is one message, written anew each time, as ib_write_bw's is. No
 // repair.
 //   raw_bulk serve PORT                                                        until a client says stop
 //   raw_bulk run ADDRESS PORT MESSAGE PAYLOAD SEGMENTS SECONDS [computing]     -> gbit_per_s, of payload
@@ -22,7 +22,7 @@
 
 #include "base/bytes.h"
 #include "raw_sockets.h"
-#include "wire/icrc.h"
+#include "wire/crc/icrc.h"
 
 namespace {
 

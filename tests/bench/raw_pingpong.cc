@@ -1,7 +1,8 @@
 // raw_pingpong - ping-pong with the least that a transport has to do for a small WRITE in each direction: headers, a
-// copy of the payload and an ICRC (wire/icrc.h: the same code as ours) into one packet; at the other end the ICRC, the
-// order and a copy to the place that the headers name. Sockets as ours (docs/datapath.md#sockets): received by one of
-// IPv6 and IPv4 that tells destination, traffic class, overflow and time of arrival, sent by another that is connected.
+// copy of the payload and an ICRC (wire/crc/icrc.h: the same code as ours) into one packet; at the other end the ICRC,
+// the order and a copy to the place that the headers name. Sockets as ours (docs/datapath.md#sockets): received by one
+// of IPv6 and IPv4 that tells destination, traffic class, overflow and time of arrival, sent by another that is
+// connected.
 //   raw_pingpong serve PORT                          until a client says stop
 //   raw_pingpong run ADDRESS PORT BYTES COUNT        -> half_rtt_us p50
 #include <netinet/udp.h>
@@ -19,11 +20,11 @@
 
 #include "base/bytes.h"
 #include "raw_sockets.h"
-#include "wire/icrc.h"
+#include "wire/crc/icrc.h"
 
 namespace {
 
-using namespace brdma;  // base/bytes.h, wire/icrc.h
+using namespace brdma;  // base/bytes.h, wire/crc/icrc.h
 using raw::Clock;
 using raw::need;
 

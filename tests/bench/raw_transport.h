@@ -1,15 +1,15 @@
 // tests/bench/raw_transport.h - the least that a reliable transport of 64-byte WRITEs has to do, without sockets: a
-// packet with the headers that tell whose it is and where it goes, its payload and the ICRC (wire/icrc.h: the same code
-// as ours); at the other end the ICRC, the order, the right to write and the copy; an acknowledgement a connection for
-// each run that came; at the sender a window entry, a deadline and a completion for each message. What it leaves out:
-// repair, congestion, credits, gaps, all other operations.
+// packet with the headers that tell whose it is and where it goes, its payload and the ICRC (wire/crc/icrc.h: the same
+// code as ours); at the other end the ICRC, the order, the right to write and the copy; an acknowledgement a connection
+// for each run that came; at the sender a window entry, a deadline and a completion for each message. What it leaves
+// out: repair, congestion, credits, gaps, all other operations.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "base/bytes.h"
-#include "wire/icrc.h"
+#include "wire/crc/icrc.h"
 
 namespace raw {
 

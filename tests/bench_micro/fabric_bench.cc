@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "fabric/link_state_agent.h"
-#include "fabric/routed_fabric.h"
-#include "fabric/switch.h"
+#include "fabric/routing/routed_fabric.h"
+#include "fabric/switch/link_state_agent.h"
+#include "fabric/switch/switch.h"
 
 using namespace brdma;  // a program, no header
 

@@ -63,12 +63,13 @@ BRDMA_COUNTED std::size_t cost_responder_receive(Host& host, std::span<const Rec
   return host.engine->poll_cq(host.cq, completions);
 }
 
-// A side's part of a turn, as io/shard.cc has it: what came is taken, the completion of its own last WRITE fetched, and
-// the acknowledgement held back for the reply; this is posted, leaves (as above), and the deadline is asked for.
+// A side's part of a turn, as io/shard/shard.cc has it: what came is taken, the completion of its own last WRITE
+// fetched, and the acknowledgement held back for the reply; this is posted, leaves (as above), and the deadline is
+// asked for.
 void hear_turn(Host& host, std::span<const Datagram> datagrams, std::span<Completion> completions, Instant now) {
   for (const Datagram& datagram : datagrams) host.engine->handle_datagram(datagram, now);
   (void)host.engine->poll_cq(host.cq, completions);
-  if (!host.engine->owes_only_acknowledgement()) std::abort();
+  if (!host.engine->has_only_ack_pending()) std::abort();
 }
 bool reply(Host& host, std::span<const SendRequest> requests, Instant now) {
   std::size_t posted = 0;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "wire/control.h"
-#include "wire/icrc.h"
+#include "wire/crc/icrc.h"
 #include "wire/packet.h"
 
 namespace {

@@ -12,10 +12,10 @@
 #include <set>
 
 #include "daemon_fixture.h"
-#include "io/control_thread.h"
-#include "io/daemon_client.h"
-#include "io/daemon_start.h"
-#include "io/revival.h"
+#include "io/daemon/daemon_client.h"
+#include "io/daemon/daemon_start.h"
+#include "io/daemon/revival.h"
+#include "io/management/control_thread.h"
 
 namespace brdma::test {
 namespace {

@@ -13,10 +13,10 @@
 #include <thread>
 
 #include "daemon_fixture.h"
-#include "io/cm_link.h"
-#include "io/lease_protocol.h"
-#include "wire/cm_address.h"
-#include "wire/cm_messages.h"
+#include "io/cm/cm_link.h"
+#include "io/daemon/lease_protocol.h"
+#include "wire/cm/cm_address.h"
+#include "wire/cm/cm_messages.h"
 
 namespace brdma::test {
 namespace {

@@ -23,8 +23,8 @@
 #include <utility>
 
 #include "base/datagram.h"
-#include "io/daemon_client.h"
-#include "io/lease_protocol.h"
+#include "io/daemon/daemon_client.h"
+#include "io/daemon/lease_protocol.h"
 #include "private_network.h"
 
 namespace brdma::test {

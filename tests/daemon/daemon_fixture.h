@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "io/file_descriptor.h"
-#include "io/lease.h"
+#include "io/daemon/lease.h"
+#include "io/system/file_descriptor.h"
 
 namespace brdma::test {
 

@@ -14,8 +14,8 @@
 #include <string>
 
 #include "daemon_fixture.h"
-#include "io/lease_protocol.h"
-#include "io/pass_descriptors.h"
+#include "io/daemon/lease_protocol.h"
+#include "io/system/pass_descriptors.h"
 
 namespace brdma::test {
 namespace {

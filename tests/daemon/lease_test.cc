@@ -11,8 +11,8 @@
 #include <set>
 
 #include "daemon_fixture.h"
-#include "io/daemon_client.h"
-#include "io/lease_protocol.h"
+#include "io/daemon/daemon_client.h"
+#include "io/daemon/lease_protocol.h"
 
 namespace brdma::test {
 namespace {

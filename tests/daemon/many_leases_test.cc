@@ -19,9 +19,9 @@
 #include <vector>
 
 #include "daemon_fixture.h"
-#include "io/control_thread.h"
-#include "io/lease_protocol.h"
-#include "io/pass_descriptors.h"
+#include "io/daemon/lease_protocol.h"
+#include "io/management/control_thread.h"
+#include "io/system/pass_descriptors.h"
 
 namespace brdma::test {
 namespace {

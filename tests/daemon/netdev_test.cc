@@ -1,5 +1,5 @@
 // Network interfaces as devices.
-#include "io/netdev.h"
+#include "io/netdev/netdev.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -11,8 +11,8 @@
 #include <set>
 
 #include "daemon_fixture.h"
-#include "io/gid_table.h"
-#include "io/interfaces.h"
+#include "io/netdev/gid_table.h"
+#include "io/netdev/interfaces.h"
 #include "private_network.h"
 
 namespace brdma::test {

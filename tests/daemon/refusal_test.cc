@@ -17,9 +17,9 @@
 
 #include "base/datagram.h"
 #include "daemon_fixture.h"
-#include "io/daemon_client.h"
-#include "io/daemon_connection.h"
-#include "io/lease_protocol.h"
+#include "io/daemon/daemon_client.h"
+#include "io/daemon/daemon_connection.h"
+#include "io/daemon/lease_protocol.h"
 
 namespace brdma::test {
 namespace {

@@ -23,7 +23,7 @@
 #include <string>
 #include <utility>
 
-#include "io/xdp_request.h"
+#include "io/xdp/xdp_request.h"
 #include "private_network.h"
 #include "system_daemon.h"
 

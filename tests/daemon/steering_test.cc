@@ -8,7 +8,7 @@
 #include <cerrno>
 
 #include "daemon_fixture.h"
-#include "io/lease_protocol.h"
+#include "io/daemon/lease_protocol.h"
 
 namespace brdma::test {
 namespace {

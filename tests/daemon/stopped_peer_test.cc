@@ -17,8 +17,8 @@
 
 #include "base/datagram.h"
 #include "daemon_fixture.h"
-#include "wire/icrc.h"
-#include "wire/mad.h"
+#include "wire/cm/mad.h"
+#include "wire/crc/icrc.h"
 #include "wire/packet.h"
 
 namespace brdma::test {

@@ -13,7 +13,7 @@
 #include <string>
 #include <utility>
 
-#include "io/pass_descriptors.h"
+#include "io/system/pass_descriptors.h"
 
 namespace brdma::test {
 

@@ -21,9 +21,9 @@
 #include <vector>
 
 #include "daemon_fixture.h"
-#include "io/daemon_client.h"
-#include "io/daemon_connection.h"
-#include "io/lease_protocol.h"
+#include "io/daemon/daemon_client.h"
+#include "io/daemon/daemon_connection.h"
+#include "io/daemon/lease_protocol.h"
 #include "system_daemon.h"
 
 namespace brdma::test {

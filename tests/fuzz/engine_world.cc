@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "wire/icrc.h"
+#include "wire/crc/icrc.h"
 
 namespace brdma::fuzz {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "base/check.h"
 #include "wire/control.h"
+#include "wire/crc/icrc.h"
 #include "wire/edn.h"
-#include "wire/icrc.h"
 #include "wire/link_state.h"
 #include "wire/packet.h"
 #include "wire/stopped_peer.h"

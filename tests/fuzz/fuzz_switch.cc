@@ -11,12 +11,12 @@
 
 #include "base/check.h"
 #include "base/datagram.h"
-#include "fabric/drop_notifier.h"
-#include "fabric/rtt_translator.h"
+#include "fabric/switch/drop_notifier.h"
+#include "fabric/switch/rtt_translator.h"
 #include "fuzz/input_reader.h"
 #include "wire/control.h"
+#include "wire/crc/icrc.h"
 #include "wire/edn.h"
-#include "wire/icrc.h"
 #include "wire/opcode.h"
 #include "wire/packet.h"
 

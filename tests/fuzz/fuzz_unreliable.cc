@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "device/engine.h"
 #include "fuzz/input_reader.h"
-#include "wire/icrc.h"
+#include "wire/crc/icrc.h"
 #include "wire/packet.h"
 
 namespace {

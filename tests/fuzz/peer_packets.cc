@@ -4,11 +4,11 @@
 #include <cstring>
 
 #include "fuzz/engine_world.h"
-#include "qp/queue_pair.h"
+#include "qp/state/queue_pair.h"
 #include "support/tokens.h"
 #include "wire/control.h"
+#include "wire/crc/icrc.h"
 #include "wire/edn.h"
-#include "wire/icrc.h"
 
 namespace brdma::fuzz {
 namespace {

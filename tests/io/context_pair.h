@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "endpoint.h"
-#include "io/clock.h"
+#include "io/shard/clock.h"
 #include "test_lease.h"
 #include "test_network.h"
 

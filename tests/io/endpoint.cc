@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "io/clock.h"
+#include "io/shard/clock.h"
 #include "test_network.h"
 
 namespace brdma::test {

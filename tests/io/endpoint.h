@@ -8,7 +8,7 @@
 
 #include "bitmaprdma/context.h"
 #include "device/engine.h"
-#include "io/open_context.h"
+#include "io/shard/open_context.h"
 #include "test_lease.h"
 
 namespace brdma::test {

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "context_pair.h"
-#include "io/transmit_socket.h"
+#include "io/udp/transmit_socket.h"
 #include "private_network.h"
 
 namespace brdma::io {

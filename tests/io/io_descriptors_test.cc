@@ -8,7 +8,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "io/pass_descriptors.h"
+#include "io/system/pass_descriptors.h"
 
 namespace brdma::io {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "io/gid_tables.h"
+#include "io/netdev/gid_tables.h"
 
 namespace brdma::io {
 namespace {

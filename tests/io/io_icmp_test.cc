@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "io/file_descriptor.h"
-#include "io/socket_address.h"
-#include "io/transmit_socket.h"
+#include "io/system/file_descriptor.h"
+#include "io/udp/socket_address.h"
+#include "io/udp/transmit_socket.h"
 #include "private_network.h"
 #include "socket_group.h"
 #include "test_lease.h"

@@ -4,9 +4,9 @@
 
 #include <memory>
 
-#include "io/clock.h"
-#include "io/post_gather.h"
-#include "io/shard.h"
+#include "io/poll/post_gather.h"
+#include "io/shard/clock.h"
+#include "io/shard/shard.h"
 #include "shard_side.h"
 #include "test_lease.h"
 
@@ -126,7 +126,7 @@ class Gathering : public testing::Test {
     b->connect(*a);
     a->write(*b, Side::kTokenBytes);  // bitmap mode is agreed
     wait_for([&] { return a->completed == 1; });
-    a->shard->attendance().set_thread(Attendance::Thread::kParked);
+    a->shard->progress_owner().set_thread(ProgressOwner::Thread::kParked);
     sent_ = a->lease.statistics->get(Counter::kSentDataPackets);
     a->write(*b, kFirst);  // nothing else is on its way: it leaves
     for (std::uint32_t i = 1; i < kMessages; ++i) a->write(*b, kMessage);

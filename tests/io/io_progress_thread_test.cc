@@ -85,7 +85,7 @@ TEST(ProgressThread, TakesOverFromAPollingProgram) {
 }
 
 // Two programs that play ping-pong by long WRITEs: each polls until its own is complete, and then spins on its memory
-// (io/message_linger.h). Whoever receives, all of each message is in memory once its last byte is.
+// (io/poll/stay_for_message.h). Whoever receives, all of each message is in memory once its last byte is.
 TEST(ProgressThread, LongRepliesArriveWholeWhoeverReceives) {
   constexpr std::uint32_t kBytes = 768 * 1024, kTurns = 100;
   EndpointOptions options;

@@ -5,16 +5,16 @@
 #include <string>
 #include <vector>
 
-#include "io/ack_deferral.h"
-#include "io/arrival_clock.h"
-#include "io/attendance.h"
-#include "io/message_linger.h"
-#include "io/park_interval.h"
-#include "io/receive_budget.h"
-#include "io/reply_linger.h"
-#include "io/spin_permits.h"
-#include "io/split_batch.h"
-#include "io/vain_polls.h"
+#include "io/poll/ack_deferral.h"
+#include "io/poll/empty_polls.h"
+#include "io/poll/park_interval.h"
+#include "io/poll/progress_owner.h"
+#include "io/poll/stay_for_message.h"
+#include "io/poll/stay_for_reply.h"
+#include "io/shard/arrival_clock.h"
+#include "io/shard/spin_permits.h"
+#include "io/udp/receive_budget.h"
+#include "io/udp/split_batch.h"
 
 namespace brdma::io {
 namespace {
@@ -154,7 +154,7 @@ TEST(AckDeferral, HoldsOnceRepliesAreSeenToFollow) {
   }
 }
 // One turn: posted, polled; then the reply comes to who receives.
-bool ping(ReplyLinger& linger, bool replied) {
+bool ping(StayForReply& linger, bool replied) {
   linger.posted(true);
   const bool stays = linger.stay();
   if (stays) {
@@ -165,8 +165,8 @@ bool ping(ReplyLinger& linger, bool replied) {
   return stays;
 }
 
-TEST(ReplyLinger, StaysOnceRepliesAreSeenToFollow) {
-  ReplyLinger linger;
+TEST(StayForReply, StaysOnceRepliesAreSeenToFollow) {
+  StayForReply linger;
   EXPECT_FALSE(ping(linger, true));
   EXPECT_FALSE(ping(linger, true));
   for (int i = 0; i < 20; ++i) EXPECT_TRUE(ping(linger, true));
@@ -178,8 +178,8 @@ TEST(ReplyLinger, StaysOnceRepliesAreSeenToFollow) {
   EXPECT_FALSE(linger.stay());  // nothing posted since
 }
 
-TEST(ReplyLinger, NeverStaysForWhoOnlySends) {
-  ReplyLinger linger;
+TEST(StayForReply, NeverStaysForWhoOnlySends) {
+  StayForReply linger;
   for (int i = 0; i < 20; ++i) EXPECT_FALSE(ping(linger, false));
   for (int i = 0; i < 20; ++i) {
     linger.posted(false);  // RC, or what is not a WRITE
@@ -189,7 +189,7 @@ TEST(ReplyLinger, NeverStaysForWhoOnlySends) {
 }
 
 // One turn: posted, polled until complete; the peer's message is arriving. `thread`: it has to receive the rest.
-bool long_ping(MessageLinger& linger, bool thread) {
+bool long_ping(StayForMessage& linger, bool thread) {
   const QueuePair* const qp = reinterpret_cast<const QueuePair*>(&linger);
   linger.posted(qp);
   linger.called();  // a poll
@@ -200,8 +200,8 @@ bool long_ping(MessageLinger& linger, bool thread) {
   return stays;
 }
 
-TEST(MessageLinger, StaysOnceTheThreadIsSeenToReceiveTheRest) {
-  MessageLinger linger;
+TEST(StayForMessage, StaysOnceTheThreadIsSeenToReceiveTheRest) {
+  StayForMessage linger;
   EXPECT_FALSE(long_ping(linger, true));
   EXPECT_FALSE(long_ping(linger, true));
   int stayed = 0;
@@ -214,8 +214,8 @@ TEST(MessageLinger, StaysOnceTheThreadIsSeenToReceiveTheRest) {
   for (int i = 0; i < 64; ++i) EXPECT_FALSE(long_ping(linger, false));
 }
 
-TEST(MessageLinger, NeverStaysForWhoComesBackByItself) {
-  MessageLinger linger;
+TEST(StayForMessage, NeverStaysForWhoComesBackByItself) {
+  StayForMessage linger;
   for (int i = 0; i < 200; ++i) {
     EXPECT_FALSE(long_ping(linger, false));
     linger.called();           // polls again
@@ -223,8 +223,8 @@ TEST(MessageLinger, NeverStaysForWhoComesBackByItself) {
   }
 }
 
-TEST(MessageLinger, ForgetsQueuePairsThatMayGo) {
-  MessageLinger linger;
+TEST(StayForMessage, ForgetsQueuePairsThatMayGo) {
+  StayForMessage linger;
   linger.posted(reinterpret_cast<const QueuePair*>(&linger));
   linger.forget();
   EXPECT_EQ(linger.take_posted(), nullptr);
@@ -300,7 +300,7 @@ TEST(AckDeferral, ZeroTurnsItOff) {
 }
 
 // A poll each `apart`, each of which ends when it began. How many of them look again.
-int looks_again(VainPolls& polls, Instant& now, int count, Duration apart) {
+int looks_again(EmptyPolls& polls, Instant& now, int count, Duration apart) {
   int again = 0;
   for (int i = 0; i < count; ++i) {
     now = now + apart;
@@ -310,17 +310,17 @@ int looks_again(VainPolls& polls, Instant& now, int count, Duration apart) {
   return again;
 }
 
-TEST(VainPolls, LookAgainWhereTheProgramDoesLittleElse) {
-  VainPolls polls;
+TEST(EmptyPolls, LookAgainWhereTheProgramDoesLittleElse) {
+  EmptyPolls polls;
   Instant now = Instant{} + 1_s;
   EXPECT_EQ(looks_again(polls, now, 10, 200_ns), 9);
-  EXPECT_EQ(looks_again(polls, now, 10, VainPolls::kAtOnceMax), 0);
+  EXPECT_EQ(looks_again(polls, now, 10, EmptyPolls::kAtOnceMax), 0);
   EXPECT_EQ(looks_again(polls, now, 10, 200_ns), 10);
 }
 
 // What lies between is the peer's time and the program's, and nothing that would be kept waiting.
-TEST(VainPolls, LookAgainFromTheFirstOneAfterAPost) {
-  VainPolls polls;
+TEST(EmptyPolls, LookAgainFromTheFirstOneAfterAPost) {
+  EmptyPolls polls;
   Instant now = Instant{} + 1_s;
   (void)looks_again(polls, now, 2, 200_ns);
   for (int turn = 0; turn < 10; ++turn) {
@@ -333,8 +333,8 @@ TEST(VainPolls, LookAgainFromTheFirstOneAfterAPost) {
 }
 
 // It may have been told to poll until there is nothing, and go on then.
-TEST(VainPolls, ReturnAtOnceBehindCompletions) {
-  VainPolls polls;
+TEST(EmptyPolls, ReturnAtOnceBehindCompletions) {
+  EmptyPolls polls;
   Instant now = Instant{} + 1_s;
   (void)looks_again(polls, now, 2, 200_ns);
   for (int turn = 0; turn < 10; ++turn) {
@@ -345,65 +345,65 @@ TEST(VainPolls, ReturnAtOnceBehindCompletions) {
 }
 
 // How many of the next `polls` vain polls give the core away.
-int yields_of(Attendance& attendance, int polls) {
+int yields_of(ProgressOwner& progress_owner, int polls) {
   int yields = 0;
   for (int i = 0; i < polls; ++i) {
-    attendance.polled_in_vain();
-    if (attendance.should_yield()) ++yields;
+    progress_owner.on_empty_poll();
+    if (progress_owner.should_yield()) ++yields;
   }
   return yields;
 }
 
-TEST(Attendance, WhoPollsInVainForLongGivesItsCoreAwayNowAndThen) {
-  Attendance attendance;
-  EXPECT_EQ(yields_of(attendance, 255), 0);
-  EXPECT_EQ(yields_of(attendance, 16), 1);
-  EXPECT_EQ(yields_of(attendance, 160), 10);
-  attendance.polled_well(false);
-  EXPECT_FALSE(attendance.should_yield());
-  EXPECT_EQ(yields_of(attendance, 255), 0);
+TEST(ProgressOwner, WhoPollsInVainForLongGivesItsCoreAwayNowAndThen) {
+  ProgressOwner progress_owner;
+  EXPECT_EQ(yields_of(progress_owner, 255), 0);
+  EXPECT_EQ(yields_of(progress_owner, 16), 1);
+  EXPECT_EQ(yields_of(progress_owner, 160), 10);
+  progress_owner.polled_well(false);
+  EXPECT_FALSE(progress_owner.should_yield());
+  EXPECT_EQ(yields_of(progress_owner, 255), 0);
 }
 
-TEST(Attendance, WhoLooksSeveralTimesAPollGivesItsCoreAwayAfterAsManyLooks) {
-  Attendance attendance;
+TEST(ProgressOwner, WhoLooksSeveralTimesAPollGivesItsCoreAwayAfterAsManyLooks) {
+  ProgressOwner progress_owner;
   int yields = 0;
   for (int looks = 0; looks < 256 + 16 * 10; looks += 10) {
-    attendance.polled_in_vain(10);
-    if (attendance.should_yield()) ++yields;
+    progress_owner.on_empty_poll(10);
+    if (progress_owner.should_yield()) ++yields;
   }
   EXPECT_EQ(yields, 11);
 }
 
 // It would find nothing if the thread did not receive for it: the thread must see that it need not.
-TEST(Attendance, WhoPollsAndAlwaysFindsSomethingStandsInALoop) {
+TEST(ProgressOwner, WhoPollsAndAlwaysFindsSomethingStandsInALoop) {
   constexpr int kPolls = 8;
-  Attendance attendance;
-  for (int i = 0; i < kPolls; ++i) attendance.polled_well(true);
-  EXPECT_FALSE(attendance.application_spins()) << "it sleeps in between";
-  for (int i = 0; i < kPolls; ++i) attendance.polled_well(false);
-  EXPECT_TRUE(attendance.application_spins());
-  attendance.take_charge();
-  EXPECT_FALSE(attendance.application_spins());
+  ProgressOwner progress_owner;
+  for (int i = 0; i < kPolls; ++i) progress_owner.polled_well(true);
+  EXPECT_FALSE(progress_owner.application_spins()) << "it sleeps in between";
+  for (int i = 0; i < kPolls; ++i) progress_owner.polled_well(false);
+  EXPECT_TRUE(progress_owner.application_spins());
+  progress_owner.take_charge();
+  EXPECT_FALSE(progress_owner.application_spins());
 }
 
 // Of two looks of the thread: was the program there?
-TEST(Attendance, WhoIsInACallOrBeganOrEndedOneIsThere) {
-  Attendance attendance;
-  std::uint64_t seen = attendance.calls();
-  EXPECT_FALSE(attendance.called_since(seen));
-  attendance.called();
-  EXPECT_TRUE(attendance.called_since(seen)) << "began";
-  seen = attendance.calls();
-  EXPECT_TRUE(attendance.called_since(seen)) << "lasts";
-  attendance.called();
-  seen = attendance.calls();
-  EXPECT_TRUE(attendance.called_since(seen)) << "told twice, still one";
-  attendance.left();
-  EXPECT_TRUE(attendance.called_since(seen)) << "ended";
-  seen = attendance.calls();
-  EXPECT_FALSE(attendance.called_since(seen));
-  attendance.left();
-  EXPECT_FALSE(attendance.called_since(seen)) << "the lock was held for something that makes no progress";
+TEST(ProgressOwner, WhoIsInACallOrBeganOrEndedOneIsThere) {
+  ProgressOwner progress_owner;
+  std::uint64_t seen = progress_owner.calls();
+  EXPECT_FALSE(progress_owner.called_since(seen));
+  progress_owner.called();
+  EXPECT_TRUE(progress_owner.called_since(seen)) << "began";
+  seen = progress_owner.calls();
+  EXPECT_TRUE(progress_owner.called_since(seen)) << "lasts";
+  progress_owner.called();
+  seen = progress_owner.calls();
+  EXPECT_TRUE(progress_owner.called_since(seen)) << "told twice, still one";
+  progress_owner.left();
+  EXPECT_TRUE(progress_owner.called_since(seen)) << "ended";
+  seen = progress_owner.calls();
+  EXPECT_FALSE(progress_owner.called_since(seen));
+  progress_owner.left();
+  EXPECT_FALSE(progress_owner.called_since(seen)) << "the lock was held for something that makes no progress";
 }
 
 }  // namespace

@@ -16,9 +16,9 @@
 #include <string>
 #include <vector>
 
-#include "io/clock.h"
-#include "io/progress_thread.h"
-#include "io/shard.h"
+#include "io/shard/clock.h"
+#include "io/shard/progress_thread.h"
+#include "io/shard/shard.h"
 #include "shard_side.h"
 #include "test_lease.h"
 
@@ -67,10 +67,10 @@ class HoldingBack : public testing::Test {
 };
 
 TEST_F(HoldingBack, AProgramThatPollsAgainWhileItsThreadIsStillBlocked) {
-  b->shard->attendance().take_charge();
-  b->shard->attendance().set_thread(Attendance::Thread::kBlocked);
+  b->shard->progress_owner().take_charge();
+  b->shard->progress_owner().set_thread(ProgressOwner::Thread::kBlocked);
   for (int i = 0; i < 16; ++i) (void)b->poll();
-  ASSERT_TRUE(b->shard->attendance().application_spins());
+  ASSERT_TRUE(b->shard->progress_owner().application_spins());
   const std::uint64_t before = b->acks();
   a->write(*b, token());
   wait_for([&] { return b->got(last_); }, *b);
@@ -80,8 +80,8 @@ TEST_F(HoldingBack, AProgramThatPollsAgainWhileItsThreadIsStillBlocked) {
 }
 
 TEST_F(HoldingBack, NotWhereABlockedThreadWouldHaveToBeWokenForIt) {
-  b->shard->attendance().take_charge();
-  b->shard->attendance().set_thread(Attendance::Thread::kBlocked);
+  b->shard->progress_owner().take_charge();
+  b->shard->progress_owner().set_thread(ProgressOwner::Thread::kBlocked);
   const std::uint64_t before = b->acks();
   a->write(*b, token());
   arrived_at_b();
@@ -95,7 +95,7 @@ TEST_F(HoldingBack, NotWhereABlockedThreadWouldHaveToBeWokenForIt) {
 class LeavingForTheReply : public HoldingBack {
  protected:
   LeavingForTheReply() {
-    b->shard->attendance().set_thread(Attendance::Thread::kParked);
+    b->shard->progress_owner().set_thread(ProgressOwner::Thread::kParked);
     before = b->acks();
     const unsigned completed = b->completed;
     b->write(*a, token());
@@ -107,7 +107,7 @@ class LeavingForTheReply : public HoldingBack {
     EXPECT_EQ(b->completed, completed + 1);
     EXPECT_TRUE(b->got(last_));
     EXPECT_TRUE(b->shard->awaits_reply());
-    EXPECT_TRUE(b->shard->engine().owes_only_acknowledgement()) << "nobody has looked further";
+    EXPECT_TRUE(b->shard->engine().has_only_ack_pending()) << "nobody has looked further";
     EXPECT_EQ(b->acks(), before);
   }
   std::uint64_t before = 0;
@@ -155,24 +155,25 @@ TEST(ParkedThread, LeavesAProgramAloneThatIsInACall) {
   Side side{std::move(leases[0])};
   ProgressThread thread{*side.shard, {}};
   ASSERT_TRUE(thread.start());
-  Attendance& attendance = side.shard->attendance();
+  ProgressOwner& progress_owner = side.shard->progress_owner();
   const Instant end = monotonic_now() + kPatience;
   bool left_alone = false;
   // More than once: between two calls we may lose our core, and the thread is right to come.
   for (int i = 0; i < kTries && !left_alone; ++i) {
     std::unique_lock held{side.shard->lock()};
-    while (attendance.thread() != Attendance::Thread::kParked && monotonic_now() < end) {
+    while (progress_owner.thread() != ProgressOwner::Thread::kParked && monotonic_now() < end) {
       (void)side.poll();
-      attendance.left();
+      progress_owner.left();
       held.unlock();
-      if (attendance.thread() == Attendance::Thread::kBlocked) attendance.wake();  // no packet comes that would
+      if (progress_owner.thread() == ProgressOwner::Thread::kBlocked)
+        progress_owner.wake();  // no packet comes that would
       held.lock();
     }
-    attendance.called();
+    progress_owner.called();
     const std::uint64_t before = looks_of_thread();
     while (!left_alone && !side.shard->lock().contended() && monotonic_now() < end)
       left_alone = looks_of_thread() >= before + kLooks;
-    attendance.left();
+    progress_owner.left();
   }
   EXPECT_TRUE(left_alone);
 }
@@ -183,29 +184,29 @@ class StandingBy : public testing::Test {
   StandingBy() : side{std::move(test::make_leases(1)[0])}, thread{*side.shard, {}} { EXPECT_TRUE(thread.start()); }
   void attend() {
     const std::lock_guard held{side.shard->lock()};
-    side.shard->attendance().attend();
+    side.shard->progress_owner().attend();
     side.shard->attend(false);
-    side.shard->attendance().left();
+    side.shard->progress_owner().left();
   }
   // A thread that sleeps on the sockets learns of it by a packet, or as here.
-  void attend_until(Attendance::Thread state) {
-    Attendance& attendance = side.shard->attendance();
+  void attend_until(ProgressOwner::Thread state) {
+    ProgressOwner& progress_owner = side.shard->progress_owner();
     const Instant end = monotonic_now() + kPatience;
-    while (attendance.thread() != state && monotonic_now() < end) {
+    while (progress_owner.thread() != state && monotonic_now() < end) {
       attend();
-      attendance.wake();
+      progress_owner.wake();
     }
-    ASSERT_EQ(attendance.thread(), state);
+    ASSERT_EQ(progress_owner.thread(), state);
   }
   void ask_for_help() {
     const std::lock_guard held{side.shard->lock()};
-    side.shard->attendance().request_help();
-    side.shard->attendance().wake();
+    side.shard->progress_owner().request_help();
+    side.shard->progress_owner().wake();
   }
-  void wait_for(Attendance::Thread state) {
+  void wait_for(ProgressOwner::Thread state) {
     const Instant end = monotonic_now() + kPatience;
-    while (side.shard->attendance().thread() != state && monotonic_now() < end) sched_yield();
-    ASSERT_EQ(side.shard->attendance().thread(), state);
+    while (side.shard->progress_owner().thread() != state && monotonic_now() < end) sched_yield();
+    ASSERT_EQ(side.shard->progress_owner().thread(), state);
   }
   Side side;
   ProgressThread thread;
@@ -213,13 +214,13 @@ class StandingBy : public testing::Test {
 
 TEST_F(StandingBy, EndsWhereHelpIsAskedForAndBeginsAgain) {
   for (int round = 0; round < 3; ++round) {
-    attend_until(Attendance::Thread::kStandingBy);
+    attend_until(ProgressOwner::Thread::kStandingBy);
     ask_for_help();
-    wait_for(Attendance::Thread::kBlocked);
+    wait_for(ProgressOwner::Thread::kBlocked);
     ask_for_help();  // asked of a thread that is in charge
     ask_for_help();
   }
-  attend_until(Attendance::Thread::kStandingBy);
+  attend_until(ProgressOwner::Thread::kStandingBy);
 }
 
 // What the socket has, without a look at it.
@@ -246,12 +247,12 @@ TEST(StandingByForAPeer, KeepsTheDeadlineThatFallsIntoAMomentForTheApplication) 
   auto leases = test::make_leases(2);
   Side a{std::move(leases[0])}, b{std::move(leases[1])};
   ASSERT_NO_FATAL_FAILURE(connect(a, b));
-  Attendance& attendance = a.shard->attendance();
+  ProgressOwner& progress_owner = a.shard->progress_owner();
   const auto attend = [&] {
     const std::lock_guard held{a.shard->lock()};
-    attendance.attend();
+    progress_owner.attend();
     a.shard->attend(false);
-    attendance.left();
+    progress_owner.left();
     return a.shard->next_deadline();
   };
   std::array<std::uint8_t, 16> to_a{};  // of BTH the queue pair's number says whose it is; there is none of that
@@ -271,9 +272,9 @@ TEST(StandingByForAPeer, KeepsTheDeadlineThatFallsIntoAMomentForTheApplication) 
   }
   for (int round = 0; round < kRounds; ++round) {
     const Instant end = monotonic_now() + kPatience;
-    while (attendance.thread() != Attendance::Thread::kStandingBy && monotonic_now() < end) {
+    while (progress_owner.thread() != ProgressOwner::Thread::kStandingBy && monotonic_now() < end) {
       (void)attend();
-      attendance.wake();
+      progress_owner.wake();
     }
     const auto deadline = attend();
     ASSERT_TRUE(deadline.has_value());
@@ -300,12 +301,12 @@ TEST(StandingByForAPeer, AcknowledgesWithTheReplyOrBeforeItSleeps) {
   const Instant end = monotonic_now() + kPatience;
   ProgressThread thread{*b.shard, {}};
   ASSERT_TRUE(thread.start());
-  Attendance& attendance = b.shard->attendance();
+  ProgressOwner& progress_owner = b.shard->progress_owner();
   const auto attend = [&](bool then_sleeps) {
     const std::lock_guard held{b.shard->lock()};
-    attendance.attend();
+    progress_owner.attend();
     b.shard->attend(false, then_sleeps);
-    attendance.left();
+    progress_owner.left();
   };
   const auto readable = [](const Side& side) {
     pollfd socket{side.shard->receive_fds()[0], POLLIN, 0};
@@ -313,7 +314,8 @@ TEST(StandingByForAPeer, AcknowledgesWithTheReplyOrBeforeItSleeps) {
   };
   // A request, which `b` takes; then what it does. Whether the acknowledgement had left by itself before.
   const auto turn = [&](const auto& then) {
-    for (; attendance.thread() != Attendance::Thread::kStandingBy && monotonic_now() < end; attendance.wake())
+    for (; progress_owner.thread() != ProgressOwner::Thread::kStandingBy && monotonic_now() < end;
+         progress_owner.wake())
       attend(false);
     while (readable(a)) (void)a.poll();
     a.write(b, std::byte{1});
@@ -350,9 +352,9 @@ TEST(StandingByForAPeer, CountsWhoTookTheMessages) {
   const auto count = [&b](Counter counter) { return b.lease.statistics->get(counter); };
   const auto attend = [&b] {
     const std::lock_guard held{b.shard->lock()};
-    b.shard->attendance().attend();
+    b.shard->progress_owner().attend();
     b.shard->attend(false);
-    b.shard->attendance().left();
+    b.shard->progress_owner().left();
   };
   a.write(b, std::byte{1});
   pollfd readable{b.shard->receive_fds()[0], POLLIN, 0};
@@ -365,8 +367,9 @@ TEST(StandingByForAPeer, CountsWhoTookTheMessages) {
 
   ProgressThread thread{*b.shard, {}};
   ASSERT_TRUE(thread.start());
-  Attendance& attendance = b.shard->attendance();
-  for (; attendance.thread() != Attendance::Thread::kStandingBy && monotonic_now() < end; attendance.wake()) attend();
+  ProgressOwner& progress_owner = b.shard->progress_owner();
+  for (; progress_owner.thread() != ProgressOwner::Thread::kStandingBy && monotonic_now() < end; progress_owner.wake())
+    attend();
   const std::uint64_t took = count(Counter::kSleeperTook);
   a.write(b, std::byte{2});
   while (!b.got(std::byte{2}) && monotonic_now() < end) sched_yield();
@@ -441,7 +444,7 @@ TEST(Unreachable, IsCountedForEachSendThatSaysSo) {
 }
 
 TEST_F(StandingBy, CostsNothingWhileNothingHappens) {
-  attend_until(Attendance::Thread::kStandingBy);
+  attend_until(ProgressOwner::Thread::kStandingBy);
   const Instant end = monotonic_now() + kPatience;
   std::uint64_t looks = 0, before = 1;
   while (looks != before && monotonic_now() < end) {  // it has looked a few times that all is quiet

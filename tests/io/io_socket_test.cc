@@ -13,14 +13,14 @@
 #include <string>
 #include <vector>
 
-#include "io/arrival_clock.h"
-#include "io/receive_budget.h"
-#include "io/receive_socket.h"
-#include "io/socket_address.h"
-#include "io/transmit_socket.h"
+#include "io/shard/arrival_clock.h"
+#include "io/udp/receive_budget.h"
+#include "io/udp/receive_socket.h"
+#include "io/udp/socket_address.h"
+#include "io/udp/transmit_socket.h"
 #include "private_network.h"
 #include "test_lease.h"
-#include "wire/icrc.h"
+#include "wire/crc/icrc.h"
 
 namespace brdma::io {
 namespace {

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "io/clock.h"
-#include "io/shard.h"
+#include "io/shard/clock.h"
+#include "io/shard/shard.h"
 #include "test_lease.h"
 
 namespace brdma::io {

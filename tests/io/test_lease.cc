@@ -15,7 +15,7 @@
 
 #include "base/datagram.h"
 #include "found_steering.h"
-#include "io/lease_protocol.h"
+#include "io/daemon/lease_protocol.h"
 #include "mirrored_network.h"
 #include "test_network.h"
 #include "xdp_grant.h"

@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "io/lease.h"
-#include "io/open_context.h"
+#include "io/daemon/lease.h"
+#include "io/shard/open_context.h"
 
 namespace brdma::test {
 

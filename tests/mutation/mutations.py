@@ -5,21 +5,21 @@ A mutation that does not find its text any more is to be brought up to date, not
 
 MUTATIONS = [
     # --- order, exactly once ---
-    ("a message's last packet is placed as soon as it comes", "qp/place_early.cc", {
-        "if (packet.bitmap && !wire::is_last_or_only(packet.op) && !packet.bxth.described()) {": "if (packet.bitmap && !packet.bxth.described()) {",
+    ("a message's last packet is placed as soon as it comes", "qp/receive/place_early.cc", {
+        "if (packet.bitmap && !wire::is_last_or_only(packet.op) && !packet.bxth.by_reference()) {": "if (packet.bitmap && !packet.bxth.by_reference()) {",
         "if (offset + size >= packet.reth.length)": "if (offset + size > packet.reth.length)",
     }),
     ("a packet that is here is taken for a new one", "bitmap/receive_window.h", {
         "return has(psn) ? Arrival::kDuplicate : Arrival::kNew;": "return Arrival::kNew;",
     }),
-    ("what has arrived counts as executed", "qp/complete.cc", {
+    ("what has arrived counts as executed", "qp/send/complete.cc", {
         "window.advance(psn_of(cumulative))": "window.advance()",
     }),
-    ("a retransmission reads the packet's neighbour", "qp/resend.cc", {
+    ("a retransmission reads the packet's neighbour", "qp/loss/resend.cc", {
         "cursor.seek(queue, message.wqe, message.offset + static_cast<std::uint32_t>(sequence - message.first) * mtu);":
             "cursor.seek(queue, message.wqe, message.offset + static_cast<std::uint32_t>(sequence - message.first + (message.packets > sequence - message.first + 1)) * mtu);",
     }),
-    ("a repeated atomic finds another's result", "qp/responder_resources.cc", {
+    ("a repeated atomic finds another's result", "qp/respond/responder_resources.cc", {
         "if ((*atomics_)[i].psn == psn) return": "if ((*atomics_)[i].psn == psn || true) return",
     }),
     ("sequence numbers do not wrap", "base/psn.h", {
@@ -30,7 +30,7 @@ MUTATIONS = [
         "    return drop(datagram, DropReason::kBadIcrc);\n  }\n  qp->handle_packet": "  }\n  qp->handle_packet",
     }),
     # --- judgement and repair ---
-    ("a duplicate before the base is not acknowledged", "qp/receive_request.cc", {
+    ("a duplicate before the base is not acknowledged", "qp/receive/receive_request.cc", {
         "  if (wire::is_confirmed(packet.op)) return replay_confirmation(packet, now);\n  acknowledge_copy(now);":
             "  if (wire::is_confirmed(packet.op)) return replay_confirmation(packet, now);",
     }),
@@ -44,31 +44,31 @@ MUTATIONS = [
     ("feedback is not followed", "recovery/retransmit_request.cc", {
         "  return RequestVerdict::kResend;": "  return RequestVerdict::kRecent;",
     }),
-    ("what a receiver that was not ready threw away is not sent again", "qp/handle_ack.cc", {
+    ("what a receiver that was not ready threw away is not sent again", "qp/loss/handle_ack.cc", {
         "me.take_back(ack, base, now);": "",
     }),
-    ("no probe, no timeout", "qp/timeout.cc", {
+    ("no probe, no timeout", "qp/loss/timeout.cc", {
         "if (!id.bitmap_agreed && id.attributes.timeout == 0) return std::nullopt;":
             "if (id.bitmap_agreed || id.attributes.timeout == 0) return std::nullopt;",
     }),
-    ("a stall fires again though nothing was acknowledged", "qp/timeout.cc", {
+    ("a stall fires again though nothing was acknowledged", "qp/loss/timeout.cc", {
         "  if (!timers.acknowledged_since_stall()) return std::nullopt;\n": "",
     }),
     ("a stall begins when its gap is seen", "recovery/gap_judge.h", {
         "return std::max(base_moved, first_seen - before_max);": "return std::max(base_moved, first_seen);",
     }),
-    ("a spurious timeout lowers the congestion window", "qp/resend.cc", {
+    ("a spurious timeout lowers the congestion window", "qp/loss/resend.cc", {
         "  if (lost * 2 <= timeouts->packets) return;\n": "",
     }),
-    ("a silent peer is never given up", "qp/timeout.cc", {
+    ("a silent peer is never given up", "qp/loss/timeout.cc", {
         "if (window.in_window() == 0 || rnr_until || id.attributes.timeout == 0) return std::nullopt;":
             "return std::nullopt;",
     }),
-    ("an error flushes the receives no more", "qp/queue_pair.cc", {
+    ("an error flushes the receives no more", "qp/state/queue_pair.cc", {
         ": responder_.flush(now); }": ": void(); }",
     }),
     # --- limits ---
-    ("the peer's credit is not looked at", "qp/transmit_new.cc", {
+    ("the peer's credit is not looked at", "qp/send/transmit_new.cc", {
         "const bool credit = flight.packets < id.peer_credit.packets &&":
             "const bool credit = flight.packets < id.peer_credit.packets + 4096 &&",
     }),
@@ -77,26 +77,26 @@ MUTATIONS = [
         "if ((arrived | done) == whole_run()) {": "if ((arrived | done) != 0) {",
     }),
     # --- paths ---
-    ("another path's packet counts as progress of the gap's own", "qp/paths_receive.cc", {
+    ("another path's packet counts as progress of the gap's own", "qp/paths/paths_receive.cc", {
         "if (gap.path_known) return has_passed(paths_[gap.path], last);":
             "if (gap.path_known) return std::any_of(paths_.begin(), paths_.end(), [&](const Path& path) { return has_passed(path, last); });",
     }),
-    ("where the path of a gap is not known, one path that has passed is enough", "qp/paths_receive.cc", {
+    ("where the path of a gap is not known, one path that has passed is enough", "qp/paths/paths_receive.cc", {
         "return std::all_of(paths_.begin(), paths_.end(),":
             "return std::any_of(paths_.begin(), paths_.end(),",
     }),
-    ("a packet names the wrong run before it on its path", "qp/path_trail.h", {
+    ("a packet names the wrong run before it on its path", "qp/paths/path_trail.h", {
         "before.distance = static_cast<std::uint16_t>(away);":
             "before.distance = static_cast<std::uint16_t>(away + 1);",
     }),
-    ("a silent path stays in use", "qp/paths_send.cc", {
-        "if (!path.in_use || !path.unheard_since) continue;": "continue;",
+    ("a silent path stays in use", "qp/paths/paths_send.cc", {
+        "if (!path.in_use || !path.silent_since) continue;": "continue;",
     }),
     # --- large transfers ---
     ("an operation begins with two packets marked as here", "registry/mask.h", {
         "words_[0] |= Word{1};": "words_[0] |= Word{3};",
     }),
-    ("what escaped does not find its operation", "qp/receive_operation.cc", {
+    ("what escaped does not find its operation", "qp/receive/receive_operation.cc", {
         "if (!escape->empty()) release_escaped(start.number, now);": "",
     }),
     ("large commands go first", "registry/command_queues.h", {
@@ -104,28 +104,28 @@ MUTATIONS = [
             "if (large_.first != nullptr) return large_.first;",
     }),
     # --- who may do what ---
-    ("a packet's token is not compared", "qp/queue_pair.h", {
+    ("a packet's token is not compared", "qp/state/queue_pair.h", {
         "if (packet.bxth.token == identity_.own_token && packet.bxth": "if (packet.bxth",
         "return wire::token_of(packet) == identity_.own_token &&\n           wire::source_qpn_of(packet)":
             "return wire::source_qpn_of(packet)",
     }),
-    ("a packet's source queue pair is not compared", "qp/queue_pair.h", {
+    ("a packet's source queue pair is not compared", "qp/state/queue_pair.h", {
         " && packet.bxth.source_qpn == identity_.attributes.destination_qpn": "",
         " &&\n           wire::source_qpn_of(packet) == identity_.attributes.destination_qpn;": ";",
     }),
-    ("a plain acknowledgement's token is not compared", "qp/hear_plain_ack.cc", {
+    ("a plain acknowledgement's token is not compared", "qp/loss/ack_fast_path.cc", {
         "ack.token != identity_.own_token || ": "",
     }),
-    ("standard packets are taken for ever", "qp/negotiate.cc", {
+    ("standard packets are taken for ever", "qp/state/negotiate.cc", {
         "if (now < identity_.standard_until) return false;": "return false;",
     }),
-    ("standard packets of any PSN in the window are taken", "qp/queue_pair.cc", {
+    ("standard packets of any PSN in the window are taken", "qp/state/queue_pair.cc", {
         "identity_.bitmap_agreed && ahead >=": "false && ahead >=",
     }),
-    ("CAPS are believed of anybody", "qp/negotiate.cc", {
+    ("CAPS are believed of anybody", "qp/state/negotiate.cc", {
         "const bool proven = caps.echo == identity_.own_token;": "const bool proven = true;",
     }),
-    ("an acknowledgement may be ahead of what was sent", "qp/handle_ack.cc", {
+    ("an acknowledgement may be ahead of what was sent", "qp/loss/handle_ack.cc", {
         "if (base > next || (ack": "if ((ack",
     }),
     ("any protection domain will do", "memory/memory_table.cc", {
@@ -135,7 +135,7 @@ MUTATIONS = [
         "if ((region->access & needed) != needed) return Fault::kNoPermission;": "",
     }),
     # --- large transfers, congestion ---
-    ("what waits for the start of its operation is reported as lost", "qp/acknowledge.cc", {
+    ("what waits for the start of its operation is reported as lost", "qp/receive/acknowledge.cc", {
         "const Psn end = before_escaped(last.start + last.length);": "const Psn end = last.start + last.length;",
     }),
     ("tail drops are taken for random loss", "congestion/queue_loss.cc", {
@@ -153,7 +153,7 @@ MUTATIONS = [
     ("what was learnt of a queue is believed of another way", "congestion/delay_window.cc", {
         "      forget_queue();\n": "",
     }),
-    ("READ responses that a full queue dropped do not lower what is requested", "qp/resend.cc", {
-        "    answer_congestion.on_loss(payload, id.mtu(), now);\n": "",
+    ("READ responses that a full queue dropped do not lower what is requested", "qp/loss/resend.cc", {
+        "    response_congestion.on_loss(payload, id.mtu(), now);\n": "",
     }),
 ]

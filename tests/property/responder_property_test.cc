@@ -5,7 +5,7 @@
 #include <deque>
 #include <map>
 
-#include "qp/responder_resources.h"
+#include "qp/respond/responder_resources.h"
 #include "support/responder_script.h"
 #include "support/seeds.h"
 

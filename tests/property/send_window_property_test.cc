@@ -49,7 +49,7 @@ class SendWindowProperty : public testing::Test {
     const auto count = static_cast<std::uint32_t>(next() - from);
     std::int64_t untold = from;
     while (untold < next() && told(untold)) ++untold;
-    ASSERT_EQ(window.find_untold(psn_of(from), count), static_cast<std::uint32_t>(untold - from));
+    ASSERT_EQ(window.find_unreported(psn_of(from), count), static_cast<std::uint32_t>(untold - from));
     for (const auto& [seq, entry] : model_) {
       const SendEntry& real = window.entry(psn_of(seq));
       ASSERT_EQ(real.state, entry.state) << seq;
@@ -128,7 +128,7 @@ class SendWindowProperty : public testing::Test {
       }
       case 9:
         if (at == model_.end()) break;
-        window.note_told(psn_of(seq));
+        window.note_reported(psn_of(seq));
         at->second.told = true;
         break;
       case 10:
@@ -137,7 +137,7 @@ class SendWindowProperty : public testing::Test {
           window.unacknowledge(psn_of(seq));
           at->second.state = EntryState::kSuspectedLost;
         } else {
-          window.forget_told(psn_of(seq));
+          window.forget_reported(psn_of(seq));
         }
         at->second.told = false;
         break;

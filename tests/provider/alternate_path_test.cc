@@ -6,10 +6,10 @@
 #include <chrono>
 #include <optional>
 
-#include "io/cm_link.h"
+#include "io/cm/cm_link.h"
 #include "rdma_cm_ids.h"
-#include "wire/cm_address.h"
-#include "wire/cm_messages.h"
+#include "wire/cm/cm_address.h"
+#include "wire/cm/cm_messages.h"
 
 namespace brdma::test {
 namespace {

@@ -16,7 +16,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "io/daemon_client.h"
+#include "io/daemon/daemon_client.h"
 #include "verbs_fixture.h"
 
 namespace brdma::test {
@@ -245,7 +245,7 @@ TEST_F(Sleeper, CanBeCancelled) {
 }
 
 TEST_F(Sleeper, AChannelLeavesNoDescriptor) {
-  blocking_rounds(32);  // a socket connected to the peer is opened after 16 batches (io/peer_sockets.h)
+  blocking_rounds(32);  // a socket connected to the peer is opened after 16 batches (io/udp/peer_sockets.h)
   const std::size_t before = open_descriptors();
   for (int i = 0; i < 3; ++i) {
     Side c = Side::make(), d = Side::make();

@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include "io/daemon_client.h"
-#include "io/lease.h"
-#include "io/lease_protocol.h"
+#include "io/daemon/daemon_client.h"
+#include "io/daemon/lease.h"
+#include "io/daemon/lease_protocol.h"
 #include "io/private_network.h"
 #include "io/test_network.h"
 #include "verbs_fixture.h"

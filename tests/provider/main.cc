@@ -17,7 +17,7 @@
 #include <string>
 #include <string_view>
 
-#include "io/daemon_client.h"
+#include "io/daemon/daemon_client.h"
 #include "io/mirrored_network.h"
 #include "io/private_network.h"
 #include "io/test_network.h"
@@ -88,7 +88,8 @@ void preload_library() {
 
 }  // namespace
 
-// librspreload.so may end a program that polls a negative descriptor (io/poll_open.h): the library is to poll none.
+// librspreload.so may end a program that polls a negative descriptor (io/system/poll_open.h): the library is to poll
+// none.
 extern "C" __attribute__((visibility("default"))) int poll(pollfd* fds, nfds_t count, int timeout_ms) {
   static auto* const real = reinterpret_cast<decltype(&::poll)>(::dlsym(RTLD_NEXT, "poll"));
   for (nfds_t i = 0; i < count; ++i) {

@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include "io/daemon_client.h"
+#include "io/daemon/daemon_client.h"
 #include "io/private_network.h"
 
 namespace brdma::test {

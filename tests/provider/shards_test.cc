@@ -18,8 +18,8 @@
 #include <set>
 #include <thread>
 
-#include "io/daemon_client.h"
-#include "io/lease_protocol.h"
+#include "io/daemon/daemon_client.h"
+#include "io/daemon/lease_protocol.h"
 #include "verbs_fixture.h"
 
 namespace brdma::test {

@@ -13,10 +13,10 @@
 
 #include "base/config.h"
 #include "base/units.h"
-#include "fabric/drop_notifier.h"
 #include "fabric/link.h"
-#include "fabric/router.h"
-#include "fabric/rtt_translator.h"
+#include "fabric/routing/router.h"
+#include "fabric/switch/drop_notifier.h"
+#include "fabric/switch/rtt_translator.h"
 #include "sim/host.h"
 
 namespace brdma::test {

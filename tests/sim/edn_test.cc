@@ -90,7 +90,7 @@ TEST(Edn, MergesWhatAFullQueueDrops) {
 
 TEST(Edn, ThatIsNotHeededChangesNothing) {
   StreamConfig config = losing(10'000, EdnForm::kIcmp);
-  config.heeds_edn = false;
+  config.applies_edn = false;
   const StreamResult result = run_stream(config);
   EXPECT_EQ(result.by_edn, 0u);
   EXPECT_GT(result.notices, 0u);

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "endpoint_pair.h"
-#include "qp/queue_pair.h"
+#include "qp/state/queue_pair.h"
 #include "sim/world.h"
 #include "support/arena.h"
 #include "trace/retransmissions.h"

@@ -9,10 +9,10 @@
 
 #include "base/config.h"
 #include "base/units.h"
-#include "fabric/drop_notifier.h"
 #include "fabric/network.h"
+#include "fabric/switch/drop_notifier.h"
 #include "flow_sizes.h"
-#include "qp/own_judge.h"
+#include "qp/loss/sender_judge.h"
 
 namespace brdma::test {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "fabric/controller/controller.h"
-#include "fabric/link_state_agent.h"
+#include "fabric/switch/link_state_agent.h"
 
 namespace brdma::test {
 

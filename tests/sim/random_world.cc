@@ -127,7 +127,7 @@ class RandomWorld {
       const Traffic& traffic = connection.traffic(side);
       const std::uint64_t packets = traffic.operations.size() + traffic.bytes / mtu_bytes(endpoint.mtu);
       const Duration timeout = Duration::from_ns(4096) * (std::int64_t{1} << endpoint.timeout);
-      // A silent peer is given up after 4 (retry_count + 1) timeouts (qp/timeout.cc).
+      // A silent peer is given up after 4 (retry_count + 1) timeouts (qp/loss/timeout.cc).
       const std::int64_t timeouts = silent ? 4 * (endpoint.retry_count + 1) + 1 : 4;
       // A standard peer states no credit: each window may be more than its socket takes, and only the timeout tells.
       const Duration round = settings_.agree(connection.settings()) ? round_trip * 2 : round_trip * 2 + timeout;

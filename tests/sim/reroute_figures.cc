@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "controlled_world.h"
-#include "qp/queue_pair.h"
+#include "qp/state/queue_pair.h"
 #include "stream_pair.h"
 #include "trace/retransmissions.h"
 

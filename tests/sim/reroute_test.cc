@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "controlled_world.h"
-#include "qp/queue_pair.h"
+#include "qp/state/queue_pair.h"
 #include "stream_pair.h"
 
 namespace brdma::test {

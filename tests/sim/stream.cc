@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "flight_log.h"
-#include "qp/queue_pair.h"
+#include "qp/state/queue_pair.h"
 #include "sim/world.h"
 #include "stream_pair.h"
 #include "trace/retransmissions.h"
@@ -29,7 +29,7 @@ class Streams {
       host.address = IpAddress::v4(10, 77, 0, static_cast<std::uint8_t>(side + 1));
       host.engine.recovery.mode = config.mode;
       host.engine.recovery.adaptive = config.adaptive;
-      host.engine.recovery.edn = config.heeds_edn;
+      host.engine.recovery.edn = config.applies_edn;
       host.engine.recovery.edn_pause_max = config.edn_pause_max;
       host.engine.recovery.congestion = config.congestion;
       host.engine.recovery.congestion.port_rate_mbps = static_cast<std::uint32_t>(config.rate_bps / 1'000'000);
@@ -125,7 +125,7 @@ class Streams {
     result.pace_waits = tx.get(Counter::kPaceWaits);
     for (const auto& flow : flows_) {
       const auto snapshot = flow->pair.qp()->requester().snapshot();
-      if (const auto rate = config_.reads ? snapshot.answer_rate : snapshot.rate) result.rates.push_back(*rate);
+      if (const auto rate = config_.reads ? snapshot.response_rate : snapshot.rate) result.rates.push_back(*rate);
     }
     result.lost = link.lost;
     result.queue_dropped = link.queue_dropped;

@@ -11,13 +11,13 @@
 
 #include "base/config.h"
 #include "base/units.h"
-#include "fabric/drop_notifier.h"
 #include "fabric/link.h"
 #include "fabric/network.h"
-#include "fabric/rtt_translator.h"
+#include "fabric/switch/drop_notifier.h"
+#include "fabric/switch/rtt_translator.h"
 #include "loss_history.h"
-#include "qp/paths_send.h"
-#include "qp/requester.h"
+#include "qp/paths/paths_send.h"
+#include "qp/send/requester.h"
 #include "sim/host.h"
 
 namespace brdma::test {
@@ -39,7 +39,7 @@ struct StreamConfig {
   fabric::EdnForm edn = fabric::EdnForm::kOff;  // do switches tell what they drop?
   std::optional<fabric::MarkingConfig> marking{};
   std::optional<fabric::RttTranslator::Config> translation{};  // of marks into round-trip time
-  bool heeds_edn = true;
+  bool applies_edn = true;
   Duration edn_pause_max = Duration{};
   std::array<std::uint32_t, fabric::kLinkPathsMax> path_loss_ppm{};
   bool path_loss_begins_at_once = false;   // before the queue pairs have agreed on anything

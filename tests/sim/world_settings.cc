@@ -162,8 +162,8 @@ bool WorldSettings::faultless() const {
 }
 
 bool WorldSettings::near() const {
-  constexpr Duration kFirstProbe = 1_ms;    // qp/timeout.cc: 2 ms, with some work on the way
-  constexpr std::int64_t kAcrossTimes = 4;  // qp/paths_receive.cc
+  constexpr Duration kFirstProbe = 1_ms;    // qp/loss/timeout.cc: 2 ms, with some work on the way
+  constexpr std::int64_t kAcrossTimes = 4;  // qp/paths/paths_receive.cc
   Duration tolerance = kFirstProbe;
   for (const sim::HostConfig& host : hosts) {
     const RecoveryConfig& recovery = host.engine.recovery;

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "base/random.h"
-#include "fabric/drop_notifier.h"
 #include "fabric/link.h"
-#include "fabric/rtt_translator.h"
+#include "fabric/switch/drop_notifier.h"
+#include "fabric/switch/rtt_translator.h"
 #include "sim/host.h"
 #include "support/endpoint.h"
 #include "support/traffic.h"

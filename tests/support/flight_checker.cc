@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "wire/control.h"
-#include "wire/icrc.h"
+#include "wire/crc/icrc.h"
 
 namespace brdma::test {
 namespace {
@@ -55,7 +55,7 @@ void FlightChecker::handle_request(const wire::Packet& packet, Instant now) {
   if (sequence > next_) find("PSN " + std::to_string(packet.bth.psn.value()) + " skips PSNs", now);
   bitmap_ = bitmap_ || packet.bitmap;
   std::uint32_t psns = 1;
-  if (packet.op == wire::RcOp::kReadRequest && !packet.bxth.described()) {
+  if (packet.op == wire::RcOp::kReadRequest && !packet.bxth.by_reference()) {
     psns = std::max(1u, (packet.reth.length + connection_.mtu - 1) / connection_.mtu);
   }
   next_ = sequence + psns;

@@ -14,7 +14,7 @@
 
 #include "base/bytes.h"
 #include "support/bytes.h"
-#include "wire/icrc.h"
+#include "wire/crc/icrc.h"
 
 namespace brdma::test {
 

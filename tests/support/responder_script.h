@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "memory/memory_table.h"
-#include "qp/environment.h"
-#include "qp/responder.h"
+#include "qp/receive/responder.h"
+#include "qp/state/environment.h"
 #include "support/bytes.h"
 #include "trace/text.h"
 #include "wire/control.h"

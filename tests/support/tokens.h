@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/bytes.h"
-#include "qp/identity.h"
+#include "qp/state/identity.h"
 #include "wire/control.h"
 #include "wire/opcode.h"
 

@@ -24,11 +24,11 @@
 
 #include "base/random.h"
 #include "device/engine.h"
-#include "qp/queue_pair.h"
+#include "qp/state/queue_pair.h"
 #include "support/tokens.h"
 #include "trace/events.h"
 #include "trace/text.h"
-#include "wire/icrc.h"
+#include "wire/crc/icrc.h"
 #include "wire/packet.h"
 
 namespace brdma::test {
@@ -306,9 +306,9 @@ class TwoEngines {
     return number("base ", s.base.value()) + number(" next ", s.next.value()) + number(" unacked ", s.unacked) +
            number(" pending ", s.pending) + number(" messages ", s.messages) +
            number(" work requests ", s.work_requests) + number(" flight ", s.flight_packets) +
-           number("/", s.flight_bytes) + number(" pipe ", s.pipe_bytes) + number(" answers ", s.answers_messages) +
-           number("/", s.answers_packets) + number("/", s.answers_bytes) + number(" congestion ", s.congestion_bytes) +
-           (s.waits_for_receiver ? " rnr" : "");
+           number("/", s.flight_bytes) + number(" pipe ", s.pipe_bytes) + number(" answers ", s.responses_messages) +
+           number("/", s.responses_packets) + number("/", s.responses_bytes) +
+           number(" congestion ", s.congestion_bytes) + (s.waits_for_receiver ? " rnr" : "");
   }
   [[nodiscard]] std::uint64_t accepted_and_dropped(int i) const {
     std::uint64_t sum = side[i].count(Counter::kAcceptedPackets);

@@ -9,9 +9,9 @@
 #include <string>
 
 #include "support/pcap_file.h"
-#include "wire/cm_messages.h"
-#include "wire/icrc.h"
-#include "wire/mad.h"
+#include "wire/cm/cm_messages.h"
+#include "wire/cm/mad.h"
+#include "wire/crc/icrc.h"
 #include "wire/packet.h"
 
 namespace brdma {

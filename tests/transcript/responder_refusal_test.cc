@@ -70,7 +70,7 @@ TEST_P(Refusal, AnotherOperationInsideAMessage) {
   rx.at(0_us).gets(rx.write(1000, 0, 600)).gets(rx.send(1001, 1, 600)).sends({nak("nak_invalid", 1001, 0)});
 }
 
-// Its inside is taken in short where all is as usual (qp/take_inside_write.cc).
+// Its inside is taken in short where all is as usual (qp/receive/middle_write.cc).
 TEST_P(Refusal, InsideAWriteThatContradictsItsBeginning) {
   constexpr std::uint32_t kLength = 5 * kScriptMtu;
   const auto refuse = [&](const std::string& what, std::uint32_t length, const auto& change) {

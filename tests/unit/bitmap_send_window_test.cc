@@ -117,7 +117,7 @@ TEST(SendWindow, PassesAll) {
   SendWindow window{Psn{0xFFFFFE}, WindowShape{.window = 8, .slide_step = 4}, pool};
   const test::ThrowingChecks checks;
   window.sent_run(3, 0, Instant{});
-  window.note_told(Psn{0xFFFFFF});
+  window.note_reported(Psn{0xFFFFFF});
   window.pass_all();
   EXPECT_EQ(window.base(), Psn{1});
   EXPECT_EQ(window.base(), window.next());
@@ -147,7 +147,7 @@ TEST(SendWindow, SendsOneAlone) {
       }
     }
     const Instant now = Instant::from_ns(1'000'000 + i * 64);
-    window.sent_alone(3, now);
+    window.sent_single(3, now);
     other.sent(3, now);
     ASSERT_EQ(window.next(), other.next());
     EXPECT_EQ(window.unacked(), 1u);

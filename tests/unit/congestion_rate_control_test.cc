@@ -23,7 +23,7 @@ TEST(RateControl, TimelyHearsRoundTripsOnly) {
   EXPECT_EQ(control.rate().bps(), 10'010'000'000u);
   control.on_round_trip(1_ms, 20_us, at(2_ms));  // beyond high: 10.01 * (1 - 0.8 * (1 - 500/1000))
   EXPECT_NEAR(static_cast<double>(control.rate().bps()), 6.006e9, 1e6);
-  EXPECT_FALSE(control.paces_answers());
+  EXPECT_FALSE(control.paces_responses());
 }
 
 // The limits are meant for a path of 20 us: on a longer one they lie as far above its own round trip.
@@ -44,7 +44,7 @@ TEST(RateControl, DcqcnHearsNotificationsOnly) {
   EXPECT_EQ(control.rate().bps(), 10'000'000'000u);
   EXPECT_TRUE(control.on_cnp(at(1_ms)));
   EXPECT_EQ(control.rate().bps(), 5'000'000'000u);
-  EXPECT_TRUE(control.paces_answers());
+  EXPECT_TRUE(control.paces_responses());
   // Fast recovery by the timer: it shows when the next bytes are asked for.
   EXPECT_GT(control.allowance(at(1_ms + 60_us)), 0u);
   EXPECT_EQ(control.rate().bps(), 7'500'000'000u);

@@ -2,7 +2,7 @@
 // counted.
 #include "counter_scenarios.h"
 
-#include "qp/environment.h"
+#include "qp/state/environment.h"
 #include "support/hand_played.h"
 #include "wire/link_state.h"
 

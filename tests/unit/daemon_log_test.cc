@@ -12,7 +12,7 @@
 #include <memory>
 #include <string>
 
-#include "io/pass_descriptors.h"
+#include "io/system/pass_descriptors.h"
 #include "service_manager.h"
 #include "system_log.h"
 

@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <vector>
 
-#include "io/pass_descriptors.h"
+#include "io/system/pass_descriptors.h"
 #include "vault.h"
 
 namespace brdma::daemon {

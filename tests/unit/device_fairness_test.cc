@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "device/engine.h"
-#include "qp/queue_pair.h"
-#include "wire/icrc.h"
+#include "qp/state/queue_pair.h"
+#include "wire/crc/icrc.h"
 #include "wire/packet.h"
 
 namespace brdma::test {

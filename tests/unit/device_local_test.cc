@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
-#include "qp/limits.h"
-#include "qp/local_path.h"
+#include "qp/state/limits.h"
+#include "qp/state/local_path.h"
 #include "sim/local_processes.h"
 #include "support/two_engines.h"
-#include "wire/description.h"
+#include "wire/local_reference.h"
 
 namespace brdma::test {
 namespace {
@@ -37,7 +37,7 @@ std::vector<wire::Packet> described(const TwoEngines& pair, int side) {
   std::vector<wire::Packet> packets;
   for (const Sent& sent : pair.wire) {
     if (sent.from != side || sent.bth().opcode >= wire::kTransportControl) continue;
-    if (sent.packet().bxth.described()) packets.push_back(sent.packet());
+    if (sent.packet().bxth.by_reference()) packets.push_back(sent.packet());
   }
   return packets;
 }
@@ -170,7 +170,7 @@ TEST(Local, AWriteIsDescribedAndFetched) {
   const auto packets = described(pair, 0);
   ASSERT_EQ(packets.size(), 3u);
   for (std::uint32_t i = 0; i < 3; ++i) {
-    const auto description = wire::parse_description(packets[i].payload);
+    const auto description = wire::parse_reference(packets[i].payload);
     ASSERT_TRUE(description);
     EXPECT_EQ(description->bytes, i < 2 ? kMost : 100);
     EXPECT_EQ(description->pieces()[0].address, pair.side[0].at(16 + i * kMost));
@@ -190,7 +190,7 @@ TEST(Local, AWriteIsDescribedAndFetched) {
   EXPECT_NE(pair.side[1].memory[16 + kBytes], pair.side[0].memory[16 + kBytes]);
   EXPECT_EQ(pair.side[1].count(Counter::kFetches), 3u);
   EXPECT_EQ(pair.side[1].count(Counter::kFetchedBytes), kBytes);
-  EXPECT_EQ(pair.side[0].count(Counter::kDescribed), 3u);
+  EXPECT_EQ(pair.side[0].count(Counter::kByReference), 3u);
 }
 
 TEST(Local, BelowTheThresholdDataIsSent) {
@@ -362,7 +362,7 @@ TEST(Local, OneSideThatIsOffKeepsBothFromIt) {
     TwoEngines pair{given};
     EXPECT_FALSE(agreed(pair, 0) || agreed(pair, 1));
     EXPECT_EQ(pair.side[off].qp->identity().local_state, LocalState::kOff);
-    EXPECT_EQ(pair.side[1 - off].qp->identity().local_state, LocalState::kNotTold);
+    EXPECT_EQ(pair.side[1 - off].qp->identity().local_state, LocalState::kNotReported);
     ASSERT_TRUE(pair.post(0, pair.write(0, 0, 100'000, 1)).ok());
     ASSERT_TRUE(pair.run_until_idle());
     EXPECT_TRUE(described(pair, 0).empty());
@@ -424,22 +424,22 @@ TEST(Local, ForgedDescriptionsAreDropped) {
     packet.bth.dest_qpn = pair.side[1].engine->qp_num(pair.side[1].qp);
     packet.bth.psn = Psn{pair.options.first_psn[0]};
     packet.bxth.source_qpn = pair.side[0].engine->qp_num(pair.side[0].qp);
-    packet.bxth.operation = wire::Bxth::kDescribed;
+    packet.bxth.operation = wire::Bxth::kByReference;
     packet.reth = {pair.side[1].at(0), pair.side[1].key, 100};
     return packet;
   };
   const LocalPiece piece{pair.side[0].at(0), 100};
-  std::array<std::byte, wire::kDescriptionSizeMax + 8> bytes{};
+  std::array<std::byte, wire::kReferenceSizeMax + 8> bytes{};
   const auto dropped = [&] { return pair.side[1].count(DropReason::kBadDescription); };
-  std::size_t size = wire::emit_description(claim.nonce[0] ^ 1, {&piece, 1}, bytes.data());
+  std::size_t size = wire::emit_reference(claim.nonce[0] ^ 1, {&piece, 1}, bytes.data());
   pair.inject(1, pair.make(0, packet_of(wire::RcOp::kWriteOnly), {bytes.data(), size}));
   EXPECT_EQ(dropped(), 1u);  // the key
-  size = wire::emit_description(claim.nonce[0], {&piece, 1}, bytes.data());
+  size = wire::emit_reference(claim.nonce[0], {&piece, 1}, bytes.data());
   for (const std::size_t wrong : {std::size_t{0}, size - 4, size + 4}) {
     pair.inject(1, pair.make(0, packet_of(wire::RcOp::kWriteOnly), {bytes.data(), wrong}));
   }
   EXPECT_EQ(dropped(), 4u);
-  store_be32(bytes.data() + 16, wire::Description::kBytesMax + 1);
+  store_be32(bytes.data() + 16, wire::LocalReference::kBytesMax + 1);
   pair.inject(1, pair.make(0, packet_of(wire::RcOp::kWriteOnly), {bytes.data(), size}));
   EXPECT_EQ(dropped(), 5u);
   wire::Packet read = packet_of(wire::RcOp::kReadRequest);
@@ -459,11 +459,11 @@ TEST(Local, WithoutAgreementADescriptionIsDropped) {
   packet.bth.opcode = wire::opcode_of(packet.op, true);
   packet.bth.dest_qpn = pair.side[1].engine->qp_num(pair.side[1].qp);
   packet.bth.psn = Psn{pair.options.first_psn[0]};
-  packet.bxth.operation = wire::Bxth::kDescribed;
+  packet.bxth.operation = wire::Bxth::kByReference;
   packet.reth = {pair.side[1].at(0), pair.side[1].key, 100};
   const LocalPiece piece{pair.side[0].at(0), 100};
-  std::array<std::byte, wire::kDescriptionSizeMax> bytes{};
-  const std::size_t size = wire::emit_description(0, {&piece, 1}, bytes.data());
+  std::array<std::byte, wire::kReferenceSizeMax> bytes{};
+  const std::size_t size = wire::emit_reference(0, {&piece, 1}, bytes.data());
   pair.inject(1, pair.make(0, packet, {bytes.data(), size}));
   EXPECT_EQ(pair.side[1].count(DropReason::kBadDescription), 1u);
 }

@@ -1,6 +1,6 @@
-// The inside of long messages leaves in runs (qp/transmit_inside.cc), and so does that of answers to READs
-// (qp/answer_inside.cc), which is taken in short as well (qp/take_inside.cc): what is on the wire and in memory is as
-// if each packet had been looked at alone.
+// The inside of long messages leaves in runs (qp/send/transmit_middle.cc), and so does that of answers to READs
+// (qp/respond/serve_read_middle.cc), which is taken in short as well (qp/read/middle_response.cc): what is on the wire
+// and in memory is as if each packet had been looked at alone.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -159,7 +159,7 @@ TEST_F(LongReads, AnAnswerOfTheInsideSaysWhatItWouldAlone) {
     EXPECT_EQ(sent[i]->batch, sent[0]->batch);
   }
   EXPECT_EQ(pair.side[1].count(Counter::kSentDataPackets), kRead);
-  EXPECT_EQ(pair.side[0].qp->requester().snapshot().answers_bytes, 0u);
+  EXPECT_EQ(pair.side[0].qp->requester().snapshot().responses_bytes, 0u);
 }
 
 // Of any length, and cut into several requests.

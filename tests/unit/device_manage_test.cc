@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <vector>
 
-#include "qp/duplicate_log.h"
+#include "qp/state/duplicate_log.h"
 #include "support/two_engines.h"
 #include "trace/journal.h"
 

@@ -127,11 +127,11 @@ TEST_F(ManyQueuePairs, EachKnowsTheRoundTripThatItHasHeard) {
 TEST_F(ManyQueuePairs, WhoHasNothingToDoRests) {
   const auto resting = [&](QueuePair* qp) {
     EXPECT_FALSE(qp->has_said_all() && qp->has_output(both.now));
-    if (qp->rests()) {
+    if (qp->is_idle()) {
       EXPECT_TRUE(qp->has_said_all());
       EXPECT_EQ(qp->next_timeout(), std::nullopt);
     }
-    return qp->rests();
+    return qp->is_idle();
   };
   for (const auto& [qp, peer] : pairs) EXPECT_TRUE(resting(qp) && resting(peer));
   write_on_all();
@@ -155,7 +155,7 @@ TEST_F(ManyQueuePairs, WhoHasHadToWaitOnceRestsAgain) {
   ASSERT_TRUE(both.run_until_idle());
   EXPECT_GE(both.side[0].count(Counter::kLocalAckTimeout), 1u);
   for (const auto& [qp, peer] : pairs) {
-    EXPECT_TRUE(qp->rests());
+    EXPECT_TRUE(qp->is_idle());
     EXPECT_EQ(qp->next_timeout(), std::nullopt);
     EXPECT_TRUE(qp->has_said_all());
   }

@@ -7,7 +7,7 @@
 #include <list>
 #include <string>
 
-#include "io/fault_handler.h"
+#include "io/system/fault_handler.h"
 #include "support/two_engines.h"
 
 namespace brdma::test {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "device/timers.h"
-#include "qp/limits.h"
+#include "qp/state/limits.h"
 #include "support/two_engines.h"
 
 namespace brdma::test {
@@ -102,7 +102,7 @@ TEST(Objects, WhoTakesLeaveAcknowledgesSeveralTimes) {
   ASSERT_TRUE(pair.post(0, pair.write(0, 0, 100, 1)).ok());
   pair.run_for(20_us);
   EXPECT_EQ(acknowledgements, 1);
-  pair.side[1].engine->take_leave();
+  pair.side[1].engine->send_final_acks();
   pair.round();
   EXPECT_EQ(acknowledgements, 5);
   ASSERT_TRUE(pair.side[1].engine->destroy_qp(pair.side[1].qp).ok());
@@ -134,7 +134,7 @@ TEST(Objects, AReplyRepeatsAnAcknowledgementThatWasLost) {
 
 TEST(Objects, WhoHasReceivedNothingTakesLeaveInSilence) {
   TwoEngines pair;
-  pair.side[0].engine->take_leave();
+  pair.side[0].engine->send_final_acks();
   pair.round();
   EXPECT_TRUE(pair.wire.empty());
 }

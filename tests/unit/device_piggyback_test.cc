@@ -78,7 +78,7 @@ TEST_F(Piggyback, AReplyCarriesTheAcknowledgement) {
   expect_all_counted();
 }
 
-// A request that is alone is written with its acknowledgement inside at once (qp/turn.cc).
+// A request that is alone is written with its acknowledgement inside at once (qp/state/poll_transmit.cc).
 TEST_F(Piggyback, AReplyThatIsASendCarriesItToo) {
   pair.fill(1, 1);
   ASSERT_TRUE(pair.post_receive(0, 8192, 64, 3).ok());
@@ -286,16 +286,16 @@ TEST_F(Piggyback, WhatCannotBeIsDroppedWithItsPacket) {
 // What a driver may leave for its next call: an acknowledgement of one queue pair, and nothing else.
 TEST_F(Piggyback, OwesOnlyAnAcknowledgement) {
   Engine& engine = *pair.side[1].engine;
-  EXPECT_FALSE(engine.owes_only_acknowledgement()) << "nothing happened";
+  EXPECT_FALSE(engine.has_only_ack_pending()) << "nothing happened";
   pair.paused[1] = true;
   ASSERT_TRUE(pair.post(0, pair.write(0, 0, 8, 1)).ok());
   pair.round();
   const Datagram first = newest();
   engine.handle_datagram(first, pair.now);
-  EXPECT_TRUE(engine.owes_only_acknowledgement());
-  EXPECT_TRUE(engine.owes_only_acknowledgement()) << "asking changes nothing";
+  EXPECT_TRUE(engine.has_only_ack_pending());
+  EXPECT_TRUE(engine.has_only_ack_pending()) << "asking changes nothing";
   ASSERT_TRUE(pair.post(1, pair.write(1, 4096, 8, 2)).ok());
-  EXPECT_FALSE(engine.owes_only_acknowledgement()) << "a request is to be sent";
+  EXPECT_FALSE(engine.has_only_ack_pending()) << "a request is to be sent";
 }
 
 // What a driver may wait for in a poll that has its completion: the rest of the peer's message, where nothing else is.
@@ -332,7 +332,7 @@ TEST_F(Piggyback, OwesMoreWhereTheApplicationIsToBeTold) {
   while (engine.poll_transmit(buffer, out, pair.now)) continue;
   pair.round();
   engine.handle_datagram(newest(), pair.now);
-  EXPECT_FALSE(engine.owes_only_acknowledgement()) << "an event";
+  EXPECT_FALSE(engine.has_only_ack_pending()) << "an event";
   EXPECT_TRUE(engine.poll_notification().has_value());
 }
 

@@ -88,7 +88,7 @@ TEST_F(Receive, EveryFlippedBitIsNoticed) {
   EXPECT_GT(pair.side[1].count(DropReason::kBadIcrc), 0u);
 }
 
-// In bitmap mode a WRITE of one packet has a way of its own in, from the second packet on (qp/take_whole_write.cc).
+// In bitmap mode a WRITE of one packet has a way of its own in, from the second packet on (qp/receive/single_write.cc).
 TEST_F(Receive, AWholeWriteIsTakenWholeOrNotAtAll) {
   auto& side = pair.side[1];
   wire::Packet next = write();

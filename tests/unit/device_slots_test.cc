@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "device/engine.h"
-#include "io/lease_protocol.h"
+#include "io/daemon/lease_protocol.h"
 
 namespace brdma::test {
 namespace {

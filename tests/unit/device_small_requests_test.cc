@@ -1,5 +1,5 @@
-// Small requests leave in runs (qp/transmit_small.cc) and are acknowledged in runs: what is on the wire and in memory
-// is as if each had been looked at alone.
+// Small requests leave in runs (qp/send/transmit_small.cc) and are acknowledged in runs: what is on the wire and in
+// memory is as if each had been looked at alone.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -62,8 +62,8 @@ TEST_F(SmallRequests, APacketOfARunSaysWhatItWouldAlone) {
   EXPECT_EQ(pair.side[0].count(Counter::kSentDataPackets), 64u);
 }
 
-// One that is alone (qp/transmit_alone.cc) beside the first of two: but for the acknowledgement that it asks for, and
-// the ICRC, the same bytes.
+// One that is alone (qp/send/transmit_single.cc) beside the first of two: but for the acknowledgement that it asks for,
+// and the ICRC, the same bytes.
 TEST_F(SmallRequests, OneAloneSaysWhatItWouldInARun) {
   for (const bool sends : {false, true}) {
     std::vector<std::vector<std::byte>> first;

@@ -3,7 +3,7 @@
 
 #include <cerrno>
 
-#include "qp/shared_receive_queue.h"
+#include "qp/queues/shared_receive_queue.h"
 #include "support/two_engines.h"
 
 namespace brdma::test {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "qp/responder.h"
+#include "qp/receive/responder.h"
 #include "support/two_engines.h"
 #include "trace/journal.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "fabric/drop_table.h"
+#include "fabric/switch/drop_table.h"
 
 namespace brdma::fabric {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/random.h"
-#include "fabric/flow_counters.h"
-#include "fabric/forwarding_table.h"
+#include "fabric/routing/forwarding_table.h"
+#include "fabric/switch/flow_counters.h"
 
 namespace brdma::fabric {
 namespace {

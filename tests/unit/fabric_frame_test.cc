@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "fabric/frame.h"
+#include "fabric/routing/frame.h"
 
 namespace brdma::fabric {
 namespace {

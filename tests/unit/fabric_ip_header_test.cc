@@ -4,10 +4,10 @@
 #include <array>
 
 #include "base/random.h"
-#include "fabric/ecn_marks.h"
-#include "fabric/five_tuple.h"
-#include "fabric/frame.h"
-#include "fabric/ip_header.h"
+#include "fabric/routing/five_tuple.h"
+#include "fabric/routing/frame.h"
+#include "fabric/routing/ip_header.h"
+#include "fabric/switch/ecn_marks.h"
 
 namespace brdma::fabric {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "base/random.h"
 #include "fabric/link.h"
-#include "fabric/link_state_agent.h"
-#include "fabric/port_facts.h"
-#include "wire/icrc.h"
+#include "fabric/switch/link_state_agent.h"
+#include "fabric/switch/port_facts.h"
+#include "wire/crc/icrc.h"
 #include "wire/link_state.h"
 #include "wire/opcode.h"
 #include "wire/packet.h"

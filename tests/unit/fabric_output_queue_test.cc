@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "fabric/output_queue.h"
+#include "fabric/switch/output_queue.h"
 
 namespace brdma::fabric {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "fabric/routed_fabric.h"
+#include "fabric/routing/routed_fabric.h"
 
 namespace brdma::fabric {
 namespace {

@@ -5,9 +5,9 @@
 #include <initializer_list>
 #include <vector>
 
-#include "fabric/rtt_translator.h"
+#include "fabric/switch/rtt_translator.h"
 #include "wire/control.h"
-#include "wire/icrc.h"
+#include "wire/crc/icrc.h"
 #include "wire/packet.h"
 
 namespace brdma::fabric {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "fabric/switch.h"
+#include "fabric/switch/switch.h"
 
 namespace brdma::fabric {
 namespace {

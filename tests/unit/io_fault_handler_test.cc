@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "io/fault_handler.h"
+#include "io/system/fault_handler.h"
 #include "memory/guard.h"
 
 namespace brdma::io {

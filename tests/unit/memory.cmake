@@ -7,7 +7,7 @@ brdma_unit_test(device_memory_gone_test LINK brdma_io brdma_device brdma_test_su
 # The way of machines for which there is no guarded.S, here: everything that it takes, apart.
 if(TARGET brdma_io AND NOT BRDMA_SANITIZE)
   add_executable(memory_guard_by_jump_test memory_guard_test.cc ${PROJECT_SOURCE_DIR}/libbitmaprdma/memory/guard.cc
-    ${PROJECT_SOURCE_DIR}/libbitmaprdma/io/fault_handler.cc)
+    ${PROJECT_SOURCE_DIR}/libbitmaprdma/io/system/fault_handler.cc)
   target_compile_definitions(memory_guard_by_jump_test PRIVATE BRDMA_GUARD_BY_JUMP)
   target_link_libraries(memory_guard_by_jump_test PRIVATE brdma_wire brdma_base brdma_options GTest::gmock GTest::gtest_main)
   gtest_discover_tests(memory_guard_by_jump_test DISCOVERY_MODE PRE_TEST TEST_SUFFIX .by_jump PROPERTIES LABELS unit)

@@ -12,9 +12,9 @@
 #include <numeric>
 #include <vector>
 
-#include "io/fault_handler.h"
+#include "io/system/fault_handler.h"
 #include "memory/guard.h"
-#include "wire/icrc.h"
+#include "wire/crc/icrc.h"
 
 namespace brdma::memory {
 namespace {

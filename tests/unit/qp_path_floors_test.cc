@@ -1,7 +1,7 @@
 // The shortest round trips of late by path: queueing and skew are told apart, whichever way answers come back.
 #include <gtest/gtest.h>
 
-#include "qp/path_floors.h"
+#include "qp/paths/path_floors.h"
 
 namespace brdma::qp {
 namespace {
@@ -43,7 +43,7 @@ TEST(PathFloors, ANewWayBackIsMeasuredWithoutTheQueueThatStands) {
 // The first packet of a path lay in both hosts, for 2 ms there and 3 ms here. Taken for the length of the path, that
 // would make every later round trip nothing.
 TEST(PathFloors, WhatLiesInAHostMakesNoPathLonger) {
-  FeltRoundTrips felt{2};
+  RoundTripSamples felt{2};
   (void)felt.take(sample(0, 1000, 50_us, 50_us), at(0_us));
   PathFloors::Sample late = sample(1, 1000, 2080_us, 3050_us);
   late.waited = 5_ms;

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "bitmap/gap_table.h"
-#include "qp/paths_receive.h"
+#include "qp/paths/paths_receive.h"
 
 namespace brdma::qp {
 namespace {

@@ -2,7 +2,7 @@
 // tests spec 1: multipath
 #include <gtest/gtest.h>
 
-#include "qp/paths_send.h"
+#include "qp/paths/paths_send.h"
 
 namespace brdma::qp {
 namespace {
@@ -174,7 +174,7 @@ TEST(SendPaths, PathsInDoubtAreTriedOneAfterTheOther) {
 TEST(SendPaths, WhatTheWindowHearsHasNoSkewInIt) {
   SendPaths paths{2, Spraying::kRoundRobin};
   Duration base;
-  SendPaths::Felt felt;
+  SendPaths::RoundTripSample felt;
   for (int i = 0; i < 1000; ++i) {
     for (std::uint8_t path = 0; path < 2; ++path) {
       felt = paths.echoed(echo(path, 0_us, path == 0 ? 100_us : 200_us), at(10_us * i));

@@ -1,7 +1,7 @@
-// qp/retransmission_timers.h: what each event changes of what the timers count from.
+// qp/loss/retransmission_timers.h: what each event changes of what the timers count from.
 #include <gtest/gtest.h>
 
-#include "qp/retransmission_timers.h"
+#include "qp/loss/retransmission_timers.h"
 
 namespace brdma::qp {
 namespace {

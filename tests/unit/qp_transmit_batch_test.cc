@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "qp/transmit_batch.h"
+#include "qp/queues/transmit_batch.h"
 
 namespace brdma::qp {
 namespace {
@@ -226,9 +226,9 @@ TEST_F(TransmitBatchTest, ARunOfTheInsideIsWhatItsPacketsAreAlone) {
         EXPECT_TRUE(add(b, packet(wire::RcOp::kSendMiddle, true, 1), size + more + before->bytes));
       }
       wire::RunHeaders::Own own{.psn = any.bth.psn, .msn = 3, .rsn = 4, .packet_index = 0xFF'FFFD, .reth = any.reth};
-      EXPECT_TRUE(b.takes_inside(size, count));
+      EXPECT_TRUE(b.takes_middle(size, count));
       if (together) {
-        b.add_inside({headers, own}, own, payload.data(), size, count, true);
+        b.add_middle({headers, own}, own, payload.data(), size, count, true);
       } else {
         for (std::size_t i = 0; i < count; ++i) {
           const Slice slice{payload.data() + i * size, size};
@@ -264,10 +264,10 @@ TEST_F(TransmitBatchTest, ARunOfTheInsideIsWhatItsPacketsAreAlone) {
 TEST_F(TransmitBatchTest, ARunOfTheInsideNeedsRoomForItsPieces) {
   config.segments_max = 64;
   TransmitBatch b = batch();
-  EXPECT_FALSE(b.takes_inside(kCopiedBytesMax, 2)) << "those are copied";
-  EXPECT_FALSE(b.takes_inside(1022, 2)) << "those have a pad";
-  EXPECT_TRUE(b.takes_inside(1024, 511));
-  EXPECT_FALSE(b.takes_inside(1024, 512));
+  EXPECT_FALSE(b.takes_middle(kCopiedBytesMax, 2)) << "those are copied";
+  EXPECT_FALSE(b.takes_middle(1022, 2)) << "those have a pad";
+  EXPECT_TRUE(b.takes_middle(1024, 511));
+  EXPECT_FALSE(b.takes_middle(1024, 512));
 }
 
 TEST_F(TransmitBatchTest, TheLastSegmentCanBeKeptForAControlPacket) {

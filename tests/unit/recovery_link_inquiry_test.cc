@@ -28,18 +28,18 @@ TEST(LinkInquiry, AfterMoreThanXTimeoutsAndNotTooOften) {
 TEST(LinkInquiry, RestsWhileNoTimeMakesItDue) {
   const WanConfig config{.inquiry_timeouts = 3, .inquiry_interval = 100_ms};
   LinkInquiry inquiry;
-  EXPECT_TRUE(inquiry.rests(config));
+  EXPECT_TRUE(inquiry.is_idle(config));
   inquiry.timed_out(3);
-  EXPECT_TRUE(inquiry.rests(config));
+  EXPECT_TRUE(inquiry.is_idle(config));
   inquiry.timed_out();
-  EXPECT_FALSE(inquiry.rests(config));
-  EXPECT_TRUE(inquiry.rests({.inquiry_timeouts = 0}));
+  EXPECT_FALSE(inquiry.is_idle(config));
+  EXPECT_TRUE(inquiry.is_idle({.inquiry_timeouts = 0}));
   inquiry.asked(1, kStart + 10_ms, kStart);
-  EXPECT_FALSE(inquiry.rests(config)) << "answers are waited for";
+  EXPECT_FALSE(inquiry.is_idle(config)) << "answers are waited for";
   inquiry.close();
-  EXPECT_TRUE(inquiry.rests(config));
+  EXPECT_TRUE(inquiry.is_idle(config));
   inquiry.timed_out(4);
-  EXPECT_FALSE(inquiry.rests(config)) << "it will be due, if not yet";
+  EXPECT_FALSE(inquiry.is_idle(config)) << "it will be due, if not yet";
 }
 
 TEST(LinkInquiry, AnswersThatCount) {

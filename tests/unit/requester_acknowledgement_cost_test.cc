@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "bench_micro/long_path.h"
-#include "qp/queue_pair.h"
+#include "qp/state/queue_pair.h"
 
 namespace brdma::test {
 namespace {

@@ -61,7 +61,7 @@ TEST_F(Paced, ReadsAreAskedForAtTheRateOfTheirAnswers) {
   pair.round();
   EXPECT_THAT(sent(), ElementsAre(1000));
   EXPECT_EQ(count(Counter::kPaceWaits), 1u);
-  EXPECT_EQ(pair.side[0].qp->requester().snapshot().answer_rate->bps(), 1'000'000'000u);
+  EXPECT_EQ(pair.side[0].qp->requester().snapshot().response_rate->bps(), 1'000'000'000u);
   EXPECT_THAT(leave_within(130_us), 0u);
   EXPECT_THAT(leave_within(20_us), 1u);
   const std::size_t requests = leave_within(300_us);
@@ -75,7 +75,8 @@ TEST_F(Paced, WritesDoNotTakeTheTokensOfReads) {
   ASSERT_TRUE(pair.post(0, pair.request(0, WorkOpcode::kRdmaRead, 0, 1'000, 2)).ok());
   pair.run_for(20_us);
   EXPECT_THAT(sent(), SizeIs(1));
-  EXPECT_FALSE(TwoEngines{paced(CongestionControl::kDcqcn)}.side[0].qp->requester().snapshot().answer_rate.has_value());
+  EXPECT_FALSE(
+      TwoEngines{paced(CongestionControl::kDcqcn)}.side[0].qp->requester().snapshot().response_rate.has_value());
 }
 
 TEST_F(Paced, IdleItWakesNobody) {

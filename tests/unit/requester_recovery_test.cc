@@ -5,7 +5,7 @@
 
 #include <cerrno>
 
-#include "qp/own_judge.h"
+#include "qp/loss/sender_judge.h"
 #include "support/hand_played.h"
 
 namespace brdma::test {

@@ -68,8 +68,8 @@ TEST(Reads, AreCutToOwnCreditAndToMaxRdAtomic) {
   for (int step = 0; step < 100'000 && pair.side[0].qp->requester().snapshot().work_requests > 0; ++step) {
     pair.run_for(1_us);
     const auto now = pair.side[0].qp->requester().snapshot();
-    most = std::max(most, now.answers_bytes);
-    messages = std::max(messages, now.answers_messages);
+    most = std::max(most, now.responses_bytes);
+    messages = std::max(messages, now.responses_messages);
   }
   EXPECT_TRUE(pair.same(0, 300'000));
   // The share is never below eight packets of the largest path MTU.

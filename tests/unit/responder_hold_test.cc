@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "qp/hold.h"
+#include "qp/receive/early_packets.h"
 #include "support/checks.h"
 
 namespace brdma::qp {

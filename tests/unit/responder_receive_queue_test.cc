@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "qp/receive_queue.h"
+#include "qp/queues/receive_queue.h"
 
 namespace brdma::qp {
 namespace {

@@ -1,4 +1,4 @@
-#include "qp/responder_resources.h"
+#include "qp/respond/responder_resources.h"
 
 #include <gtest/gtest.h>
 
@@ -26,14 +26,14 @@ TEST(ResponderResources, KnowsWhichResponsesAreStillToLeave) {
   ResponderResources resources;
   resources.reset(4);
   resources.push(read(0xFF'FFFE, 3000));  // PSNs fffffe, ffffff, 0
-  EXPECT_TRUE(resources.will_answer(Psn{0xFF'FFFE}, 3, 1024));
-  EXPECT_TRUE(resources.will_answer(Psn{0}, 1, 1024));
-  EXPECT_FALSE(resources.will_answer(Psn{0}, 2, 1024));
-  EXPECT_FALSE(resources.will_answer(Psn{0xFF'FFFD}, 1, 1024));
+  EXPECT_TRUE(resources.will_response(Psn{0xFF'FFFE}, 3, 1024));
+  EXPECT_TRUE(resources.will_response(Psn{0}, 1, 1024));
+  EXPECT_FALSE(resources.will_response(Psn{0}, 2, 1024));
+  EXPECT_FALSE(resources.will_response(Psn{0xFF'FFFD}, 1, 1024));
   resources.front().psn = Psn{0xFF'FFFF};  // one has left
   resources.front().bytes_left = 2000;
-  EXPECT_FALSE(resources.will_answer(Psn{0xFF'FFFE}, 1, 1024));
-  EXPECT_TRUE(resources.will_answer(Psn{0}, 1, 1024));
+  EXPECT_FALSE(resources.will_response(Psn{0xFF'FFFE}, 1, 1024));
+  EXPECT_TRUE(resources.will_response(Psn{0}, 1, 1024));
 }
 
 TEST(ResponderResources, DuplicatesLeaveRoomForRequests) {

@@ -1,7 +1,7 @@
 brdma_unit_test(wire_headers_test LINK brdma_wire brdma_test_support)
 brdma_unit_test(wire_packet_test LINK brdma_wire brdma_test_support)
 brdma_unit_test(wire_run_headers_test LINK brdma_wire)
-brdma_unit_test(wire_whole_write_test LINK brdma_wire brdma_test_support)
+brdma_unit_test(wire_single_write_test LINK brdma_wire brdma_test_support)
 brdma_unit_test(wire_control_test LINK brdma_wire brdma_test_support)
 brdma_unit_test(wire_icrc_test LINK brdma_wire brdma_test_support)
 brdma_unit_test(wire_identification_solver_test LINK brdma_wire brdma_test_support)

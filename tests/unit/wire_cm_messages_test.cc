@@ -6,8 +6,8 @@
 #include "base/random.h"
 #include "support/bytes.h"
 #include "support/pcap_file.h"
-#include "wire/cm_address.h"
-#include "wire/cm_messages.h"
+#include "wire/cm/cm_address.h"
+#include "wire/cm/cm_messages.h"
 
 namespace brdma::wire {
 namespace {

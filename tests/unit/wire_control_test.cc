@@ -247,20 +247,20 @@ TEST(BitmapAck, WhatIsPlainReadsAlikeTheLongWay) {
     bth.psn = plain.base;
     emit_bth(bth, packet.data());
     EXPECT_EQ(emit_bitmap_ack(plain, packet.data() + kBthSize), packet.size() - kBthSize - kIcrcSize);
-    EXPECT_TRUE(is_plain_ack(packet));
-    EXPECT_FALSE(is_plain_ack(ConstBytes{packet}.first(packet.size() - 4)));
-    EXPECT_FALSE(is_plain_ack(packet + hex("00000000")));
+    EXPECT_TRUE(is_cumulative_ack(packet));
+    EXPECT_FALSE(is_cumulative_ack(ConstBytes{packet}.first(packet.size() - 4)));
+    EXPECT_FALSE(is_cumulative_ack(packet + hex("00000000")));
     std::size_t alike = 0;
     for (std::size_t bit = 0; bit < packet.size() * 8; ++bit) {
       Bytes other = packet;
       other[bit / 8] ^= std::byte(1 << (bit % 8));
-      if (!is_plain_ack(other)) continue;
+      if (!is_cumulative_ack(other)) continue;
       ++alike;
       const auto parsed = parse_packet(other);
       ASSERT_TRUE(parsed.ok()) << bit;
       const auto wanted = parse_bitmap_ack(parsed.value().payload, parsed.value().bth.psn);
       ASSERT_TRUE(wanted) << bit;
-      const BitmapAck read = parse_plain_ack(other);
+      const BitmapAck read = parse_cumulative_ack(other);
       EXPECT_EQ(read.responses || wanted->responses || wanted->operations_valid, false) << bit;
       EXPECT_EQ(wanted->bit_count + wanted->range_count, 0) << bit;
       Bytes ours(kBitmapAckSize + kAckWaitedSize), theirs(ours);

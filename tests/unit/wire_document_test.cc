@@ -7,10 +7,10 @@
 
 #include "support/bytes.h"
 #include "wire/control.h"
-#include "wire/description.h"
+#include "wire/crc/icrc.h"
 #include "wire/edn.h"
-#include "wire/icrc.h"
 #include "wire/link_state.h"
+#include "wire/local_reference.h"
 #include "wire/packet.h"
 #include "wire/read_copy.h"
 #include "wire/stopped_peer.h"
@@ -72,9 +72,9 @@ TEST(WireDocument, DescribedWrite) {
   ASSERT_TRUE(parsed.ok());
   const Packet& packet = parsed.value();
   EXPECT_EQ(packet.op, RcOp::kWriteLast);
-  EXPECT_TRUE(packet.bxth.described());
+  EXPECT_TRUE(packet.bxth.by_reference());
   EXPECT_EQ(packet.reth.length, 0x20000u);
-  const auto description = parse_description(packet.payload);
+  const auto description = parse_reference(packet.payload);
   ASSERT_TRUE(description);
   EXPECT_EQ(description->key, 0x0102'0304'0506'0708u);
   EXPECT_EQ(description->bytes, 65'536u);

@@ -8,10 +8,10 @@
 
 #include "base/random.h"
 #include "support/bytes.h"
+#include "wire/crc/icrc.h"
+#include "wire/crc/small_crc.h"
+#include "wire/crc/wide_crc.h"
 #include "wire/headers.h"
-#include "wire/icrc.h"
-#include "wire/small_crc.h"
-#include "wire/wide_crc.h"
 
 namespace brdma::wire {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "base/random.h"
 #include "support/bytes.h"
+#include "wire/crc/icrc.h"
 #include "wire/headers.h"
-#include "wire/icrc.h"
 
 namespace brdma::wire {
 namespace {

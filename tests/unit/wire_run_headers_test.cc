@@ -62,19 +62,19 @@ TEST(RunHeaders, SayWhatEachPacketWouldAlone) {
   }
 }
 
-TEST(InsideHeaders, AreThoseOfTheRun) {
+TEST(MiddleHeaders, AreThoseOfTheRun) {
   Random random{1, "inside headers"};
   for (int i = 0; i < 1000; ++i) {
     const Packet first =
         some_packet(std::array{RcOp::kWriteMiddle, RcOp::kSendMiddle, RcOp::kReadResponseMiddle}[i % 3], random);
     const RunHeaders headers{first};
     RunHeaders::Own own{.psn = first.bth.psn, .msn = first.bxth.msn, .rsn = first.bxth.rsn, .reth = first.reth};
-    const InsideHeaders inside{headers, own};
+    const MiddleHeaders inside{headers, own};
     own.psn = Psn{bits24(random)};
     own.ack_request = random.below(2) == 0;
     own.packet_index = bits24(random);
     own.reth.address = random.next();
-    std::array<std::byte, InsideHeaders::kWritten> expected{}, made{};
+    std::array<std::byte, MiddleHeaders::kWritten> expected{}, made{};
     headers.emit(own, 0, expected.data());
     inside.emit(own, made.data());
     ASSERT_EQ(inside.size(), headers.size());

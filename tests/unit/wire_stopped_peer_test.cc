@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "support/bytes.h"
-#include "wire/mad.h"
+#include "wire/cm/mad.h"
 #include "wire/packet.h"
 #include "wire/stopped_peer.h"
 

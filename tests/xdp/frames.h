@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "fabric/frame.h"
+#include "fabric/routing/frame.h"
 
 namespace brdma::test {
 

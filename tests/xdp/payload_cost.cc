@@ -1,6 +1,6 @@
-// What it costs to send a batch by AF_XDP with the payload copied into the socket's chunks, as io/xdp_transmit.cc does,
-// against descriptors that point to where the payload lies: in memory of the program that is registered with the socket
-// (docs/datapath.md). Over veth, whose driver copies once more; the packets are for nobody on the other end.
+// What it costs to send a batch by AF_XDP with the payload copied into the socket's chunks, as io/xdp/xdp_transmit.cc
+// does, against descriptors that point to where the payload lies: in memory of the program that is registered with the
+// socket (docs/datapath.md). Over veth, whose driver copies once more; the packets are for nobody on the other end.
 //
 //   payload_cost [--rounds N]            the ways in turn, medians; as root
 //   payload_cost --way N --packets N     one way alone, 4096 bytes each, for callgrind
@@ -20,10 +20,10 @@
 #include <vector>
 
 #include "found_steering.h"
-#include "io/mapping.h"
-#include "io/xdp_abi.h"
-#include "io/xdp_frame.h"
-#include "io/xdp_rings.h"
+#include "io/system/mapping.h"
+#include "io/xdp/xdp_abi.h"
+#include "io/xdp/xdp_frame.h"
+#include "io/xdp/xdp_rings.h"
 #include "private_network.h"
 #include "xdp_grant.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "frames.h"
-#include "io/file_descriptor.h"
+#include "io/system/file_descriptor.h"
 #include "libbpf_names.h"
 #include "xdp_steering.h"
 

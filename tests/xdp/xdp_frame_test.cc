@@ -1,5 +1,5 @@
 // Reading frames: what the headers say, and every frame that is not quite one.
-#include "io/xdp_frame.h"
+#include "io/xdp/xdp_frame.h"
 
 #include <gtest/gtest.h>
 

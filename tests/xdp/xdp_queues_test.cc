@@ -10,8 +10,8 @@
 #include <string>
 
 #include "found_steering.h"
-#include "io/xdp_socket.h"
-#include "io/xdp_transmit.h"
+#include "io/xdp/xdp_socket.h"
+#include "io/xdp/xdp_transmit.h"
 #include "private_network.h"
 #include "xdp_grant.h"
 #include "xdp_steering.h"

@@ -1,5 +1,5 @@
 // AF_XDP sockets as brdmad makes them, over a veth pair, packets sent by UDP sockets on its other end.
-#include "io/xdp_socket.h"
+#include "io/xdp/xdp_socket.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "found_steering.h"
-#include "io/shard.h"
+#include "io/shard/shard.h"
 #include "private_network.h"
 #include "xdp_grant.h"
 #include "xdp_steering.h"

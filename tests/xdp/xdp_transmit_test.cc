@@ -1,6 +1,6 @@
 // Sending by AF_XDP over a veth pair, as the kernel's own network stack receives it: it looks at every length and
 // checksum. And who may.
-#include "io/xdp_transmit.h"
+#include "io/xdp/xdp_transmit.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "found_steering.h"
-#include "io/neighbours.h"
-#include "io/xdp_frame.h"
+#include "io/netdev/neighbours.h"
+#include "io/xdp/xdp_frame.h"
 #include "private_network.h"
 #include "xdp_grant.h"
 #include "xdp_right.h"

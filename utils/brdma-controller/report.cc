@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "control/address_text.h"
-#include "io/clock.h"
+#include "io/shard/clock.h"
 
 namespace brdma::controller_program {
 namespace {

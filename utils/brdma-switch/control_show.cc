@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "fabric/network.h"
-#include "io/clock.h"
+#include "io/shard/clock.h"
 #include "topology/prefix_text.h"
 
 namespace brdma::lab {

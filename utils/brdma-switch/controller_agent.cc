@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "fabric/topology.h"
-#include "io/clock.h"
+#include "io/shard/clock.h"
 #include "run_promptly.h"
 
 namespace brdma::lab {

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "base/units.h"
-#include "fabric/frame.h"
+#include "fabric/routing/frame.h"
 #include "switch_packet.h"
 
 namespace brdma::lab {

@@ -10,7 +10,7 @@
 #include <system_error>
 #include <utility>
 
-#include "io/clock.h"
+#include "io/shard/clock.h"
 
 namespace brdma::lab {
 namespace {

@@ -14,7 +14,7 @@
 #include "base/units.h"
 #include "core.h"
 #include "fabric/packet_pool.h"
-#include "io/file_descriptor.h"
+#include "io/system/file_descriptor.h"
 #include "packet_port.h"
 #include "switch_packet.h"
 #include "transmit_batch.h"

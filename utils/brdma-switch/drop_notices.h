@@ -8,8 +8,8 @@
 
 #include "base/ip_address.h"
 #include "base/units.h"
-#include "fabric/drop_notifier.h"
 #include "fabric/packet_pool.h"
+#include "fabric/switch/drop_notifier.h"
 #include "switch_packet.h"
 
 namespace brdma::lab {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "fabric/frame.h"
+#include "fabric/routing/frame.h"
 
 namespace brdma::lab {
 

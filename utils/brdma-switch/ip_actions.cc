@@ -1,9 +1,9 @@
 #include "ip_actions.h"
 
 #include "ethernet.h"
-#include "fabric/five_tuple.h"
-#include "fabric/frame.h"
-#include "fabric/ip_header.h"
+#include "fabric/routing/five_tuple.h"
+#include "fabric/routing/frame.h"
+#include "fabric/routing/ip_header.h"
 
 namespace brdma::lab {
 namespace {

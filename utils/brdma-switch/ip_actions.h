@@ -5,11 +5,11 @@
 #include <optional>
 
 #include "base/units.h"
-#include "fabric/ecn_marks.h"
-#include "fabric/flow_counters.h"
 #include "fabric/network.h"
 #include "fabric/packet_pool.h"
-#include "fabric/rtt_translator.h"
+#include "fabric/switch/ecn_marks.h"
+#include "fabric/switch/flow_counters.h"
+#include "fabric/switch/rtt_translator.h"
 #include "switch_packet.h"
 
 namespace brdma::lab {

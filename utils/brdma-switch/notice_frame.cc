@@ -4,7 +4,7 @@
 
 #include "base/bytes.h"
 #include "ethernet.h"
-#include "fabric/frame.h"
+#include "fabric/routing/frame.h"
 
 namespace brdma::lab {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <optional>
 
-#include "fabric/drop_notifier.h"
 #include "fabric/packet_pool.h"
+#include "fabric/switch/drop_notifier.h"
 #include "switch_packet.h"
 
 namespace brdma::lab {

@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "drop_notices.h"
-#include "fabric/frame.h"
 #include "fabric/packet_pool.h"
+#include "fabric/routing/frame.h"
 #include "ip_actions.h"
 #include "switch_packet.h"
 

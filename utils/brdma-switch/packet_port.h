@@ -16,7 +16,7 @@
 #include <string>
 
 #include "base/bytes.h"
-#include "io/file_descriptor.h"
+#include "io/system/file_descriptor.h"
 
 namespace brdma::lab {
 

@@ -5,9 +5,9 @@
 
 #include "base/check.h"
 #include "ethernet.h"
-#include "fabric/ip_header.h"
-#include "fabric/port_facts.h"
-#include "io/clock.h"
+#include "fabric/routing/ip_header.h"
+#include "fabric/switch/port_facts.h"
+#include "io/shard/clock.h"
 #include "notice_frame.h"
 #include "packet_owner.h"
 #include "routed_control.h"

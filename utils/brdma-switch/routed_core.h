@@ -1,5 +1,6 @@
 // brdma-switch/routed_core.h - a topology in one process: several routers and the links between them, a host behind
-// each port (fabric/routed_fabric.h). What each router does beyond forwarding (drop notices, marks, flows) is its own.
+// each port (fabric/routing/routed_fabric.h). What each router does beyond forwarding (drop notices, marks, flows) is
+// its own.
 //
 // One process and not one a switch: a packet then meets the kernel at its two ends alone, however many routers lie
 // between, and the routers need no scheduling among each other. A router's failure is that of its links; each has its
@@ -15,10 +16,10 @@
 
 #include "core.h"
 #include "drop_notices.h"
-#include "fabric/link_state_agent.h"
 #include "fabric/network.h"
 #include "fabric/packet_pool.h"
-#include "fabric/routed_fabric.h"
+#include "fabric/routing/routed_fabric.h"
+#include "fabric/switch/link_state_agent.h"
 #include "fabric/topology.h"
 #include "ip_actions.h"
 

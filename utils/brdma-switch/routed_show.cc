@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "control_show.h"
-#include "io/clock.h"
+#include "io/shard/clock.h"
 #include "routed_control.h"
 #include "topology/prefix_text.h"
 

@@ -1,4 +1,4 @@
-// brdma-switch/switch_core.h - one Ethernet switch with a host behind each port (fabric/switch.h).
+// brdma-switch/switch_core.h - one Ethernet switch with a host behind each port (fabric/switch/switch.h).
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 #include "drop_notices.h"
 #include "fabric/network.h"
 #include "fabric/packet_pool.h"
-#include "fabric/switch.h"
+#include "fabric/switch/switch.h"
 #include "ip_actions.h"
 
 namespace brdma::lab {

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "fabric/frame.h"
 #include "fabric/packet_pool.h"
+#include "fabric/routing/frame.h"
 
 namespace brdma::lab {
 

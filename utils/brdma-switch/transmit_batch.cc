@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "fabric/frame.h"
+#include "fabric/routing/frame.h"
 
 namespace brdma::lab {
 

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "control/definitions.h"
-#include "io/lease_protocol.h"
-#include "qp/limits.h"
+#include "io/daemon/lease_protocol.h"
+#include "qp/state/limits.h"
 
 namespace brdma {
 namespace {

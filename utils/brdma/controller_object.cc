@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "io/daemon_client.h"
+#include "io/daemon/daemon_client.h"
 #include "objects.h"
 
 namespace brdma {

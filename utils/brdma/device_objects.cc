@@ -14,8 +14,8 @@
 
 #include "bitmaprdma/context.h"
 #include "capabilities.h"
-#include "io/daemon_client.h"
-#include "io/netdev.h"
+#include "io/daemon/daemon_client.h"
+#include "io/netdev/netdev.h"
 #include "objects.h"
 #include "process_rows.h"
 

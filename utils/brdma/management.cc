@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "io/daemon_client.h"
+#include "io/daemon/daemon_client.h"
 
 namespace brdma {
 namespace {

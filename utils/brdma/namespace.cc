@@ -24,7 +24,7 @@
 
 #include "bitmaprdma/context.h"
 #include "control/config.h"
-#include "io/file_descriptor.h"
+#include "io/system/file_descriptor.h"
 #include "preload/device_files.h"
 #include "preload/device_tree.h"
 #include "preload/kernel_devices.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "control/config.h"
-#include "io/daemon_client.h"
+#include "io/daemon/daemon_client.h"
 #include "objects.h"
 #include "programs.h"
 #include "settings_report.h"

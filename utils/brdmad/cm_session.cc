@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-#include "io/lease_protocol.h"
+#include "io/daemon/lease_protocol.h"
 
 namespace brdma::daemon {
 namespace {

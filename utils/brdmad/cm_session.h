@@ -1,4 +1,4 @@
-// brdmad/cm_session.h - the connection of a process that uses RDMA-CM (io/cm_protocol.h).
+// brdmad/cm_session.h - the connection of a process that uses RDMA-CM (io/cm/cm_protocol.h).
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 #include <string>
 
 #include "client_reader.h"
-#include "io/cm_protocol.h"
+#include "io/cm/cm_protocol.h"
 #include "management_port.h"
 
 namespace brdma::daemon {

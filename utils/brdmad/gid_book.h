@@ -1,5 +1,5 @@
 // brdmad/gid_book.h - the GID tables of this network namespace, the same for all programs while brdmad runs
-// (io/gid_tables.h). Looked at when somebody asks; kept where the next worker finds them.
+// (io/netdev/gid_tables.h). Looked at when somebody asks; kept where the next worker finds them.
 #pragma once
 
 #include <array>
@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 
-#include "io/gid_tables.h"
+#include "io/netdev/gid_tables.h"
 
 namespace brdma::daemon {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-#include "io/pass_descriptors.h"
+#include "io/system/pass_descriptors.h"
 
 namespace brdma::daemon {
 namespace {

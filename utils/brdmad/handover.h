@@ -6,8 +6,8 @@
 #include <array>
 #include <cstdint>
 
-#include "io/file_descriptor.h"
-#include "io/lease_protocol.h"
+#include "io/daemon/lease_protocol.h"
+#include "io/system/file_descriptor.h"
 #include "socket_group.h"
 #include "use_tables.h"
 #include "xdp_steering.h"

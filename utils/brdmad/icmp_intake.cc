@@ -11,7 +11,7 @@
 #include <cstring>
 #include <utility>
 
-#include "io/lease_protocol.h"
+#include "io/daemon/lease_protocol.h"
 #include "wire/edn.h"
 
 namespace brdma::daemon {

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "io/file_descriptor.h"
+#include "io/system/file_descriptor.h"
 
 namespace brdma::daemon {
 
@@ -33,7 +33,7 @@ struct IcmpCounters {
 
 class IcmpIntake {
  public:
-  using Messages = std::vector<std::string>;  // each in hexadecimal, as io/management.h takes them
+  using Messages = std::vector<std::string>;  // each in hexadecimal, as io/management/management.h takes them
   enum class Delivery : std::uint8_t { kDone, kNobody, kUnread };
   struct Processes {
     std::function<Delivery(std::uint32_t slot, const Messages& messages)> deliver;

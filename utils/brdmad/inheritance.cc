@@ -13,8 +13,8 @@
 #include <string_view>
 #include <utility>
 
-#include "io/lease_protocol.h"
-#include "io/sealed_memory.h"
+#include "io/daemon/lease_protocol.h"
+#include "io/system/sealed_memory.h"
 #include "statistics_page.h"
 
 namespace brdma::daemon {

@@ -8,7 +8,7 @@
 #include "bitmaprdma/context.h"
 #include "connection_table.h"
 #include "handover.h"
-#include "io/file_descriptor.h"
+#include "io/system/file_descriptor.h"
 #include "options.h"
 #include "shared_state.h"
 #include "socket_group.h"

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "control/statistics.h"
-#include "io/daemon_connection.h"
-#include "io/pass_descriptors.h"
+#include "io/daemon/daemon_connection.h"
+#include "io/system/pass_descriptors.h"
 #include "unix_time.h"
 
 namespace brdma::daemon {
@@ -100,7 +100,7 @@ bool LeaseBook::answer(std::uint32_t slot, int connection) {
 }
 
 // The first answer may have come already, from a daemon that is gone: then this one is no answer, but the lifeline is.
-bool LeaseBook::answer_again(std::uint32_t slot, int connection) {
+bool LeaseBook::response_again(std::uint32_t slot, int connection) {
   return answer(slot, connection) && (means_.lifeline < 0 || send_lifeline(connection, means_.lifeline));
 }
 
@@ -402,7 +402,7 @@ std::vector<LeaseBook::Adopted> LeaseBook::adopt(Kept& kept) {
     // Without a connection nobody waits: the worker died before it could hand it over.
     const bool lives = !record.folded && lease.connection.valid() && pages_[slot].valid() &&
                        tables_.contains(table_owner(slot)) &&
-                       (record.state == SlotState::kLeased || answer_again(slot, lease.connection.get()));
+                       (record.state == SlotState::kLeased || response_again(slot, lease.connection.get()));
     if (!lives) {
       finish(slot);
       continue;

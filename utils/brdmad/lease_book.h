@@ -108,7 +108,7 @@ class LeaseBook {
  private:
   void finish(std::uint32_t slot);
   bool answer(std::uint32_t slot, int connection);
-  bool answer_again(std::uint32_t slot, int connection);
+  bool response_again(std::uint32_t slot, int connection);
   [[nodiscard]] std::uint32_t owner_of(std::uint32_t uid) const;
   [[nodiscard]] bool make_table(std::uint32_t owner);
   void forget_unused_table(std::uint32_t owner);

@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "io/lease_protocol.h"
+#include "io/daemon/lease_protocol.h"
 
 namespace brdma::daemon {
 namespace {

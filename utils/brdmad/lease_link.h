@@ -1,4 +1,4 @@
-// brdmad/lease_link.h - asks the process behind a lease over the lease's connection (io/management.h has the
+// brdmad/lease_link.h - asks the process behind a lease over the lease's connection (io/management/management.h has the
 // questions). Each question has a number of its own; an answer to none that is open (late, or to a worker before us) is
 // thrown away. What the process says is another user's: it is looked at as it comes (json_scanner.h), kept only while
 // somebody waits for it, and handed on as text.

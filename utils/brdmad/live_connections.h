@@ -10,7 +10,7 @@
 
 #include "cm/connection.h"
 #include "connection_table.h"
-#include "wire/cm_messages.h"
+#include "wire/cm/cm_messages.h"
 
 namespace brdma::daemon {
 

@@ -21,7 +21,7 @@
 #include "control/config.h"
 #include "controller-session/endpoint.h"
 #include "holder.h"
-#include "io/daemon_client.h"
+#include "io/daemon/daemon_client.h"
 #include "options.h"
 #include "service_manager.h"
 #include "shed.h"

@@ -14,7 +14,7 @@
 #include "control/definitions.h"
 #include "control/json_text.h"
 #include "control/report.h"
-#include "io/daemon_connection.h"
+#include "io/daemon/daemon_connection.h"
 #include "lease_link.h"
 #include "queries.h"
 #include "session.h"
@@ -272,7 +272,8 @@ std::optional<ContextError> keep_change(SessionHost& host, std::uint32_t asker, 
   return std::nullopt;
 }
 
-// Of a foreign program only root and its user learn by which numbers packets could be forged (io/management.h).
+// Of a foreign program only root and its user learn by which numbers packets could be forged
+// (io/management/management.h).
 bool may_see_keys(const Options& options, std::uint32_t asker, std::uint32_t owner) {
   return !options.system || may_change(asker, owner);
 }

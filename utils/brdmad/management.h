@@ -3,7 +3,8 @@
 //
 //   {"query":"recovery","device":D,"qp":N}                      settings in force
 //   {"query":"recovery_set","device":D,"qp":N,"settings":{...}}
-//   {"query":"recovery_retransmit","device":D,"qp":N,"psn":P,"count":C,"gaps":true}   by hand (io/management.h)
+//   {"query":"recovery_retransmit","device":D,"qp":N,"psn":P,"count":C,"gaps":true}   by hand
+//   (io/management/management.h)
 //   {"query":"resource","what":"objects"|"qp"|"cq"|"mr"|"gap"|"duplicate","device":D,"qp":N}
 //   {"query":"queue_pair_statistics","device":D,"qp":N}
 //   {"query":"managed"}                                         destinations on their managed lists (spec 3)

@@ -21,14 +21,14 @@
 #include <string>
 #include <vector>
 
-#include "io/cm_protocol.h"
-#include "io/receive_socket.h"
-#include "io/transmit_socket.h"
+#include "io/cm/cm_protocol.h"
+#include "io/udp/receive_socket.h"
+#include "io/udp/transmit_socket.h"
 #include "live_connections.h"
 #include "port_table.h"
 #include "stopped_peers.h"
-#include "wire/cm_messages.h"
-#include "wire/icrc.h"
+#include "wire/cm/cm_messages.h"
+#include "wire/crc/icrc.h"
 
 namespace brdma::daemon {
 

@@ -27,7 +27,7 @@ struct Options {
   ControllerOptions controller;
   std::vector<std::uint32_t> xdp_transmit_users;  // who may transmit by AF_XDP without a right of their own
   int vault_fd = -1;                              // go on with what a dead daemon left there (vault.h); -1 = nothing
-  int ready_fd = -1;  // who started us waits here for one line (io/daemon_start.h); -1 = nobody
+  int ready_fd = -1;  // who started us waits here for one line (io/daemon/daemon_start.h); -1 = nobody
 };
 
 }  // namespace brdma::daemon

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "io/daemon_connection.h"
+#include "io/daemon/daemon_connection.h"
 
 namespace brdma::daemon {
 namespace {

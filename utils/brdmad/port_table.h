@@ -1,5 +1,5 @@
 // brdmad/port_table.h - RDMA-CM's ports: which process has which, and who listens. A process is known by its id prefix.
-// Not kept for a worker that dies: the processes say it again (io/cm_link.h).
+// Not kept for a worker that dies: the processes say it again (io/cm/cm_link.h).
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include "base/ip_address.h"
 #include "base/result.h"
 #include "base/secret_random.h"
-#include "wire/cm_address.h"
+#include "wire/cm/cm_address.h"
 
 namespace brdma::daemon {
 

@@ -11,7 +11,7 @@
 #include "control/json_text.h"
 #include "control/report.h"
 #include "control/statistics.h"
-#include "io/daemon_connection.h"
+#include "io/daemon/daemon_connection.h"
 
 namespace brdma::daemon {
 namespace {

@@ -13,8 +13,8 @@
 #include <string>
 #include <string_view>
 
-#include "io/file_descriptor.h"
-#include "io/pass_descriptors.h"
+#include "io/system/file_descriptor.h"
+#include "io/system/pass_descriptors.h"
 
 namespace brdma::daemon {
 namespace {

@@ -11,9 +11,9 @@
 #include <cstring>
 #include <string>
 
-#include "io/cm_protocol.h"
-#include "io/pass_descriptors.h"
-#include "io/xdp_protocol.h"
+#include "io/cm/cm_protocol.h"
+#include "io/system/pass_descriptors.h"
+#include "io/xdp/xdp_protocol.h"
 #include "management.h"
 #include "queries.h"
 #include "xdp_answer.h"

@@ -11,7 +11,7 @@
 
 #include "client_reader.h"
 #include "icmp_intake.h"
-#include "io/xdp_protocol.h"
+#include "io/xdp/xdp_protocol.h"
 #include "lease_book.h"
 #include "lease_link.h"
 #include "management_port.h"

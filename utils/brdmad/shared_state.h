@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "gid_book.h"
-#include "io/lease_protocol.h"
+#include "io/daemon/lease_protocol.h"
 #include "socket_group.h"
 #include "trace/counters.h"
 

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "base/datagram.h"
-#include "io/lease_protocol.h"
-#include "io/socket_options.h"
+#include "io/daemon/lease_protocol.h"
+#include "io/udp/socket_options.h"
 #include "port_owner.h"
 
 namespace brdma::daemon {

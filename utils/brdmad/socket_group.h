@@ -12,7 +12,7 @@
 
 #include "base/result.h"
 #include "bitmaprdma/context.h"
-#include "io/file_descriptor.h"
+#include "io/system/file_descriptor.h"
 
 namespace brdma::daemon {
 

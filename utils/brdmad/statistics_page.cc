@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "control/statistics.h"
-#include "io/sealed_memory.h"
+#include "io/system/sealed_memory.h"
 
 namespace brdma::daemon {
 

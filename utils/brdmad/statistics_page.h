@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "io/file_descriptor.h"
-#include "io/lease_protocol.h"
+#include "io/daemon/lease_protocol.h"
+#include "io/system/file_descriptor.h"
 
 namespace brdma::daemon {
 

@@ -13,7 +13,7 @@
 #include <optional>
 
 #include "base/units.h"
-#include "io/lease_protocol.h"
+#include "io/daemon/lease_protocol.h"
 #include "wire/stopped_peer.h"
 
 namespace brdma::daemon {

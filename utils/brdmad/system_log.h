@@ -7,7 +7,7 @@
 #include <mutex>
 #include <string>
 
-#include "io/file_descriptor.h"
+#include "io/system/file_descriptor.h"
 
 namespace brdma::daemon {
 

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "io/sealed_memory.h"
+#include "io/system/sealed_memory.h"
 #include "statistics_page.h"
 
 namespace brdma::daemon {

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "device/device_use.h"
-#include "io/file_descriptor.h"
+#include "io/system/file_descriptor.h"
 
 namespace brdma::daemon {
 

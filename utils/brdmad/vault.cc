@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "io/pass_descriptors.h"
+#include "io/system/pass_descriptors.h"
 
 namespace brdma::daemon {
 namespace {

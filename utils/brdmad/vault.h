@@ -23,7 +23,7 @@
 
 #include "base/result.h"
 #include "bitmaprdma/context.h"
-#include "io/file_descriptor.h"
+#include "io/system/file_descriptor.h"
 #include "use_tables.h"
 #include "xdp_steering.h"
 

@@ -20,7 +20,7 @@
 #include "controller_link.h"
 #include "gid_book.h"
 #include "icmp_intake.h"
-#include "io/secret_seed.h"
+#include "io/system/secret_seed.h"
 #include "lease_book.h"
 #include "management_port.h"
 #include "queries.h"

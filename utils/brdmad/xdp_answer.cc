@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "base/result.h"
-#include "io/lease_protocol.h"
-#include "io/pass_descriptors.h"
+#include "io/daemon/lease_protocol.h"
+#include "io/system/pass_descriptors.h"
 #include "xdp_features.h"
 #include "xdp_grant.h"
 

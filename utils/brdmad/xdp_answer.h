@@ -1,9 +1,9 @@
-// brdmad/xdp_answer.h - answers a process that asks for an AF_XDP socket beside its lease (io/xdp_protocol.h).
+// brdmad/xdp_answer.h - answers a process that asks for an AF_XDP socket beside its lease (io/xdp/xdp_protocol.h).
 #pragma once
 
 #include <cstdint>
 
-#include "io/xdp_protocol.h"
+#include "io/xdp/xdp_protocol.h"
 #include "lease_book.h"
 
 namespace brdma::daemon {

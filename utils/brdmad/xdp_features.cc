@@ -12,7 +12,7 @@
 #include <cstring>
 #include <memory>
 
-#include "io/file_descriptor.h"
+#include "io/system/file_descriptor.h"
 
 namespace brdma::daemon {
 namespace {
@@ -22,7 +22,7 @@ constexpr std::uint8_t kDeviceGet = 1;        // NETDEV_CMD_DEV_GET
 constexpr int kIfindex = 1, kFeatures = 3;    // NETDEV_A_DEV_IFINDEX, NETDEV_A_DEV_XDP_FEATURES
 constexpr std::uint64_t kZeroCopy = 1u << 3;  // NETDEV_XDP_ACT_XSK_ZEROCOPY
 
-int take_answer(nl_msg* message, void* out) {
+int take_response(nl_msg* message, void* out) {
   genlmsghdr* const header = static_cast<genlmsghdr*>(nlmsg_data(nlmsg_hdr(message)));
   const nlattr* const found = nla_find(genlmsg_attrdata(header, 0), genlmsg_attrlen(header, 0), kFeatures);
   if (found == nullptr || nla_len(found) < static_cast<int>(sizeof(std::uint64_t))) return NL_OK;
@@ -45,7 +45,7 @@ XdpFeatures xdp_features(std::uint32_t ifindex) {
       genlmsg_put(question.get(), NL_AUTO_PORT, NL_AUTO_SEQ, family, 0, 0, kDeviceGet, 1) == nullptr ||
       nla_put_u32(question.get(), kIfindex, ifindex) != 0)
     return features;
-  nl_socket_modify_cb(socket.get(), NL_CB_VALID, NL_CB_CUSTOM, &take_answer, &features);
+  nl_socket_modify_cb(socket.get(), NL_CB_VALID, NL_CB_CUSTOM, &take_response, &features);
   if (nl_send_auto(socket.get(), question.get()) >= 0) (void)nl_recvmsgs_default(socket.get());
   return features;
 }

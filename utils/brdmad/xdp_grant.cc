@@ -15,7 +15,7 @@
 #include <cstring>
 #include <string>
 
-#include "io/xdp_abi.h"
+#include "io/xdp/xdp_abi.h"
 #include "xdp_steering.h"
 
 namespace brdma::daemon {

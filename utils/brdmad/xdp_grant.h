@@ -13,8 +13,8 @@
 
 #include "base/result.h"
 #include "bitmaprdma/context.h"
-#include "io/file_descriptor.h"
-#include "io/xdp_protocol.h"
+#include "io/system/file_descriptor.h"
+#include "io/xdp/xdp_protocol.h"
 #include "xdp_steering.h"
 
 namespace brdma::daemon {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "io/file_descriptor.h"
+#include "io/system/file_descriptor.h"
 
 namespace brdma::daemon {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "base/datagram.h"
 #include "bpf_program.h"
-#include "io/lease_protocol.h"
+#include "io/daemon/lease_protocol.h"
 #include "libbpf_names.h"
 
 namespace brdma::daemon {

@@ -21,7 +21,7 @@
 
 #include "base/result.h"
 #include "bitmaprdma/context.h"
-#include "io/file_descriptor.h"
+#include "io/system/file_descriptor.h"
 #include "shared_state.h"
 
 namespace brdma::daemon {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "control/address_text.h"
-#include "fabric/forwarding_table.h"
+#include "fabric/routing/forwarding_table.h"
 
 namespace brdma::topology {
 

@@ -15,7 +15,7 @@
 #include <optional>
 
 #include "base/units.h"
-#include "fabric/link_state_limits.h"
+#include "fabric/switch/link_state_limits.h"
 
 namespace brdma::fabric::controller {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "fabric/forwarding_table.h"
+#include "fabric/routing/forwarding_table.h"
 
 namespace brdma::fabric::controller {
 

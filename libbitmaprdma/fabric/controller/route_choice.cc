@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "fabric/forwarding_table.h"
+#include "fabric/routing/forwarding_table.h"
 
 namespace brdma::fabric::controller {
 namespace {

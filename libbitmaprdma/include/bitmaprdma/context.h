@@ -140,8 +140,8 @@ class Context {
   Status detach_multicast(QueuePair* qp, const IpAddress& group);
 
   // Before a queue pair is destroyed or moved to RESET or ERR: what has arrived and nobody took out of the socket yet
-  // is handled (an acknowledgement among it still completes what it acknowledges), then Engine::take_leave().
-  void take_leave(QueuePair* qp);
+  // is handled (an acknowledgement among it still completes what it acknowledges), then Engine::send_final_acks().
+  void send_final_acks(QueuePair* qp);
 
   // From now on each WRITE that has arrived whole in `region` is told to the handler's write_event(), with `user`: the
   // receiver need not poll its memory, nor the sender spend an immediate. It is told once the last byte is in its

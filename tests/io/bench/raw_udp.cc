@@ -12,9 +12,9 @@
 #include <cstring>
 #include <vector>
 
-#include "io/clock.h"
-#include "io/shard_lock.h"
-#include "io/socket_address.h"
+#include "io/shard/clock.h"
+#include "io/shard/shard_lock.h"
+#include "io/udp/socket_address.h"
 
 namespace brdma::bench {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "io/clock.h"
+#include "io/shard/clock.h"
 #include "trace/retransmissions.h"
 
 namespace brdma::bench {

@@ -12,7 +12,7 @@
 #include <system_error>
 #include <utility>
 
-#include "io/pass_descriptors.h"
+#include "io/system/pass_descriptors.h"
 #include "lab/system_failure.h"
 
 namespace brdma::lab {

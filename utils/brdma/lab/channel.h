@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "io/file_descriptor.h"
-#include "io/pass_descriptors.h"
+#include "io/system/file_descriptor.h"
+#include "io/system/pass_descriptors.h"
 
 namespace brdma::lab {
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "io/file_descriptor.h"
+#include "io/system/file_descriptor.h"
 #include "lab/plan.h"
 #include "lab/start.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "io/file_descriptor.h"
+#include "io/system/file_descriptor.h"
 #include "lab/netlink.h"
 #include "lab/plan.h"
 

@@ -17,7 +17,7 @@
 #include <system_error>
 #include <vector>
 
-#include "io/file_descriptor.h"
+#include "io/system/file_descriptor.h"
 #include "lab/channel.h"
 #include "lab/host_networks.h"
 #include "lab/switch_process.h"

@@ -3,7 +3,7 @@
 
 #include <sys/types.h>
 
-#include "io/file_descriptor.h"
+#include "io/system/file_descriptor.h"
 #include "lab/client.h"
 
 namespace brdma::lab {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "fabric/frame.h"
-#include "io/file_descriptor.h"
+#include "fabric/routing/frame.h"
+#include "io/system/file_descriptor.h"
 
 namespace brdma::lab {
 

@@ -13,7 +13,7 @@
 #include <system_error>
 #include <vector>
 
-#include "io/file_descriptor.h"
+#include "io/system/file_descriptor.h"
 
 namespace brdma::lab {
 namespace {

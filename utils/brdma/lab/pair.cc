@@ -16,7 +16,7 @@
 #include <string_view>
 
 #include "base/units.h"
-#include "io/clock.h"
+#include "io/shard/clock.h"
 #include "lab/client.h"
 #include "lab/host_process.h"
 #include "lab/listen_watch.h"

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "fabric/frame.h"
 #include "fabric/network.h"
+#include "fabric/routing/frame.h"
 #include "fabric/topology.h"
 
 namespace brdma::lab {

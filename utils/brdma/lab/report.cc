@@ -5,7 +5,7 @@
 #include <array>
 #include <string_view>
 
-#include "io/daemon_client.h"
+#include "io/daemon/daemon_client.h"
 #include "lab/host_process.h"
 #include "trace/counters.h"
 

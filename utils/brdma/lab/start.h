@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "io/file_descriptor.h"
+#include "io/system/file_descriptor.h"
 #include "lab/plan.h"
 
 namespace brdma::lab {

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "io/file_descriptor.h"
+#include "io/system/file_descriptor.h"
 #include "lab/plan.h"
 
 namespace brdma::lab {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "io/clock.h"
+#include "io/shard/clock.h"
 #include "lab/client.h"
 
 namespace brdma::lab {

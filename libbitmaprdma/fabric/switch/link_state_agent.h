@@ -1,0 +1,165 @@
+// fabric/switch/link_state_agent.h - link-state feedback of one switch (spec 3): answers inquiries that pass (passive
+// feedback), and says when a port is congested (active feedback). Sans-I/O; no allocation after construction.
+//
+// Passive. An inquiry (wire/link_state.h) that is about to leave by a port gets one feedback, as long as itself, and
+// goes on with the next hop index. None, and then it goes on as it is, where
+//   - its hop limit is reached,
+//   - no RoCE data of its flow (five-tuple) has come by here within `flow_age_max`: who forges a source has to send its
+//     flow's data too, along this way, and gets no more sent there than he sends himself,
+//   - its source was answered less than `source_interval` ago, or all sources together used up `answers_per_second`.
+// Active. A port's state is sampled while packets pass: it is over its limits when its queue (over `queue_time`) fills
+// to queue_high or what it can do falls to speed_low of its rate, or it is down; no longer when both are well within
+// again (queue_low, speed_high). Each change is reported, and a port that stays over again every `report_repeat`;
+// reports of a port are at least `report_interval` apart, and what has passed by then is not reported. The owner calls
+// routed() for each packet, answer() for those that routed() says are inquiries, sample() for each port at
+// next_timeout(), and drains poll_feedback() and poll_report().
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/ip_address.h"
+#include "base/ring.h"
+#include "base/units.h"
+#include "fabric/routing/five_tuple.h"
+#include "fabric/switch/drop_notifier.h"
+#include "fabric/switch/link_state_limits.h"
+
+namespace brdma::fabric {
+
+// Of an output port, as its owner knows it.
+struct PortFacts {
+  bool up = true;
+  std::uint64_t rate = 0;                    // of the link as it was built, bytes a second; 0: not bounded
+  std::uint64_t can_do = 0;                  // what it may send by now; 0: not bounded
+  std::uint32_t queue = 0, queue_limit = 0;  // bytes
+  std::uint64_t idle_times = 0;              // packets that found nothing in the queue, ever
+  std::uint64_t taken_bytes = 0;             // into the queue, ever
+  std::uint64_t drops = 0;                   // packets that found no room, ever
+};
+
+// What is known of a port. Bytes, and bytes a second.
+struct PortState {
+  bool up = true;
+  bool over_limits = false;
+  std::uint64_t rate = 0;   // 0: not bounded
+  std::uint64_t speed = 0;  // while packets waited; what it can do where none waited of late; 0: not bounded
+  std::uint64_t load = 0;   // what it did
+  std::uint32_t queue = 0, queue_limit = 0;
+  std::uint32_t queue_mean = 0;  // over the agent's queue_time
+  std::uint64_t drops = 0;
+  Instant at;
+};
+
+struct FlowEnds {
+  IpAddress source, destination;
+  friend bool operator==(const FlowEnds&, const FlowEnds&) = default;
+};
+
+struct ActiveFeedback {
+  static constexpr std::size_t kFlowsMax = 8;
+  std::uint32_t port = 0;
+  PortState state;
+  std::uint8_t flow_count = 0;
+  std::array<FlowEnds, kFlowsMax> flows{};  // that passed the port of late
+};
+
+// X(member)
+#define BRDMA_LINK_STATE_COUNTERS(X)                                                \
+  X(inquiries)                                                                      \
+  X(answered)                                                                       \
+  X(malformed)       /* inquiries of a wrong size or with a hop beyond its limit */ \
+  X(at_limit)        /* as many hops have answered as were asked for */             \
+  X(unknown_flow)    /* nobody sends data that way */                               \
+  X(limited_source)  /* the same source was answered just now */                    \
+  X(limited)         /* too many in all */                                          \
+  X(reports)         /* active feedback */                                          \
+  X(reports_dropped) /* nobody took them in time */                                 \
+  X(changes_passed)  /* were over before they could be reported */
+
+class LinkStateAgent {
+ public:
+  struct Config {
+    std::uint32_t switch_id = 0;
+    LinkStateLimits limits{};
+    std::uint32_t answers_per_second = 10'000, answers_burst = 64;
+    Duration source_interval = 1_ms;
+    Duration flow_age_max = 10_s;
+    Duration sample_interval = 1_ms;
+    Duration queue_time{};  // queues are judged by their mean over about so long; 0: as they are
+    Duration report_interval = 10_ms;
+    Duration report_repeat = 1_s;
+  };
+  struct Counters {
+#define BRDMA_X(member) std::uint64_t member = 0;
+    BRDMA_LINK_STATE_COUNTERS(BRDMA_X)
+#undef BRDMA_X
+  };
+
+  LinkStateAgent(const Config& config, std::size_t ports);
+
+  // A RoCE packet is about to leave by `port`. `payload`: of UDP. True: it is an inquiry.
+  [[nodiscard]] bool routed(const FiveTuple& flow, ConstBytes payload, std::uint32_t port, Instant now);
+  // Makes the answer, if there shall be one, and changes the inquiry for the next hop, its ICRC with it. True: changed.
+  bool answer(const FiveTuple& flow, MutableBytes payload, std::uint32_t port, const PortFacts& facts, Instant now);
+  // A packet to send, of the switch's own.
+  [[nodiscard]] std::optional<DropNotice> poll_feedback();
+
+  // Nothing: no packet has passed since the last samples, and nothing is to be reported.
+  [[nodiscard]] std::optional<Instant> next_timeout() const { return next_sample_; }
+  void sample(std::uint32_t port, const PortFacts& facts, Instant now);  // every port, then
+  void sampled(Instant now);                                             // this
+  [[nodiscard]] std::optional<ActiveFeedback> poll_report();
+  // Something happened to a port (it went down, or has another rate): look at it now.
+  void disturb(Instant now) { next_sample_ = now; }
+
+  [[nodiscard]] const PortState& state(std::uint32_t port) const { return ports_[port].state; }
+  [[nodiscard]] const LinkStateLimits& limits() const { return config_.limits; }
+  [[nodiscard]] std::size_t port_count() const { return ports_.size(); }
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+
+ private:
+  static constexpr std::size_t kFlowSlots = 4096, kSourceSlots = 1024, kQueueMax = 64;
+
+  struct Port {
+    PortState state;
+    // Speed and load are those of the last whole window.
+    std::optional<Instant> window_from;
+    std::uint64_t window_left = 0;  // bytes that had left the queue by then
+    std::uint64_t window_idle = 0;  // its idle_times by then
+    bool always_waited = false;     // some packet, ever since then
+    std::optional<Instant> reported_at;
+    bool reported_over = false;
+    bool changed = false;  // over_limits, since the last report
+    std::uint32_t passed = 0;
+    std::uint32_t next_flow = 0;
+    std::array<FlowEnds, ActiveFeedback::kFlowsMax> flows{};
+    std::array<Instant, ActiveFeedback::kFlowsMax> flows_seen{};
+  };
+  struct Slot {
+    std::uint64_t key = 0;
+    Instant at;
+  };
+
+  void note_flow(Port& port, const FiveTuple& flow, Instant now);
+  [[nodiscard]] bool may_answer(const FiveTuple& flow, Instant now);
+  void measure(Port& port, const PortFacts& facts, Instant now);
+  void average(PortState& state, std::uint32_t queue, Instant now) const;
+  void judge(Port& port);
+  void report_if_due(std::uint32_t number, Instant now);
+
+  Config config_;
+  std::vector<Port> ports_;
+  std::vector<Slot> flows_, sources_;
+  Ring<DropNotice> feedback_;
+  Ring<ActiveFeedback> reports_;
+  std::optional<Instant> next_sample_;
+  Instant allowed_from_;  // token bucket of answers
+  Counters counters_;
+};
+
+}  // namespace brdma::fabric

@@ -1,0 +1,254 @@
+// fabric/switch/output_queue.h - what waits before a rate: admission, traffic classes, marking, and when each packet's
+// last bit has left. No clock and no events of its own: packets leave at exact times whenever the owner comes to ask.
+//
+//   admit (room? random drop? mark?) -> push -> [a queue for each class] -> serve: next by class -> its time on the
+//   wire
+//
+// Room: each class has `bytes`, and the switch's shared buffer must have some left, if it has one. An idle port takes
+// any packet, and so does an empty class of several. Without a rate nothing waits.
+// The owner calls serve(now) until it answers nothing before each admit, and then before it looks at anything: so every
+// packet that has begun to leave by then is known. Times do not go back (by more than the owner's lateness).
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "base/random.h"
+#include "base/ring.h"
+#include "base/units.h"
+#include "fabric/switch/red_marker.h"
+#include "fabric/switch/shared_buffer.h"
+#include "fabric/switch/traffic_classes.h"
+
+namespace brdma::fabric {
+
+struct QueueConfig {
+  std::optional<Bandwidth> rate{};
+  std::uint64_t bytes = 256 * 1024;            // of each class: waiting and in transmission
+  std::optional<MarkingConfig> marking{};      // ECN, by the class's length
+  std::optional<MarkingConfig> random_drop{};  // by the same curve: packets that are dropped early
+  TrafficClasses classes{};
+};
+
+enum class Refusal : std::uint8_t { kQueueFull, kBufferFull, kRandom };
+
+struct Admission {
+  std::optional<Refusal> refused{};
+  bool marked = false;
+};
+
+// X(member). Packets unless it says bytes.
+#define BRDMA_CLASS_COUNTERS(X)                       \
+  X(packets) /* that were taken */                    \
+  X(bytes)   /* of these */                           \
+  X(dropped) /* that were not, for whatever reason */ \
+  X(marked)                                           \
+  X(waiting) /* bytes, now */                         \
+  X(longest) /* bytes that waited at the same time, ever */
+
+struct ClassCounters {
+#define BRDMA_X(member) std::uint64_t member = 0;
+  BRDMA_CLASS_COUNTERS(BRDMA_X)
+#undef BRDMA_X
+};
+
+template <class Packet>
+class OutputQueue {
+ public:
+  struct Sent {
+    Packet packet{};
+    std::uint32_t bytes = 0;
+    std::uint8_t tag = 0;  // as it was pushed
+    Instant at;            // its last bit leaves
+  };
+
+  OutputQueue(std::uint64_t seed, std::string_view name) : random_(seed, name) {}
+
+  // What waits goes on at the new rate.
+  void configure(const QueueConfig& config) {
+    if (config.classes != config_.classes) scheduler_.configure(config.classes);
+    config_ = config;
+    fraction_ = drained_fraction_ = 0;
+    drained_at_ = busy_until_;
+    if (!config_.rate) return;
+    queue_time_ = config_.rate->time_for(config_.bytes);
+    drained_at_ = busy_until_ + config_.rate->time_for(waiting_);
+  }
+  void share(SharedBuffer* buffer) { buffer_ = buffer; }  // while empty
+
+  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] bool empty() const { return size_ == 0; }
+  // When the transmitter takes the next packet, if one waits.
+  [[nodiscard]] Instant busy_until() const { return busy_until_; }
+  // What all that is here takes to leave.
+  [[nodiscard]] Duration drain(Instant now) const { return std::max(drained_at_ - now, Duration{}); }
+  // Bytes here: waiting and in transmission.
+  [[nodiscard]] std::uint64_t occupied() const { return waiting_ + sending_; }
+  [[nodiscard]] std::uint64_t longest() const { return longest_; }  // that this ever was
+  // Packets that found nothing here, ever: between two moments without one the transmitter never rested, if something
+  // was here at both.
+  [[nodiscard]] std::uint64_t idle_times() const { return idle_times_; }
+  [[nodiscard]] const ClassCounters& counters(std::size_t traffic_class) const { return counters_[traffic_class]; }
+
+  [[nodiscard]] Admission admit(std::uint8_t traffic_class, std::uint32_t bytes, Instant now) {
+    Admission admission;
+    if (!config_.rate) return admission;
+    const std::size_t place = place_of(traffic_class);
+    if (config_.marking || config_.random_drop) {
+      const std::uint64_t length = queued(place, now);
+      admission.marked = config_.marking && marks(*config_.marking, length, random_);
+      if (config_.random_drop && marks(*config_.random_drop, length, random_)) admission.refused = Refusal::kRandom;
+    }
+    if (!has_room(place, bytes, now)) admission.refused = Refusal::kQueueFull;
+    if (!admission.refused && buffer_ != nullptr && !buffer_->admits(occupied(), bytes)) {
+      admission.refused = Refusal::kBufferFull;
+    }
+    counters_[place].dropped += admission.refused ? 1 : 0;
+    counters_[place].marked += admission.marked && !admission.refused ? 1 : 0;
+    return admission;
+  }
+
+  // A packet that was admitted at this time.
+  void push(Packet packet, std::uint8_t traffic_class, std::uint32_t bytes, std::uint8_t tag, Instant now) {
+    const std::size_t place = place_of(traffic_class);
+    ClassCounters& counters = counters_[place];
+    ++counters.packets;
+    counters.bytes += bytes;
+    counters.waiting += bytes;
+    counters.longest = std::max(counters.longest, counters.waiting);
+    waiting_ += bytes;
+    ++size_;
+    longest_ = std::max(longest_, occupied());
+    if (drained_at_ <= now) ++idle_times_;
+    if (buffer_ != nullptr) buffer_->take(bytes);
+    extend(drained_at_, drained_fraction_, bytes, now);
+    queues_[place].push_back(Waiting{std::move(packet), bytes, tag, now});
+  }
+
+  // The next packet that has begun to leave by `now`.
+  [[nodiscard]] std::optional<Sent> serve(Instant now) {
+    if (config_.rate && busy_until_ > now) return std::nullopt;
+    release_sent();
+    if (size_ == 0) return std::nullopt;
+    const std::size_t place = next_class();
+    Waiting& first = queues_[place].front();
+    Sent sent{std::move(first.packet), first.bytes, first.tag, first.arrived};
+    extend(busy_until_, fraction_, sent.bytes, first.arrived);
+    if (config_.rate) sent.at = busy_until_;
+    queues_[place].pop_front();
+    counters_[place].waiting -= sent.bytes;
+    waiting_ -= sent.bytes;
+    sending_ = sent.bytes;
+    sending_class_ = place;
+    --size_;
+    if (!config_.rate) release_sent();
+    return sent;
+  }
+
+  // Gives back every packet that waits, to `discard(Packet)`.
+  template <class Discard>
+  void clear(const Discard& discard) {
+    for (std::size_t place = 0; place < kClassesMax; ++place) {
+      for (; !queues_[place].empty(); queues_[place].pop_front()) {
+        discard(std::move(queues_[place].front().packet));
+        if (buffer_ != nullptr) buffer_->give_back(queues_[place].front().bytes);
+      }
+      counters_[place].waiting = 0;
+    }
+    release_sent();
+    waiting_ = 0;
+    size_ = 0;
+    drained_at_ = busy_until_;
+  }
+
+ private:
+  struct Waiting {
+    Packet packet{};
+    std::uint32_t bytes = 0;
+    std::uint8_t tag = 0;
+    Instant arrived;
+  };
+
+  // Classes may have become fewer.
+  [[nodiscard]] std::size_t place_of(std::uint8_t traffic_class) const {
+    return std::min<std::size_t>(traffic_class, config_.classes.count - 1);
+  }
+
+  // `until` becomes the time at which `bytes` more have left, which do not begin before `from`. Fractions of a
+  // nanosecond are carried over, so that a rate is kept exactly however long the run.
+  void extend(Instant& until, std::uint64_t& fraction, std::uint32_t bytes, Instant from) const {
+    if (until <= from) {
+      until = from;
+      fraction = 0;
+    }
+    if (!config_.rate) return;
+    const std::uint64_t bps = config_.rate->bps();
+    const std::uint64_t numerator = std::uint64_t{bytes} * 8 * 1'000'000'000 + fraction;  // bytes below 2^20
+    until = until + Duration::from_ns(static_cast<std::int64_t>(numerator / bps));
+    fraction = numerator % bps;
+  }
+
+  [[nodiscard]] bool has_room(std::size_t place, std::uint32_t bytes, Instant now) const {
+    if (config_.classes.count > 1) {
+      return counters_[place].waiting == 0 || queued(place, now) + bytes <= config_.bytes;
+    }
+    if (drained_at_ <= now) return true;
+    Instant done = drained_at_;
+    std::uint64_t fraction = drained_fraction_;
+    extend(done, fraction, bytes, now);
+    return done - now <= queue_time_;
+  }
+
+  [[nodiscard]] std::uint64_t bytes_in(Duration time) const {
+    if (time <= Duration{}) return 0;
+    const auto bits = static_cast<unsigned __int128>(time.ns()) * config_.rate->bps();
+    return static_cast<std::uint64_t>(bits / 8 / 1'000'000'000);
+  }
+  // Of a class: bytes that have not left yet.
+  [[nodiscard]] std::uint64_t queued(std::size_t place, Instant now) const {
+    if (config_.classes.count == 1) return bytes_in(drained_at_ - now);
+    return counters_[place].waiting + (sending_class_ == place ? bytes_in(busy_until_ - now) : 0);
+  }
+
+  [[nodiscard]] std::size_t next_class() {
+    // Packets of classes that are no more, first.
+    for (std::size_t place = kClassesMax; place > config_.classes.count; --place) {
+      if (!queues_[place - 1].empty()) return place - 1;
+    }
+    if (config_.classes.count == 1) return 0;
+    std::array<std::uint32_t, kClassesMax> heads{};
+    for (std::size_t place = 0; place < config_.classes.count; ++place) {
+      if (!queues_[place].empty()) heads[place] = queues_[place].front().bytes;
+    }
+    return scheduler_.next(heads);
+  }
+
+  void release_sent() {
+    if (buffer_ != nullptr) buffer_->give_back(sending_);
+    sending_ = 0;
+  }
+
+  QueueConfig config_;
+  Random random_;
+  ClassScheduler scheduler_;
+  SharedBuffer* buffer_ = nullptr;
+  std::array<Ring<Waiting>, kClassesMax> queues_;
+  std::array<ClassCounters, kClassesMax> counters_;
+  std::size_t size_ = 0;
+  std::uint64_t waiting_ = 0;  // bytes, of all classes
+  std::uint64_t longest_ = 0;
+  std::uint64_t idle_times_ = 0;
+  std::uint32_t sending_ = 0;  // bytes of the packet in transmission
+  std::size_t sending_class_ = 0;
+  Duration queue_time_;                 // what a full queue takes to leave
+  Instant busy_until_, drained_at_;     // the packet in transmission has left; all have
+  std::uint64_t fraction_ = 0;          // of a nanosecond after busy_until_, in units of 1/bps
+  std::uint64_t drained_fraction_ = 0;  // and after drained_at_
+};
+
+}  // namespace brdma::fabric

@@ -1,0 +1,43 @@
+// fabric/switch/rtt_increment.h - how congested a flow is by the ECN marks on its packets, and what a switch adds to
+// its round-trip time for it (spec 2). Integer counters and a table: what a data plane can do.
+//
+//   kTable          of each window of 8 packets: 0,1 marked: 0 | 2,3: D/8 | 4: D/4 | 5,6: D/2 | 7,8: D
+//   kFixed          the same windows; D where the table has anything
+//   kStepped        level one up with each marked packet (at most `levels`), one down with each other; f(level) * D
+//   kProbabilistic  the same levels; max(Pmax, f(level)) * D, 0 at level 0
+// f is linear from 1 % at level 1 to 100 % at the highest. D: the longest that the queue can delay a packet.
+#pragma once
+
+#include <cstdint>
+
+#include "base/units.h"
+
+namespace brdma::fabric {
+
+enum class IncrementRule : std::uint8_t { kTable, kFixed, kStepped, kProbabilistic };
+
+struct IncrementConfig {
+  IncrementRule rule = IncrementRule::kTable;
+  Duration longest = 2_us;           // D
+  std::uint8_t levels = 10;          // N of kStepped and kProbabilistic, at least 2
+  std::uint32_t pmax_ppm = 100'000;  // of kProbabilistic: the marking policy's highest probability
+};
+
+// D of a switch whose ports share a buffer: buffer * 8 / (ports * rate) (spec 2: control plane).
+[[nodiscard]] Duration longest_delay(std::uint64_t buffer_bytes, std::uint32_t ports, Bandwidth port_rate);
+
+// Of one flow: 4 bytes.
+class MarkCounter {
+ public:
+  static constexpr std::uint8_t kWindow = 8;
+  // A forward packet, marked (or that the switch itself would mark) or not.
+  void on_packet(bool marked, const IncrementConfig& config);
+  [[nodiscard]] std::uint8_t level() const { return level_; }  // 0: not congested
+  [[nodiscard]] Duration increment(const IncrementConfig& config) const;
+
+ private:
+  std::uint8_t packets_ = 0, marked_ = 0;  // of the window under way: P, Pe
+  std::uint8_t level_ = 0;                 // Cong_Level
+};
+
+}  // namespace brdma::fabric

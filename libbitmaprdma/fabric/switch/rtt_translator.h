@@ -1,0 +1,86 @@
+// fabric/switch/rtt_translator.h - turns ECN marks on a flow's packets into round-trip time on its acknowledgements
+// (spec 2): a sender that goes by round-trip times hears of congestion, half a round trip or more sooner than by an
+// echo of the mark, and nothing of ECN.
+//
+// Pairing. A RoCEv2 packet names only the queue pair that it goes to, so a switch cannot tell by itself which
+// acknowledgements belong to it. Bitmap mode's packets carry both numbers. A flow is the way from one queue pair to
+// another on one path:
+//   forward    requests of bitmap mode: source, destination, both queue pairs, path id
+//   returning  bitmap acknowledgements and those inside data packets: the same with sides exchanged; the path is that
+//   of
+//              the packet that they echo
+// What it cannot pair (standard peers, READ responses, UC, UD) is untranslated: its mark stays on it.
+//
+// Rewriting. Tr + increment (default) or echo - increment; either way the sender's `now - echo - (made - Tr)` grows by
+// it. The ICRC is mended by what the change does to it, without reading the packet.
+// Flows that were not seen for `silence` make place for others; a full table leaves new flows untranslated. No
+// allocation after construction.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/ip_address.h"
+#include "base/units.h"
+#include "fabric/switch/rtt_increment.h"
+
+namespace brdma::fabric {
+
+enum class Rewrite : std::uint8_t { kTr, kTs };
+
+class RttTranslator {
+ public:
+  struct Config {
+    IncrementConfig increment{};
+    Rewrite rewrite = Rewrite::kTr;
+    std::size_t flows_max = 4096;
+    Duration silence = 100_ms;
+  };
+  struct Counters {
+    std::uint64_t forward = 0;       // packets of flows
+    std::uint64_t marked = 0;        // of these
+    std::uint64_t returning = 0;     // acknowledgements of flows
+    std::uint64_t rewritten = 0;     // of these
+    std::uint64_t untranslated = 0;  // marked packets of no flow: the mark stays
+    std::uint64_t table_full = 0;    // packets of flows that found no place
+  };
+
+  explicit RttTranslator(const Config& config);
+
+  // A RoCE packet on its way through: `payload` is UDP's, BTH to ICRC. `marked`: it carries CE, or the switch would set
+  // it. Rewrites an acknowledgement in place. True: the mark has been taken over, the packet is to leave without one.
+  bool pass(const IpAddress& source, const IpAddress& destination, MutableBytes payload, bool marked, Instant now);
+
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+  [[nodiscard]] std::size_t flows() const { return count_; }
+
+ private:
+  struct Key {
+    IpAddress source, destination;
+    std::uint32_t source_qpn = 0, destination_qpn = 0;
+    std::uint8_t path = 0;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  struct Flow {
+    Key key;
+    MarkCounter marks;
+    bool used = false;
+    Instant seen;
+  };
+  static constexpr std::size_t kProbesMax = 8;
+
+  [[nodiscard]] std::size_t place_of(const Key& key) const;
+  [[nodiscard]] Flow* find(const Key& key);
+  [[nodiscard]] Flow* find_or_make(const Key& key, Instant now);
+  void rewrite(MutableBytes payload, std::size_t echo_at, std::size_t tr_at, Duration increment);
+
+  Config config_;
+  std::vector<Flow> flows_;  // a power of two; linear probing over kProbesMax places
+  std::size_t count_ = 0;
+  Counters counters_;
+};
+
+}  // namespace brdma::fabric

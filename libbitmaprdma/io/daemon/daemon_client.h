@@ -1,0 +1,25 @@
+// io/daemon/daemon_client.h - asks the running brdmad: one JSON object out, one back (docs/daemon.md lists them):
+//   {"query":"version"}   {"query":"leases"}   {"query":"statistics"}   {"query":"config"}
+//   {"query":"shutdown","force":false}
+// Never starts a daemon. Used by the command line and the lab, not by the datapath.
+#pragma once
+
+#include <chrono>
+#include <nlohmann/json_fwd.hpp>
+#include <string_view>
+
+#include "base/result.h"
+#include "bitmaprdma/context.h"
+
+namespace brdma::io {
+
+// Errors: ENOENT no brdmad runs in this network namespace; ETIMEDOUT; EPROTO; else what brdmad answered.
+[[nodiscard]] Result<nlohmann::ordered_json, ContextError> query_daemon(const nlohmann::json& request);
+
+// The same for whoever listens at the abstract socket "@<name>" and speaks so: one line of JSON each way. The answer as
+// it is. Errors: ECONNREFUSED nobody listens there; ETIMEDOUT; EPROTO.
+[[nodiscard]] Result<nlohmann::ordered_json, ContextError> ask_at(
+    std::string_view name, const nlohmann::json& request,
+    std::chrono::milliseconds answer_within = std::chrono::seconds{10});
+
+}  // namespace brdma::io

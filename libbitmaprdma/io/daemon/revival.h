@@ -1,0 +1,54 @@
+// io/daemon/revival.h - a program's part in what happens when brdmad is killed: holder and worker at once, with the
+// container, the service or the job of the program that came first. Nothing that a lease needs ends with it
+// (docs/daemon.md): the vault keeps it all, and a daemon that adopts the vault is started by a program that has it.
+// Packets go on meanwhile.
+//
+// Driven by the lease's control thread:
+//   poll(lifeline())       readable: brdmad is dead; daemon_died()
+//   a descriptor came      on the lease's connection: the next brdmad's lifeline; daemon_lives()
+//   act() at deadline()    starts a daemon where nobody has; gives up after kGiveUpAfter without any: ends the lease's
+//                          connection, which then looks as if brdmad had closed it
+// Programs act one after the other, in the order of their slots, so that a hundred don't start a hundred daemons; two
+// that do so together are no harm (docs/daemon.md).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "device/device_use.h"
+#include "io/daemon/daemon_connection.h"
+#include "io/system/file_descriptor.h"
+
+namespace brdma::io {
+
+class Revival {
+ public:
+  static constexpr std::chrono::seconds kGiveUpAfter{10};
+
+  Revival() = default;
+  // `use` outlives this; null: who goes first is not known.
+  Revival(FileDescriptor lifeline, FileDescriptor vault, int control_fd, const UseTable* use, std::uint32_t slot)
+      : lifeline_(std::move(lifeline)), vault_(std::move(vault)), control_fd_(control_fd), use_(use), slot_(slot) {}
+
+  [[nodiscard]] int lifeline() const { return lifeline_.get(); }  // -1: nothing to wait for
+  void daemon_died();
+  void daemon_lives(FileDescriptor lifeline);
+  [[nodiscard]] std::optional<Deadline> deadline() const { return next_; }
+  void act();
+
+ private:
+  void start();
+  void give_up();
+  [[nodiscard]] int programs_before() const;
+
+  FileDescriptor lifeline_, vault_;
+  int control_fd_ = -1;
+  const UseTable* use_ = nullptr;
+  std::uint32_t slot_ = 0;
+  std::optional<Deadline> next_;  // none: brdmad lives
+  Deadline give_up_at_{};
+  int starts_ = 0;
+};
+
+}  // namespace brdma::io

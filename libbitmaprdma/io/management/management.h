@@ -1,0 +1,75 @@
+// io/management/management.h - what a process answers its brdmad about its engine: one JSON object a line, one back
+// with the same `id`. The way is the lease's connection; io/management/control_thread.h listens.
+//
+//   {"id":1,"do":"recovery","qp":N}                        settings in force; without "qp": for queue pairs made now
+//   {"id":1,"do":"set","qp":N,"settings":{"KEY":VALUE}}    changes them; without "qp": for all, and those made later
+//   {"id":1,"do":"queue_pairs","qp":N}                     how they stand: all, or one
+//   {"id":1,"do":"statistics","qp":N}                      their counters
+//   {"id":1,"do":"gaps","qp":N}  {"id":1,"do":"duplicates","qp":N}   their records: of all queue pairs, or of one
+//   {"id":1,"do":"retransmit","qp":N,"psn":P,"count":C}    sends packets again that are not acknowledged; "gaps":true:
+//                                                          gaps count as lost. Without "psn": all
+//   {"id":1,"do":"objects"}                                how many there are of each; where packets come by
+//   {"id":1,"do":"completion_queues"}  {"id":1,"do":"memory_regions"}
+//   {"id":1,"do":"link_reports"}                           what links said, which the controller should know; once
+//   {"id":1,"do":"managed"}                                destinations on the managed list
+//   {"id":1,"do":"manage","destination":"10.0.0.1"}        puts one there; "changed": false where nothing is sent there
+//   {"id":1,"do":"release","destination":"10.0.0.1"}       takes it off; "changed": false where it is not there
+//   {"do":"lower","destination":"10.0.0.1"}                not a question: a control packet of the controller
+//   {"do":"icmp","messages":["0400..."]}                   not a question: what the network says of packets sent, each
+//                                                          message in hexadecimal, from the ICMP header on
+//
+// A question about queue pairs or memory regions is answered with keys and PSNs, by which packets could be forged, only
+// where it has "keys":true: brdmad says so of who may know them.
+// Errors: {"id":1,"error":{"errno":N,"message":"..."}}. The engine's lock is held for the time of some dozen queue
+// pairs at a time, never while something is written: the data path does not wait for a manager.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/shard/shard.h"
+
+namespace brdma::io {
+
+class Management {
+ public:
+  // `tells_memory`: else it has no regions to tell, another shard of the device tells them.
+  explicit Management(Shard& shard, bool tells_memory = true) : shard_(shard), tells_memory_(tells_memory) {}
+
+  // The answer with its line feed; empty where `line` is not a question. Does not throw but std::bad_alloc.
+  [[nodiscard]] std::string answer(std::string_view line);
+
+ private:
+  using Json = nlohmann::ordered_json;
+  void take_icmp(const Json& news);
+  [[nodiscard]] Json recovery(const Json& request);
+  [[nodiscard]] Json set(const Json& request);
+  [[nodiscard]] Json queue_pairs(const Json& request, Json (*row)(const QueuePairReport&));
+  // management_records.cc
+  [[nodiscard]] Json gaps(const Json& request);
+  [[nodiscard]] Json duplicates(const Json& request);
+  [[nodiscard]] Json retransmit(const Json& request);
+
+  [[nodiscard]] Json objects();
+  [[nodiscard]] Json datapath() const;
+  [[nodiscard]] const char* transmits_by() const;
+  [[nodiscard]] Json completion_queues();
+  [[nodiscard]] Json memory_regions(const Json& request);
+  // management_wan.cc
+  [[nodiscard]] Json link_reports();
+  [[nodiscard]] Json managed();
+  [[nodiscard]] Json manage(const Json& request);
+  [[nodiscard]] Json release(const Json& request);
+  void take_control_packet(const Json& news);
+  Status change_managed(const IpAddress& peer, Status (Engine::*change)(const IpAddress&, Instant));
+
+  [[nodiscard]] std::vector<std::uint32_t> numbers_of(const Json& request);  // one queue pair, or all
+  [[nodiscard]] std::vector<MemoryRegion> regions();                         // lock held
+
+  Shard& shard_;
+  bool tells_memory_;
+};
+
+}  // namespace brdma::io

@@ -1,0 +1,142 @@
+// io/poll/progress_owner.h - who makes progress now: the application by its calls, or the progress thread. The few
+// words that both sides read without the shard's lock, and the descriptors that wake the thread. A wake-up is asked for
+// while the lock is held and done after it was given back: the thread may preempt whoever wakes it, and would find the
+// lock taken.
+//
+// States of the thread:
+//   kAbsent    not started: only calls make progress
+//   kParked    the application polls; the thread looks now and then whether it still does
+//   kSpinning  in charge, polling the socket
+//   kBlocked   in charge, asleep until a packet, a deadline or a wake-up
+//   kStandingBy the application sleeps on the sockets itself (it is attended()); the thread keeps the deadlines, and
+//              looks now and then whether packets wait for nobody
+#pragma once
+
+#include <sched.h>
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "base/units.h"
+
+namespace brdma::io {
+
+class ProgressOwner {
+ public:
+  enum class Thread : std::uint8_t { kAbsent, kParked, kSpinning, kBlocked, kStandingBy };
+
+  ProgressOwner();  // without its descriptors (none left) the thread is never started
+  ~ProgressOwner();
+  ProgressOwner(const ProgressOwner&) = delete;
+  ProgressOwner& operator=(const ProgressOwner&) = delete;
+
+  // --- the application's calls; the shard's lock is held ---
+  void called() {
+    calls_.store((calls_.load(std::memory_order_relaxed) + 1) | kInside, std::memory_order_relaxed);
+    core_.store(sched_getcpu(), std::memory_order_relaxed);
+  }
+  // The lock is given back; nothing if called() was not called since it was taken.
+  void left() { calls_.store((calls_.load(std::memory_order_relaxed) + 1) & ~kInside, std::memory_order_relaxed); }
+  // It looked so often.
+  void on_empty_poll(unsigned looks = 1) {
+    bump(polls_);
+    const std::uint64_t before = empty_in_a_row_;
+    empty_in_a_row_ += looks;
+    yield_due_ = empty_in_a_row_ >= kEmptyPollsBeforeYield &&
+                 before / kEmptyPollsPerYield != empty_in_a_row_ / kEmptyPollsPerYield;
+  }
+  // `sleeps`: on completion channels between its polls, as far as is known. What it finds when it wakes says nothing of
+  // a loop. Else it does: a program that always finds something, because the thread has received it, would never be
+  // seen to poll, and the two would take turns at the lock for ever.
+  void polled_well(bool sleeps) {
+    if (!sleeps) bump(polls_);
+    empty_in_a_row_ = 0;
+    yield_due_ = false;
+  }
+  // The application has polled in vain for some 100 us: whoever it waits for may be waiting for its core.
+  [[nodiscard]] bool should_yield() const { return yield_due_; }
+  // The application may go to sleep now, it has armed a completion queue: the thread must be in charge, unless packets
+  // wake the application itself.
+  void request_charge();
+  // There is more to do than this call does, and the application may not call again.
+  void request_help();
+  // Packets wake the application, which takes them by its next call; until the thread finds that it does not.
+  void attend() {
+    if (!distrusted_.load(std::memory_order_relaxed)) attended_.store(true, std::memory_order_relaxed);
+  }
+  // It has taken what the socket had.
+  void looked() { bump(looks_); }
+  void notified() { armed_.store(false, std::memory_order_relaxed); }
+  // After a call: the earliest deadline there is. A thread that would oversleep it is woken then, not now: most often
+  // the application goes on polling.
+  void deadline_is(std::optional<Instant> deadline);
+  [[nodiscard]] bool take_wake_request() {
+    if (!wake_requested_) [[likely]]
+      return false;
+    wake_requested_ = false;
+    return true;
+  }
+  void wake();  // the lock is not held
+
+  // --- the thread's side ---
+  // Of the application, begun and ended ones.
+  [[nodiscard]] std::uint64_t calls() const { return calls_.load(std::memory_order_relaxed); }
+  // A call was begun or ended since calls() was `seen`, or is still under way: a post of 256 KiB takes longer than the
+  // thread's shortest look, and who is in it makes progress.
+  [[nodiscard]] bool called_since(std::uint64_t seen) const {
+    const std::uint64_t now = calls();
+    return now != seen || (now & kInside) != 0;
+  }
+  // The application stands in a loop of polls, so it needs no help: it has polled again and again since the thread took
+  // charge or was asked to. A program that sleeps on a completion channel polls in vain once or twice.
+  [[nodiscard]] bool application_spins() const { return polls_.load() >= kLoopPolls; }
+  [[nodiscard]] bool armed() const { return armed_.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool attended() const { return attended_.load(std::memory_order_relaxed); }
+  void distrust() {
+    distrusted_.store(true, std::memory_order_relaxed);
+    attended_.store(false, std::memory_order_relaxed);
+  }
+  [[nodiscard]] std::uint64_t looks() const { return looks_.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool help_wanted() const { return help_wanted_.load(std::memory_order_relaxed); }
+  void helps() { help_wanted_.store(false, std::memory_order_relaxed); }  // lock held: what was asked for is done next
+  void set_thread(Thread state) { thread_.store(state); }
+  void take_charge();  // lock held
+  // Shard's lock held: from here on deadline_is() compares with `deadline`.
+  void block_until(std::optional<Instant> deadline);
+  // Likewise; the timer fires then.
+  void stand_by(std::optional<Instant> deadline);
+  void clear_wake();
+  bool take_timer();  // true: it had fired; it will not again for that
+
+  // Where the application made its last call.
+  [[nodiscard]] int core() const { return core_.load(std::memory_order_relaxed); }
+
+  [[nodiscard]] Thread thread() const { return thread_.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool usable() const { return wake_fd_ >= 0 && timer_fd_ >= 0; }
+  [[nodiscard]] int wake_fd() const { return wake_fd_; }
+  [[nodiscard]] int timer_fd() const { return timer_fd_; }
+
+ private:
+  static constexpr std::uint64_t kLoopPolls = 8;
+  static constexpr std::uint64_t kEmptyPollsBeforeYield = 256, kEmptyPollsPerYield = 16;
+  static constexpr std::uint64_t kInside = 1;  // of calls_: odd while one is under way
+  // One writer at a time (the lock's holder): no locked instruction needed.
+  static void bump(std::atomic<std::uint64_t>& counter) {
+    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  alignas(64) std::atomic<std::uint64_t> calls_{0};
+  std::atomic<std::uint64_t> polls_{0};
+  std::atomic<std::uint64_t> looks_{0};
+  std::atomic<int> core_{-1};
+  alignas(64) std::atomic<Thread> thread_{Thread::kAbsent};
+  std::atomic<bool> armed_{false};  // a completion queue was, since the last notification
+  std::atomic<bool> attended_{false}, distrusted_{false}, help_wanted_{false};
+  std::optional<Instant> blocked_until_;  // guarded by the shard's lock; none: no deadline
+  bool wake_requested_ = false;           // likewise
+  std::uint64_t empty_in_a_row_ = 0;      // looks of polls; likewise
+  bool yield_due_ = false;                // likewise
+  int wake_fd_, timer_fd_;
+};
+
+}  // namespace brdma::io

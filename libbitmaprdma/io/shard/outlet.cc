@@ -1,0 +1,27 @@
+#include "io/shard/outlet.h"
+
+namespace brdma::io {
+
+bool Outlet::send_by_xdp(const Transmit& transmit, SendReport& report) {
+  using Outcome = XdpTransmit::Report::Outcome;
+  const NextHop* const hop = xdp_->neighbours.find(transmit.source, transmit.destination, monotonic_now());
+  // A batch that is in the ring already needs no way any more: give_up() leaves it there.
+  if (hop == nullptr) {
+    const bool in_ring = std::exchange(waits_, false) && xdp_->transmit.give_up(transmit) == 0;
+    if (!in_ring) xdp_->unresolved += transmit.segments;
+    return in_ring;
+  }
+  const XdpTransmit::Way way{.hop = hop,
+                             .source_port = sockets_[transmit.path].port(),
+                             .destination_port = sockets_[transmit.path].destination_port(),
+                             .ids_count = xdp_->ids_count};
+  const XdpTransmit::Report sent = xdp_->transmit.send(transmit, way);
+  report.refused = sent.refused;
+  report.fault = sent.outcome == Outcome::kFault;
+  report.blocked = waits_ = sent.outcome == Outcome::kWaits;
+  if (sent.outcome == Outcome::kUseUdp) return false;
+  if (!report.blocked && !report.fault) xdp_->sent += transmit.segments - report.refused;
+  return true;
+}
+
+}  // namespace brdma::io

@@ -1,0 +1,235 @@
+// io/shard/progress_thread.cc
+#include "io/shard/progress_thread.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <mutex>
+#include <system_error>
+#include <utility>
+
+#include "io/shard/clock.h"
+#include "io/shard/start_thread.h"
+#include "io/system/poll_open.h"
+
+namespace brdma::io {
+namespace {
+
+using State = ProgressOwner::Thread;
+
+// A deadline nearer than this is awaited spinning: going to sleep and waking up takes about as long.
+constexpr Duration kSleepMin = 20_us;
+// The application spins on its memory and is to reply: on another core it does so within a microsecond; else it needs
+// this one.
+constexpr Duration kReplyWait = 3_us;
+constexpr int kRelaxBetweenRounds = 8;  // leaves the application's thread a moment to take the lock
+// Of standing by: looks at a quiet connection before the thread sleeps on the sockets, too; what a packet then leaves
+// to the application; and what each help costs in trust, of how much there is at most.
+constexpr unsigned kQuietLooks = 4;
+constexpr Duration kAnswerWait = 50_us;
+constexpr int kHelpCosts = 8, kTrustMax = 64;
+
+void relax() {
+  for (int i = 0; i < kRelaxBetweenRounds; ++i) cpu_relax();
+}
+
+}  // namespace
+
+ProgressThread::ProgressThread(Shard& shard, Options options)
+    : shard_(shard),
+      options_(std::move(options)),
+      park_interval_(options_.park_interval_min, options_.park_interval_max) {}
+
+ProgressThread::~ProgressThread() {
+  if (!started()) return;
+  stop_.store(true);
+  shard_.progress_owner().wake();
+  thread_.join();
+  shard_.progress_owner().set_thread(State::kAbsent);
+}
+
+bool ProgressThread::start() {
+  if (!shard_.progress_owner().usable()) return false;
+  thread_ = start_thread([this] { run(); });
+  return started();
+}
+
+void ProgressThread::run() {
+  pthread_setname_np(pthread_self(), "brdma-progress");
+  prctl(PR_SET_TIMERSLACK, 1UL);
+  while (!stopping()) {
+    be_in_charge();
+    stop_spinning();
+    if (shard_.progress_owner().application_spins()) {
+      stay_parked();
+    } else {
+      stand_by();
+    }
+  }
+}
+
+// Whoever holds the lock makes progress: a few tries. But he may have lost his core, to us even.
+void ProgressThread::take_lock() {
+  constexpr int kTries = 16;
+  for (int i = 0; i < kTries; ++i) {
+    if (shard_.lock().try_lock()) return;
+    relax();
+  }
+  shard_.lock().lock();
+}
+
+// How long to go on polling the socket after the last packet.
+Duration ProgressThread::spin_time(Instant now) {
+  const ProgressOwner& progress_owner = shard_.progress_owner();
+  if (progress_owner.calls() != calls_seen_) {
+    calls_seen_ = progress_owner.calls();
+    last_call_ = now;
+  }
+  if (shard_.awaits_reply()) return std::min(kReplyWait, options_.spin);
+  // The application runs, though it does not poll, and needs this core to look at its memory.
+  const bool runs = now - last_call_ < options_.park_interval_max && !progress_owner.armed();
+  if (runs && progress_owner.core() == sched_getcpu()) return Duration{};
+  return options_.spin;
+}
+
+bool ProgressThread::may_spin() {
+  if (options_.spin_permits == nullptr || has_permit_) return true;
+  return has_permit_ = options_.spin_permits->take();
+}
+
+void ProgressThread::stop_spinning() {
+  if (std::exchange(has_permit_, false)) options_.spin_permits->give_back();
+}
+
+// Its own sockets wake it, and it has come since.
+bool ProgressThread::application_attends(std::uint64_t looks_seen) const {
+  const ProgressOwner& progress_owner = shard_.progress_owner();
+  return progress_owner.attended() && !progress_owner.help_wanted() && progress_owner.looks() != looks_seen;
+}
+
+// Returns when the application spins itself, or takes its packets.
+void ProgressThread::be_in_charge() {
+  ProgressOwner& progress_owner = shard_.progress_owner();
+  const std::uint64_t looks = progress_owner.looks();
+  bool first = true, owes = false;
+  Instant last_busy = monotonic_now();
+  for (; !stopping(); relax()) {
+    if (!first && (progress_owner.application_spins() || (!owes && application_attends(looks)))) return;
+    take_lock();
+    std::unique_lock held{shard_.lock(), std::adopt_lock};
+    if (first) {
+      progress_owner.take_charge();
+    } else {
+      progress_owner.set_thread(State::kSpinning);
+    }
+    progress_owner.helps();
+    const Shard::Round round = shard_.make_progress();
+    owes = shard_.has_pending_output();
+    if (std::exchange(first, false) && round.received > 0) park_interval_.helped();
+    const Instant now = monotonic_now();
+    if (round.busy) last_busy = now;
+    const auto deadline = shard_.next_deadline();
+    const Duration left = deadline ? *deadline - now : Duration{};
+    const bool spins = now - last_busy < spin_time(now) && may_spin();
+    if (spins || (deadline && left < kSleepMin)) continue;
+    stop_spinning();
+    progress_owner.block_until(deadline);
+    const int writable_fd = shard_.blocked_fd();
+    shard_.count_drops();
+    held.unlock();
+    sleep(true, writable_fd, left, deadline.has_value());
+  }
+}
+
+void ProgressThread::stay_parked() {
+  ProgressOwner& progress_owner = shard_.progress_owner();
+  progress_owner.set_thread(State::kParked);
+  // It may have armed a completion queue before it polled so often, and will sleep when it has had enough of that.
+  if (progress_owner.armed()) park_interval_.alert();
+  while (!stopping() && progress_owner.application_spins()) {
+    const std::uint64_t calls = progress_owner.calls();
+    sleep(false, -1, park_interval_.interval(), true);
+    if (!progress_owner.called_since(calls)) return;
+    park_interval_.present();
+  }
+}
+
+// Returns when packets wait for nobody, or the application is no longer woken by them.
+void ProgressThread::stand_by() {
+  ProgressOwner& progress_owner = shard_.progress_owner();
+  {
+    take_lock();
+    const std::lock_guard held{shard_.lock(), std::adopt_lock};
+    progress_owner.stand_by(shard_.next_deadline());
+  }
+  for (unsigned quiet = 0; !stopping() && progress_owner.attended() && !progress_owner.help_wanted();) {
+    if (progress_owner.application_spins()) return;
+    const std::uint64_t looks = progress_owner.looks();
+    const bool deep = quiet >= kQuietLooks;
+    const bool by_packets = sleep(deep, -1, park_interval_.interval(), !deep);
+    if (by_packets && progress_owner.looks() == looks) sleep(false, -1, kAnswerWait, true);
+    const bool by_timer = std::exchange(timer_fired_, false);
+    if (by_timer) keep_deadline();
+    if (progress_owner.looks() != looks) {
+      quiet = 0;
+      trust_ = std::min(trust_ + 1, kTrustMax);
+      park_interval_.present();
+    } else if (packets_wait()) {
+      trust_ -= kHelpCosts;
+      if (trust_ < -kTrustMax) progress_owner.distrust();
+      take_lock();
+      const std::lock_guard held{shard_.lock(), std::adopt_lock};
+      shard_.count_help();
+      return;
+    } else if (!deep && !by_timer) {
+      ++quiet;
+    }
+  }
+}
+
+// The timer has fired: what is due is done, and the timer set again.
+void ProgressThread::keep_deadline() {
+  ProgressOwner& progress_owner = shard_.progress_owner();
+  take_lock();
+  const std::lock_guard held{shard_.lock(), std::adopt_lock};
+  if (const auto deadline = shard_.next_deadline(); deadline && *deadline <= monotonic_now())
+    (void)shard_.make_progress();
+  progress_owner.stand_by(shard_.next_deadline());
+}
+
+bool ProgressThread::packets_wait() const {
+  const std::array<int, 2> packets = shard_.receive_fds();
+  std::array<pollfd, 2> fds{pollfd{packets[0], POLLIN, 0}, pollfd{packets[1], POLLIN, 0}};
+  return poll_open(fds, 0) > 0;
+}
+
+// True: packets are there.
+bool ProgressThread::sleep(bool on_packets, int writable_fd, Duration at_most, bool bounded) {
+  constexpr std::int64_t kNsPerSecond = 1'000'000'000;
+  const ProgressOwner& progress_owner = shard_.progress_owner();
+  const std::array<int, 2> packets = on_packets ? shard_.receive_fds() : std::array{-1, -1};
+  std::array<pollfd, 6> fds{pollfd{options_.watched_fd, POLLRDHUP, 0},
+                            pollfd{progress_owner.wake_fd(), POLLIN, 0},
+                            pollfd{progress_owner.timer_fd(), POLLIN, 0},
+                            pollfd{packets[0], POLLIN, 0},
+                            pollfd{packets[1], POLLIN, 0},
+                            pollfd{writable_fd, POLLOUT, 0}};
+  const timespec timeout{at_most.ns() / kNsPerSecond, at_most.ns() % kNsPerSecond};
+  if (ppoll(fds.data(), fds.size(), bounded ? &timeout : nullptr, nullptr) <= 0) return false;
+  if (fds[1].revents != 0) shard_.progress_owner().clear_wake();
+  if (fds[2].revents != 0) timer_fired_ |= shard_.progress_owner().take_timer();
+  if (fds[0].revents != 0) {
+    options_.watched_fd = -1;
+    const std::lock_guard held{shard_.lock()};
+    if (options_.on_hangup) options_.on_hangup();
+  }
+  return (fds[3].revents | fds[4].revents) != 0;
+}
+
+}  // namespace brdma::io

@@ -1,0 +1,17 @@
+// io/udp/open_socket.h - a socket of the kernel's, whoever stands in front of socket(): under librspreload.so every TCP
+// or UDP socket that a thread opens outside of a call to librdmacm becomes an RDMA socket, ours in our threads too.
+// What is done with the descriptor later passes through such a library, which does not know it.
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace brdma::io {
+
+// As socket(2).
+inline int open_socket(int domain, int type, int protocol) {
+  return static_cast<int>(::syscall(SYS_socket, domain, type, protocol));
+}
+
+}  // namespace brdma::io

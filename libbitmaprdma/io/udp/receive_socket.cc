@@ -1,0 +1,133 @@
+// io/udp/receive_socket.cc - options of a receiving socket, and recvmsg with its ancillary data.
+#include "io/udp/receive_socket.h"
+
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <ctime>
+
+#include "io/udp/socket_address.h"
+#include "io/udp/socket_options.h"
+
+namespace brdma::io {
+namespace {
+
+template <class T>
+T control_value(const cmsghdr* header) {
+  T value{};
+  std::memcpy(&value, CMSG_DATA(header), sizeof(value));
+  return value;
+}
+
+// Room for every ancillary message that enable_metadata() asks for.
+constexpr std::size_t kControlBytes = CMSG_SPACE(sizeof(in6_pktinfo)) + CMSG_SPACE(sizeof(in_pktinfo)) +
+                                      CMSG_SPACE(sizeof(int)) * 3 + CMSG_SPACE(sizeof(std::uint32_t)) +
+                                      CMSG_SPACE(sizeof(timespec));
+
+}  // namespace
+
+ReceiveSocket::ReceiveSocket(int fd, bool dual_stack, const ReceiveSocketOptions& options)
+    : fd_(fd), dual_stack_(dual_stack), buffer_(std::make_unique<std::byte[]>(kMessageBytesMax)) {
+  gro_ = set_option(fd_, SOL_UDP, UDP_GRO, options.gro ? 1 : 0) && options.gro;
+  enable_metadata();
+  take_multicast(false);
+  enlarge_buffer(options.buffer_bytes);
+}
+
+void ReceiveSocket::enable_metadata() {
+  if (dual_stack_) {
+    set_option(fd_, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);  // speaks of IPv4 packets too, as ::ffff:a.b.c.d
+    set_option(fd_, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
+  } else {
+    set_option(fd_, IPPROTO_IP, IP_PKTINFO, 1);
+  }
+  set_option(fd_, IPPROTO_IP, IP_RECVTOS, 1);
+  set_option(fd_, SOL_SOCKET, SO_RXQ_OVFL, 1);
+  set_option(fd_, SOL_SOCKET, SO_TIMESTAMPNS, 1);
+  std::array<std::uint32_t, SK_MEMINFO_VARS> info{};
+  socklen_t size = sizeof(info);
+  if (getsockopt(fd_, SOL_SOCKET, SO_MEMINFO, info.data(), &size) == 0) overflow_seen_ = info[SK_MEMINFO_DROPS];
+}
+
+void ReceiveSocket::enlarge_buffer(int wanted) {
+  if (!set_option(fd_, SOL_SOCKET, SO_RCVBUFFORCE, wanted)) set_option(fd_, SOL_SOCKET, SO_RCVBUF, wanted);
+  int granted = 0;
+  socklen_t size = sizeof(granted);
+  if (getsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &granted, &size) == 0 && granted > 0)
+    buffer_bytes_ = static_cast<std::uint32_t>(granted);
+}
+
+void ReceiveSocket::take_multicast(bool take) const { io::take_multicast(fd_, dual_stack_, take); }
+
+std::uint32_t ReceiveSocket::take_overflow() {
+  const std::uint32_t overflow = overflow_;
+  overflow_ = 0;
+  return overflow;
+}
+
+bool ReceiveSocket::receive(ReceivedMessage& out) {
+  union {
+    sockaddr_in6 v6;
+    sockaddr_in v4;
+  } from{};
+  alignas(cmsghdr) std::array<std::byte, kControlBytes> control;
+  iovec part{buffer_.get(), kMessageBytesMax};
+  msghdr message{};
+  message.msg_name = &from;
+  message.msg_namelen = sizeof(from);
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  // Not the C library's recvmsg: that is a cancellation point, and a thread cancelled here would keep the shard's lock.
+  const ssize_t size = syscall(SYS_recvmsg, fd_, &message, MSG_DONTWAIT);
+  if (size < 0) return false;  // EAGAIN; anything else tells of no packet either
+
+  Datagram& datagram = out.datagram;
+  datagram = Datagram{};
+  out.by_xdp = false;
+  out.stamp = 0;
+  out.scope = 0;
+  if (from.v6.sin6_family == AF_INET6) {
+    datagram.source = from_in6_addr(from.v6.sin6_addr);
+    datagram.source_port = ntohs(from.v6.sin6_port);
+  } else {
+    datagram.source = from_in_addr(from.v4.sin_addr);
+    datagram.source_port = ntohs(from.v4.sin_port);
+  }
+  out.bytes = ConstBytes{buffer_.get(), static_cast<std::size_t>(size)};
+  out.segment_bytes = out.bytes.size();
+  for (const cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+       header = CMSG_NXTHDR(&message, const_cast<cmsghdr*>(header))) {
+    if (header->cmsg_level == SOL_UDP && header->cmsg_type == UDP_GRO) {
+      const int segment = control_value<int>(header);
+      if (segment > 0) out.segment_bytes = static_cast<std::size_t>(segment);
+    } else if (header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_PKTINFO) {
+      const auto arrived = control_value<in6_pktinfo>(header);
+      datagram.destination = from_in6_addr(arrived.ipi6_addr);
+      if (is_link_local(datagram.destination)) out.scope = arrived.ipi6_ifindex;
+    } else if (header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_PKTINFO) {
+      datagram.destination = from_in_addr(control_value<in_pktinfo>(header).ipi_addr);
+    } else if (header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_TCLASS) {
+      datagram.traffic_class = static_cast<std::uint8_t>(control_value<int>(header));
+    } else if (header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_TOS) {
+      datagram.traffic_class = control_value<std::uint8_t>(header);
+    } else if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SO_RXQ_OVFL) {
+      const auto total = control_value<std::uint32_t>(header);
+      overflow_ += total - overflow_seen_;
+      overflow_seen_ = total;
+    } else if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_TIMESTAMPNS) {
+      const auto stamp = control_value<timespec>(header);
+      out.stamp = std::int64_t{stamp.tv_sec} * 1'000'000'000 + stamp.tv_nsec;
+    }
+  }
+  return true;
+}
+
+}  // namespace brdma::io

@@ -1,0 +1,66 @@
+// io/udp/receive_socket.h - the receiving side of a leased socket on UDP port 4791.
+//
+// One receive() is one recvmsg: a datagram, or with UDP_GRO many datagrams of one flow and one size behind each other
+// (the last may be shorter), at most 64 KiB. The caller cuts them at segment_bytes. `bytes` lives until the next call.
+// Owns nothing: the lease owns the descriptor. One thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "base/datagram.h"
+
+namespace brdma::io {
+
+struct ReceiveSocketOptions {
+  bool gro = true;
+  // Asked for beyond the system's limit when we may (root), else as much of it as the limit allows.
+  int buffer_bytes = 32 << 20;
+};
+
+struct ReceivedMessage {
+  Datagram datagram;  // everything but `bytes`
+  ConstBytes bytes;
+  std::size_t segment_bytes = 0;  // > 0; the whole size where nothing was merged
+  bool by_xdp = false;
+  std::uint32_t scope = 0;  // the interface that it came by, where it was sent to a link-local address
+  // When it arrived, CLOCK_REALTIME in ns; 0: nobody said so. When it was read, for what arrives before the kernel has
+  // got to stamping for the first socket of the machine that asks (a work item).
+  std::int64_t stamp = 0;
+};
+
+class ReceiveSocket {
+ public:
+  // `dual_stack`: AF_INET6 taking IPv4 too; else AF_INET.
+  ReceiveSocket(int fd, bool dual_stack, const ReceiveSocketOptions& options = {});
+
+  // Never blocks. False: nothing there.
+  [[nodiscard]] bool receive(ReceivedMessage& out);
+
+  // Whether packets to multicast groups come too; at first they do not.
+  void take_multicast(bool take) const;
+
+  [[nodiscard]] int fd() const { return fd_; }
+  [[nodiscard]] bool gro() const { return gro_; }
+  // What the kernel granted, in its own measure (twice what was asked for): the argument of receive_budget().
+  [[nodiscard]] std::uint32_t buffer_bytes() const { return buffer_bytes_; }
+  // Datagrams that found the buffer full since the last call. Known only once a later one came through.
+  [[nodiscard]] std::uint32_t take_overflow();
+
+ private:
+  static constexpr std::size_t kMessageBytesMax = 64 * 1024;
+  void enable_metadata();
+  void enlarge_buffer(int wanted);
+
+  int fd_;
+  bool dual_stack_;
+  bool gro_ = false;
+  std::uint32_t buffer_bytes_ = 0;
+  std::uint32_t overflow_seen_ = 0;  // the kernel's running count; starts where the previous leaseholder left it
+  std::uint32_t overflow_ = 0;
+  std::unique_ptr<std::byte[]> buffer_;
+};
+
+}  // namespace brdma::io

@@ -1,0 +1,44 @@
+// io/xdp/xdp_frame.h - a RoCEv2 packet as an Ethernet frame: what the kernel's network stack would have said of it,
+// and what it would have written.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/bytes.h"
+#include "base/datagram.h"
+
+namespace brdma::io {
+
+// False: not a whole unfragmented UDP datagram to RoCE's port by IPv4 without options or IPv6 without extension
+// headers; the steering program lets no such frame through. Lengths are compared with the frame's; what is behind the
+// datagram (padding of short frames) is cut off. Checksums are not looked at: ICRC covers what they do, and its own.
+[[nodiscard]] bool parse_roce_frame(ConstBytes frame, Datagram& out);
+
+// What a packet's headers before BTH say.
+struct FrameHeaders {
+  IpAddress source, destination;  // both IPv4 or both IPv6
+  std::uint16_t source_port = 0, destination_port = kRoceUdpPort;
+  std::uint8_t traffic_class = 0, hop_limit = 64;
+  std::uint16_t identification = 0;  // of IPv4, which ICRC covers in standard packets
+};
+
+inline constexpr std::size_t kEthernetHeader = 14;
+inline constexpr std::size_t kFrameHeadersV4 = kEthernetHeader + 20 + 8, kFrameHeadersV6 = kEthernetHeader + 40 + 8;
+[[nodiscard]] inline std::size_t frame_headers_size(const IpAddress& destination) {
+  return destination.is_v4() ? kFrameHeadersV4 : kFrameHeadersV6;
+}
+// Writes Ethernet, IP ("don't fragment") and UDP headers for `payload` bytes to `out`; answers their size. UDP's
+// checksum is left 0, which says "none" with IPv4 and which IPv6 does not allow: there it is udp_checksum_v6's.
+std::size_t write_frame_headers(const FrameHeaders& headers, std::span<const std::uint8_t, 6> to,
+                                std::span<const std::uint8_t, 6> from, std::size_t payload, std::byte* out);
+
+// The sum that Internet checksums are made of (RFC 1071), not folded. Parts but the last must have an even size.
+[[nodiscard]] std::uint64_t internet_sum(ConstBytes bytes);
+// `frame`: an IPv6 frame or its beginning, all headers at least; `payload`: of UDP, in all; `rest`: internet_sum() of
+// what follows `frame`. Never 0. `frame.size()` is even where something follows.
+[[nodiscard]] std::uint16_t udp_checksum_v6(ConstBytes frame, std::size_t payload, std::uint64_t rest);
+inline constexpr std::size_t kUdpChecksumAtV6 = kFrameHeadersV6 - 2;
+
+}  // namespace brdma::io

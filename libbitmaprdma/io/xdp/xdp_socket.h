@@ -1,0 +1,73 @@
+// io/xdp/xdp_socket.h - the receiving side of an AF_XDP socket that brdmad made for us (io/xdp/xdp_protocol.h).
+//
+// A packet lies in a chunk of shared memory, or in several where it is longer than one holds; such a packet is put
+// together in a buffer. No system call while packets come. `bytes` of a message live until the next receive(), which
+// gives their chunks back to the kernel. Owns the socket, its memory and the link. One thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "base/result.h"
+#include "bitmaprdma/context.h"
+#include "io/system/file_descriptor.h"
+#include "io/system/mapping.h"
+#include "io/udp/receive_socket.h"
+#include "io/xdp/xdp_protocol.h"
+#include "io/xdp/xdp_rings.h"
+
+namespace brdma::io {
+
+struct XdpDescriptors {
+  FileDescriptor socket, memory, link;
+};
+
+class XdpSocket {
+ public:
+  // `reply` is that of an answered request.
+  static Result<XdpSocket, ContextError> open(XdpDescriptors descriptors, const XdpReply& reply);
+
+  // Never blocks. False: nothing there.
+  [[nodiscard]] bool receive(ReceivedMessage& out);
+
+  [[nodiscard]] int fd() const { return descriptors_.socket.get(); }
+  [[nodiscard]] XdpMode mode() const { return mode_; }
+  [[nodiscard]] std::uint32_t queue() const { return queue_; }
+  // What the chunks hold: the argument of Datagrams that may be on their way.
+  [[nodiscard]] std::uint32_t receive_chunks() const { return receive_.size(); }
+  // Packets that the kernel had no chunk or no entry of the ring for, since the last call. A system call.
+  [[nodiscard]] std::uint64_t take_drops();
+  // Frames that came through though they are no RoCE packets, since the last call.
+  [[nodiscard]] std::uint64_t take_unreadable() { return std::exchange(unreadable_, 0); }
+
+ private:
+  XdpSocket(XdpDescriptors descriptors, const XdpReply& reply);
+  [[nodiscard]] bool map_all(const XdpReply& reply);
+  void give_back(std::uint64_t address);
+  void publish_given();
+  [[nodiscard]] std::optional<ConstBytes> next_frame();
+  [[nodiscard]] ConstBytes join(std::uint32_t first, std::uint32_t last);
+
+  static constexpr std::size_t kFrameBytesMax = 64 * 1024;
+  // Chunks are given back so many at a time: each time costs a write to a cache line that the kernel reads.
+  static constexpr std::uint32_t kGiveBackAt = 32;
+
+  XdpDescriptors descriptors_;
+  XdpMode mode_;
+  std::uint32_t queue_;
+  Mapping memory_, fill_mapping_, receive_mapping_;
+  XdpRing<std::uint64_t> fill_;
+  XdpRing<xdp_desc> receive_;
+  std::uint32_t position_ = 0;         // of the next descriptor to read
+  std::uint32_t produced_ = 0;         // descriptors up to here are known to be there
+  std::uint32_t given_ = 0;            // fill ring's next place; the kernel sees it at publish_given()
+  std::uint64_t offset_in_chunk_ = 0;  // of the last frame
+  std::optional<std::uint64_t> lent_;  // the chunk that the last message lies in
+  std::unique_ptr<std::byte[]> joined_;
+  std::uint64_t drops_seen_ = 0, unreadable_ = 0;
+};
+
+}  // namespace brdma::io

@@ -1,0 +1,195 @@
+#include "io/xdp/xdp_transmit.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "base/check.h"
+#include "io/xdp/xdp_abi.h"
+#include "io/xdp/xdp_frame.h"
+#include "memory/guard.h"
+
+namespace brdma::io {
+namespace {
+
+// A call sends 32 descriptors at least, where it does not sooner drop one: more calls than this, and the kernel is
+// somewhere else.
+constexpr unsigned kKicksMax = 2 * kXdpTransmitChunks;
+
+constexpr std::size_t kPartsMax = 17;  // of a packet: 64 KiB and its headers
+
+FileDescriptor copy_of(int fd) { return FileDescriptor{::fcntl(fd, F_DUPFD_CLOEXEC, 3)}; }
+
+}  // namespace
+
+Result<XdpTransmit, ContextError> XdpTransmit::open(int socket_fd, int memory_fd, const XdpReply& reply) {
+  XdpTransmit made;
+  made.socket_ = copy_of(socket_fd);
+  if (!made.socket_.valid() || !made.map_all(memory_fd, reply))
+    return ContextError{errno, std::string{"mapping an AF_XDP socket: "} + strerror(errno)};
+  made.scratch_ = std::make_unique<Scratch>();
+  // Where the kernel does not know it, it sends 32 descriptors a call.
+  const int budget = static_cast<int>(reply.transmit_chunks);
+  (void)::setsockopt(made.fd(), SOL_XDP, kXdpMaxTxBudget, &budget, sizeof budget);
+  return made;
+}
+
+bool XdpTransmit::map_all(int memory_fd, const XdpReply& reply) {
+  xdp_mmap_offsets offsets{};
+  socklen_t size = sizeof offsets;
+  if (::getsockopt(fd(), SOL_XDP, XDP_MMAP_OFFSETS, &offsets, &size) != 0) return false;
+  const std::uint32_t entries = reply.transmit_chunks;
+  first_address_ = std::uint64_t{reply.receive_chunks} * kXdpChunkBytes;
+  memory_ = Mapping::shared(memory_fd, std::size_t{entries} * kXdpChunkBytes, first_address_);
+  transmit_mapping_ = Mapping::shared(fd(), offsets.tx.desc + entries * sizeof(xdp_desc), XDP_PGOFF_TX_RING);
+  completion_mapping_ =
+      Mapping::shared(fd(), offsets.cr.desc + entries * sizeof(std::uint64_t), XDP_UMEM_PGOFF_COMPLETION_RING);
+  if (!memory_.valid() || !transmit_mapping_.valid() || !completion_mapping_.valid()) return false;
+  transmit_ = XdpRing<xdp_desc>{{transmit_mapping_.data(), offsets.tx, entries}};
+  completion_ = XdpRing<std::uint64_t>{{completion_mapping_.data(), offsets.cr, entries}};
+  filled_ = transmit_.filled();
+  free_.reserve(entries);
+  for (std::uint32_t i = entries; i-- > 0;) free_.push_back(first_address_ + std::uint64_t{i} * kXdpChunkBytes);
+  return true;
+}
+
+void XdpTransmit::reclaim() {
+  const std::uint32_t produced = completion_.produced();
+  std::uint32_t at = completion_.consumed();
+  if (at == produced) return;
+  for (; at != produced; ++at) free_.push_back(completion_.at(at) & ~std::uint64_t{kXdpChunkBytes - 1});
+  completion_.consume_to(at);
+  BRDMA_CHECK(free_.size() <= transmit_.size());
+}
+
+XdpTransmit::Report XdpTransmit::send(const Transmit& transmit, const Way& way) {
+  using Outcome = Report::Outcome;
+  if (dead_ != 0) return {Outcome::kUseUdp};
+  if (!queued_) {
+    const std::size_t headers = frame_headers_size(transmit.destination);
+    const std::size_t frame = headers + transmit.segment_bytes;
+    const std::size_t chunks_a_packet = (frame + kXdpChunkBytes - 1) / kXdpChunkBytes;
+    const std::size_t needed = transmit.segments * chunks_a_packet;
+    if (frame - kEthernetHeader > way.hop->mtu || needed > transmit_.size()) return {Outcome::kUseUdp};
+    reclaim();
+    // While the interface was down its ring has filled: nobody else makes the kernel take that.
+    if (free_.size() < needed && transmit_.taken() != filled_) {
+      if (const Report before = kick(); before.outcome != Outcome::kSent) return before;
+      reclaim();
+    }
+    // Places in the ring are as many as chunks, so the chunks are enough to look at.
+    if (free_.size() < needed) return {Outcome::kWaits};
+    (void)split_batch(transmit, scratch_->pieces, scratch_->packets);
+    const std::uint32_t before = filled_;
+    for (std::size_t i = 0; i < transmit.segments; ++i) {
+      if (write_packet(transmit, i, way)) [[likely]]
+        continue;
+      for (; filled_ != before; --filled_) free_.push_back(transmit_.at(filled_ - 1).addr);
+      return {Outcome::kFault};
+    }
+    transmit_.fill_to(filled_);
+  }
+  const Report report = kick();
+  queued_ = report.outcome == Outcome::kWaits;
+  return report;
+}
+
+// Headers, then the pieces, into one chunk after another. False: a piece is not there; its chunks are free again.
+bool XdpTransmit::write_packet(const Transmit& transmit, std::size_t index, const Way& way) {
+  const PacketPieces& packet = scratch_->packets[index];
+  const std::span<const iovec> pieces{scratch_->pieces.data() + packet.first, packet.count};
+  std::size_t payload = 0;
+  for (const iovec& piece : pieces) payload += piece.iov_len;
+  const FrameHeaders headers{.source = transmit.source,
+                             .destination = transmit.destination,
+                             .source_port = way.source_port,
+                             .destination_port = way.destination_port,
+                             .traffic_class = transmit.traffic_class,
+                             .hop_limit = transmit.hop_limit == 0 ? std::uint8_t{64} : transmit.hop_limit,
+                             .identification = way.ids_count ? static_cast<std::uint16_t>(index) : std::uint16_t{0}};
+  struct Part {
+    std::uint64_t address = 0;
+    std::size_t size = 0;
+  };
+  std::array<Part, kPartsMax> parts{};
+  std::size_t used = 0;
+  const auto next_chunk = [&] {
+    BRDMA_CHECK(used < parts.size() && !free_.empty());
+    parts[used++] = {free_.back(), 0};
+    free_.pop_back();
+  };
+  next_chunk();
+  parts[0].size = write_frame_headers(headers, way.hop->destination, way.hop->source, payload, chunk(parts[0].address));
+  for (const iovec& piece : pieces) {
+    for (std::size_t done = 0; done < piece.iov_len;) {
+      if (parts[used - 1].size == kXdpChunkBytes) next_chunk();
+      Part& part = parts[used - 1];
+      const std::size_t take = std::min<std::size_t>(piece.iov_len - done, kXdpChunkBytes - part.size);
+      if (!memory::copy(chunk(part.address) + part.size, static_cast<const std::byte*>(piece.iov_base) + done, take))
+          [[unlikely]] {
+        for (std::size_t i = 0; i < used; ++i) free_.push_back(parts[i].address);
+        return false;
+      }
+      part.size += take;
+      done += take;
+    }
+  }
+  if (!transmit.destination.is_v4()) {
+    static_assert(kPartsMax >= 2 && kXdpChunkBytes % 2 == 0);
+    const ConstBytes first{chunk(parts[0].address), parts[0].size};
+    std::uint64_t rest = 0;
+    for (std::size_t i = 1; i < used; ++i) rest += internet_sum({chunk(parts[i].address), parts[i].size});
+    store_be16(chunk(parts[0].address) + kUdpChecksumAtV6, udp_checksum_v6(first, payload, rest));
+  }
+  for (std::size_t i = 0; i < used; ++i) {
+    xdp_desc& descriptor = transmit_.at(filled_++);
+    descriptor.addr = parts[i].address;
+    descriptor.len = static_cast<std::uint32_t>(parts[i].size);
+    descriptor.options = i + 1 < used ? kXdpPacketContinues : 0;
+  }
+  return true;
+}
+
+// Until the kernel has taken all that is in the ring.
+XdpTransmit::Report XdpTransmit::kick() {
+  using Outcome = Report::Outcome;
+  Report report;
+  for (unsigned i = 0; i < kKicksMax; ++i) {
+    if (!transmit_.needs_wakeup() || transmit_.taken() == filled_) return report;
+    if (::syscall(SYS_sendto, fd(), nullptr, 0, MSG_DONTWAIT, nullptr, 0) >= 0) continue;
+    switch (errno) {
+      case EAGAIN:  // its budget is used up, or the driver's queue is full
+      case EINTR:
+        break;
+      case EBUSY:  // it dropped one
+        ++report.refused;
+        break;
+      case ENOBUFS:
+      case ENOMEM:
+        report.outcome = Outcome::kWaits;
+        return report;
+      case ENETDOWN:  // for now; what is in the ring leaves as a late copy
+        report.outcome = Outcome::kUseUdp;
+        return report;
+      default:
+        dead_ = errno;
+        report.outcome = Outcome::kUseUdp;
+        return report;
+    }
+  }
+  report.outcome = Outcome::kWaits;
+  return report;
+}
+
+// What is in the ring was copied and leaves with what comes next.
+std::uint32_t XdpTransmit::give_up(const Transmit& transmit) {
+  return std::exchange(queued_, false) ? 0 : transmit.segments;
+}
+
+}  // namespace brdma::io

@@ -1,0 +1,67 @@
+// qp/loss/ack_fast_path.h - private: what most acknowledgements say, that all that is under way has been executed while
+// nothing of it was missing, is kept, or was told of before. Of many queue pairs used in turn each hears just this, and
+// so do two programs that answer each other. Heard where it is called; the rest of a long way (handle_ack.cc) is left
+// out.
+#pragma once
+
+#include "qp/send/requester_impl.h"
+
+namespace brdma::qp {
+
+inline constexpr Duration kRttMax = 30_s;  // an echo that claims more is not believed
+
+// Nothing is missing, and nothing is kept of each packet.
+inline bool Requester::Impl::acknowledges_in_bulk() const {
+  return arrived_end <= cumulative && resent_under_way == 0 && window.pending() == 0 && responses.messages == 0 &&
+         operations->size() == 0 && !paths && sender_judge == nullptr;
+}
+
+inline bool Requester::Impl::acknowledges_all(const CumulativeAck& ack) const {
+  return ack.base == window.next() && window.in_window() > 0 && cumulative == base && acknowledges_in_bulk() &&
+         loss_recovery == nullptr && !rnr_recovery && !rnr_until && !response_receive_paths;
+}
+
+inline void Requester::Impl::acknowledge_all(Instant now) {
+  if (env.sink != nullptr) [[unlikely]] {
+    for (Sequence at = base; at < next_sequence(); ++at)
+      trace_entry(at, window.entry(psn_of(at)).state, bitmap::EntryState::kAcked, now);
+  }
+  looked_at += window.in_window();
+  base = cumulative = next_sequence();
+  window.pass_all();
+  flight = Flight{};
+  cumulative_moved = base_moved = now;
+  rnr_count = 0;
+  note_progress(now);
+}
+
+// The application's reply, which waits for this packet, leaves before it is worked in: until then a request that is
+// alone (transmit_single.cc) would find nothing changed by it, as no window is shorter than such a request is long. On
+// a long path, where the window may have to be spread, by another control, and where a timeout has left something in
+// doubt, it may.
+inline void Requester::Impl::on_ack_round_trip(const CumulativeAck& ack, std::uint64_t acknowledged, Instant now) {
+  constexpr Duration kShortPath = 200_us;
+  const Instant sent = wire::instant_of(ack.ts_echo, now);
+  const Duration measured = now - sent - ack.held;
+  if (measured <= Duration{} || measured >= kRttMax) return;
+  env.round_trip = {this, measured, ack.waited + env.waited, acknowledged, sent, now};
+  if (measured > kShortPath || has_signals() || timers.has_undecided()) apply_pending_round_trip();
+}
+
+// Precondition: acknowledges_all().
+inline void Requester::Impl::on_cumulative_ack(const CumulativeAck& ack, Instant now) {
+  if (env.round_trip.requester != nullptr) static_cast<Impl*>(env.round_trip.requester)->apply_pending_round_trip();
+  env.count(Counter::kAcksReceived);
+  if (env.sink != nullptr) [[unlikely]]
+    env.trace(now, id.qpn, trace::AckReceived{ack.base, ack.base - 1, ack.syndrome});
+  timers.on_acknowledgement(now);
+  id.peer_credit = PeerCredit{ack.credit_packets, ack.credit_bytes};
+  credit_probe_at.reset();
+  const std::uint64_t bytes = flight.bytes;
+  acknowledge_all(now);
+  if (ack.echo_valid) on_ack_round_trip(ack, bytes, now);
+  env.note_length(now, id.qpn, trace::WindowSide::kSend, window);
+  complete_passed(now);
+}
+
+}  // namespace brdma::qp

@@ -1,0 +1,489 @@
+// Acknowledgements: AETH's (standard: everything up to a PSN) and BitmapAcks (everything before the base, and which of
+// the rest has arrived). Both may carry a NAK.
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "base/bit_order.h"
+#include "qp/loss/ack_fast_path.h"
+
+namespace brdma::qp {
+namespace {
+
+using bitmap::EntryState;
+
+// IBTA table 45: RNR NAK timer codes, in units of 10 us.
+constexpr std::array<std::uint32_t, 32> kRnrTimer10us = {
+    65536, 1,   2,   3,   4,    6,    8,    12,   16,   24,   32,   48,    64,    96,    128,   192,
+    256,   384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+constexpr std::uint8_t kRnrForever = 7;
+
+// A receiver that has taken so many packets after it was not ready is ready.
+constexpr std::uint32_t kRnrRecoveryPacketsMax = 64;
+
+std::uint8_t kind_of(std::uint8_t syndrome) { return syndrome & wire::kSyndromeKindMask; }
+constexpr std::uint8_t kKindAck = 0x00, kKindRnr = 0x20, kKindNak = 0x60;
+
+// The next 64 bits of an acknowledgement from word `at` on, bit 0 being the lowest PSN; of the packets that it can
+// speak of: `count`.
+std::uint64_t bits_at(const wire::BitmapAck& ack, std::uint32_t at, std::uint32_t count) {
+  const auto word = [&ack](std::uint32_t first) -> std::uint64_t {
+    return first < ack.bit_count ? reverse_bits(load_be32(ack.bits.data() + std::size_t{first / 32} * 4)) : 0;
+  };
+  const std::uint64_t bits = word(at) | word(at + 32) << 32;
+  return count - at >= 64 ? bits : bits & ((std::uint64_t{1} << (count - at)) - 1);
+}
+
+}  // namespace
+
+void Requester::Impl::end_stall(Instant now) {
+  if (!timers.is_stalled()) return;
+  timers.end_stall();
+  env.count(Counter::kStallsEnded);
+  env.note(now, id.qpn, trace::EventType::kStallEnded, window.base().value());
+}
+
+void Requester::Impl::sample_rtt(Duration measured, Instant now) {
+  if (measured > Duration{} && measured < kRttMax) rtt.sample(measured, now);
+}
+
+// The first in [from, to), the base or later, that the peer has not told of; `to` where none.
+Sequence Requester::Impl::first_unreported(Sequence from, Sequence to) const {
+  from = std::max(from, base);
+  if (from >= to) return to;
+  const std::uint32_t passed = window.find_unreported(psn_of(from), static_cast<std::uint32_t>(to - from));
+  looked_at += 1 + passed / 64;
+  return from + passed;
+}
+
+// True: newly acknowledged.
+bool Requester::Impl::acknowledge(Sequence sequence, const Message& message, Instant now) {
+  const Psn psn = psn_of(sequence);
+  const EntryState before = window.entry(psn).state;
+  ++looked_at;
+  if (sender_judge && before != EntryState::kAcked) [[unlikely]]
+    note_delivered(sequence, now);
+  if (!window.acknowledge(psn)) return false;
+  if (before == EntryState::kRetransmittedUnacked) --resent_under_way;
+  if (!message.answered()) {
+    const std::uint32_t payload = message.payload_at(sequence, id.mtu());
+    --flight.packets;
+    flight.bytes -= payload;
+    if (before != EntryState::kRetransmitPending) flight.pipe -= payload;
+    if (sequence < arrived_end && window.entry(psn).transmissions == 1) [[unlikely]]
+      note_overtaken(psn, now);
+    if (message.segment_packets != 0) operations.if_made()->arrived(operation_of(message, sequence));
+    if (paths) paths->acknowledged(window.entry(psn), before == EntryState::kRetransmitPending, now);
+  }
+  trace_entry(sequence, before, EntryState::kAcked, now);
+  return true;
+}
+
+// `late` was sent once and has arrived; it was missing when the newest packet that has arrived was there already.
+void Requester::Impl::note_overtaken(Psn late, Instant now) {
+  if (paths || sender_judge) return;  // they have their own ways
+  const Instant sent = window.sent_at(late, now), newest = window.sent_at(psn_of(arrived_end - 1), now);
+  if (newest <= sent) return;
+  recovery::Overtaking& overtaking = repairing().overtaking;
+  overtaking.heard(newest);
+  overtaking.came_late(sent, id.recovery->age_max);
+}
+
+void Requester::Impl::request_is_received(Message& message) {
+  message.request_received = true;
+  if (message.in_flight_counted) --flight.packets;
+  message.in_flight_counted = false;
+}
+
+std::uint64_t Requester::Impl::payload_of_run(Sequence from, Sequence boundary) const {
+  std::uint64_t bytes = 0;
+  std::size_t i = messages.find(from);
+  for (Sequence at = from; at < boundary; ++i) {
+    const Message& message = messages[i];
+    const Sequence end = std::min(boundary, message.end());
+    bytes += message.payload_before(end, id.mtu()) - message.payload_before(at, id.mtu());
+    at = end;
+  }
+  return bytes;
+}
+
+// All from `from` on, which nothing has acknowledged yet: that is all that is under way, or the older part of it.
+void Requester::Impl::acknowledge_run(Sequence from, Sequence boundary, Instant now) {
+  const std::uint64_t bytes = boundary == next_sequence() ? flight.bytes : payload_of_run(from, boundary);
+  if (env.sink != nullptr) [[unlikely]] {
+    for (Sequence at = from; at < boundary; ++at)
+      trace_entry(at, window.entry(psn_of(at)).state, EntryState::kAcked, now);
+  }
+  const auto packets = static_cast<std::uint32_t>(boundary - from);
+  window.acknowledge_run(psn_of(from), packets);
+  looked_at += packets;
+  flight.packets -= packets;
+  flight.bytes -= bytes;
+  flight.pipe -= bytes;
+}
+
+// The peer has executed all requests before `boundary`.
+void Requester::Impl::acknowledge_requests_before(Sequence boundary, Instant now) {
+  if (boundary <= cumulative) return;
+  if (acknowledges_in_bulk()) {
+    acknowledge_run(std::max(cumulative, base), boundary, now);
+  } else {
+    acknowledge_each_before(boundary, now);
+  }
+  cumulative = boundary;
+  cumulative_moved = now;
+  if (rnr_recovery && cumulative >= rnr_recovery->end) widen_rnr_recovery();
+  rnr_count = 0;
+  note_progress(now);
+  if (rnr_until) end_rnr_wait(now);  // what was refused has been taken: a receive was posted meanwhile
+}
+
+void Requester::Impl::acknowledge_each_before(Sequence boundary, Instant now) {
+  for (std::size_t i = messages.find(std::max(cumulative, base)); i < messages.size(); ++i) {
+    Message& message = messages[i];
+    if (message.first >= boundary) break;
+    if (message.answered()) {
+      request_is_received(message);
+      continue;
+    }
+    acknowledge_unreported(message, std::max({message.first, cumulative, base}), std::min(boundary, message.end()),
+                           now);
+  }
+}
+
+// What the peer has told of is acknowledged: passed over 64 packets at a time.
+void Requester::Impl::acknowledge_unreported(const Message& message, Sequence from, Sequence to, Instant now) {
+  for (Sequence at = from; at < to; at += 64) {
+    std::uint64_t left = ~window.told(psn_of(at));
+    if (to - at < 64) left &= (std::uint64_t{1} << (to - at)) - 1;
+    ++looked_at;
+    for (; left != 0; left &= left - 1) acknowledge(at + static_cast<Sequence>(std::countr_zero(left)), message, now);
+  }
+}
+
+void Requester::Impl::widen_rnr_recovery() {
+  rnr_recovery->packets *= 2;
+  rnr_recovery->end = std::max(rnr_recovery->end, cumulative) + rnr_recovery->packets;
+  if (rnr_recovery->packets > kRnrRecoveryPacketsMax) rnr_recovery.reset();
+}
+
+void Requester::Impl::go_back_for_nak(Sequence sequence, Instant now) {
+  env.count(Counter::kPacketSeqErr);
+  if (rnr_until) return;
+  const Psn psn = psn_of(sequence);
+  const bool acknowledged_again = loss_recovery != nullptr && loss_recovery->gone_back_to == sequence;
+  const Duration since = now - window.sent_at(psn, now);
+  if (acknowledged_again && since < std::max(id.recovery->resend_interval_min, rtt.smoothed())) return;
+  if (request_resend_range(sequence, next_sequence(), Counter::kRetransmittedNak, now) != 0)
+    repairing().gone_back_to = sequence;
+}
+
+// Answers have begun to come, so the request counts as executed; but the peer can't go on: its memory is gone since.
+bool Requester::Impl::refuses_rest(std::uint8_t syndrome, Sequence at) const {
+  return kind_of(syndrome) == kKindNak && syndrome != wire::kSyndromeNakSequence &&
+         messages[messages.find(at)].answered() && window.entry(psn_of(at)).state != EntryState::kAcked;
+}
+
+// Standard acknowledgement: psn is the newest request executed, or the one that a NAK refuses.
+Outcome Requester::Impl::handle_aeth(const wire::Packet& packet, Instant now) {
+  const std::uint8_t syndrome = packet.aeth.syndrome;
+  const auto sequence = sequence_of(packet.bth.psn);
+  const bool refusal = kind_of(syndrome) != kKindAck;
+  if (!refusal && packet.bth.psn + 1 == psn_of(cumulative)) {  // nothing new: answers told it before, or a duplicate
+    env.count(Counter::kAcksReceived);
+    return {};
+  }
+  if (!sequence || (*sequence < cumulative && !refuses_rest(syndrome, *sequence))) {
+    env.drop(DropReason::kStaleResponse);
+    return {};
+  }
+  env.count(Counter::kAcksReceived);
+  env.trace(now, id.qpn, trace::AckReceived{refusal ? packet.bth.psn : packet.bth.psn + 1, packet.bth.psn, syndrome});
+  const bitmap::SendEntry& entry = window.entry(packet.bth.psn);
+  const bool measures = !refusal && entry.transmissions == 1;
+  const Duration trip = now - window.sent_at(packet.bth.psn, now);
+  if (measures) sample_rtt(trip, now);
+  if (measures) on_rtt_sample(std::max(trip - env.waited, rtt.minimum()), rtt.minimum(), now);
+  timers.on_acknowledgement(now);
+  const std::uint64_t bytes_before = flight.bytes;
+  acknowledge_requests_before(refusal ? *sequence : *sequence + 1, now);
+  if (measures && goes_back()) {
+    congestion.on_acknowledgement(bytes_before - flight.bytes, {trip, env.waited}, congestion_limited, now);
+    congestion_limited = false;
+  }
+  Outcome result;
+  switch (kind_of(syndrome)) {
+    case kKindAck:
+      break;
+    case kKindRnr:
+      result = handle_rnr(syndrome, *sequence, now);
+      break;
+    case kKindNak:
+      if (syndrome == wire::kSyndromeNakSequence) {
+        go_back_for_nak(*sequence, now);
+      } else {
+        result = handle_fatal_nak(syndrome, *sequence, now);
+      }
+      break;
+    default:
+      break;  // reserved kind: no more than an acknowledgement of what is before it
+  }
+  if (result.to_error) return result;
+  advance(now);
+  return outcome(now);
+}
+
+// Nothing: it says what cannot be.
+inline std::optional<Duration> measured_round_trip(const wire::BitmapAck& ack, Instant echo, Instant now) {
+  const Duration measured = now - echo - ack.held();
+  if (measured <= Duration{} || measured >= kRttMax) return std::nullopt;
+  return measured;
+}
+
+// What the timestamp says that came back: a round trip, in which so many bytes were acknowledged.
+inline void Requester::Impl::take_echo(const wire::BitmapAck& ack, std::uint64_t acknowledged,
+                                       std::uint16_t source_port, Instant now) {
+  const Instant echo = wire::instant_of(ack.ts_echo, now);
+  const auto measured = measured_round_trip(ack, echo, now);
+  if (!measured) return;
+  rtt.sample(*measured, now);
+  const Duration sample = paths ? note_echo(ack, source_port, echo, *measured, now) : *measured;
+  take_round_trip({sample, ack.waited + env.waited}, acknowledged, echo, now);
+}
+
+// Overtaken by answers, which told of what it acknowledges: nothing but the word of its path is news.
+void Requester::Impl::on_path_echo(const wire::BitmapAck& ack, std::uint16_t source_port, Instant now) {
+  const Instant echo = wire::instant_of(ack.ts_echo, now);
+  if (const auto measured = measured_round_trip(ack, echo, now))
+    (void)note_echo(ack, source_port, echo, *measured, now);
+}
+
+void Requester::Impl::apply_pending_round_trip() {
+  env.round_trip.requester = nullptr;
+  const PendingRoundTrip& heard = env.round_trip;
+  rtt.sample(heard.measured, heard.heard);
+  take_round_trip({heard.measured, heard.waited}, heard.acknowledged, heard.sent, heard.heard);
+}
+
+// Of a packet that left at `echo`.
+void Requester::Impl::take_round_trip(const congestion::RoundTrip& trip, std::uint64_t acknowledged, Instant echo,
+                                      Instant now) {
+  congestion.on_acknowledgement(acknowledged, trip, congestion_limited, now);
+  on_rtt_sample(trip.on_the_way(), congestion.base_rtt(), now);
+  spread_window(now);
+  congestion_limited = false;
+  bridged = 0;
+  note_evidence(echo, now);
+}
+
+Outcome Requester::handle_bitmap_ack(const wire::BitmapAck& ack, std::uint16_t source_port, Instant now) {
+  Impl& me = *impl_;
+  const std::int32_t at = distance(ack.base, me.window.base());
+  const Sequence next = me.next_sequence();
+  if (at < 0 || me.base + static_cast<Sequence>(at) < me.cumulative) {
+    if (me.paths && ack.echo_valid) [[unlikely]]
+      me.on_path_echo(ack, source_port, now);
+    if (ack.piggybacked) {
+      me.env.count(Counter::kStalePiggybacks);  // no fault of the data that it came with
+    } else {
+      me.env.drop(DropReason::kStaleResponse);
+    }
+    return {};
+  }
+  const Sequence base = me.base + static_cast<Sequence>(at);
+  // What was never sent cannot have arrived.
+  if (base > next || (ack.operations_valid && me.names_unsent(ack)) ||
+      distance(ack.highest, me.window.base()) >= static_cast<std::int32_t>(me.window.in_window())) {
+    me.env.drop(DropReason::kBadControl);
+    return {};
+  }
+  if (ack.bit_count == 0 && ack.range_count == 0 && kind_of(ack.syndrome) == kKindAck) {
+    const Impl::CumulativeAck all = Impl::plain(ack);
+    if (me.acknowledges_all(all)) {
+      me.on_cumulative_ack(all, now);
+      return me.outcome(now);
+    }
+  }
+  me.env.count(Counter::kAcksReceived);
+  me.env.trace(now, me.id.qpn, trace::AckReceived{ack.base, ack.highest, ack.syndrome});
+  me.timers.on_acknowledgement(now);
+  const std::uint64_t bytes_before = me.flight.bytes;
+  me.id.peer_credit = PeerCredit{ack.credit_packets, ack.credit_bytes};
+  me.credit_probe_at.reset();
+  me.acknowledge_requests_before(base, now);
+  if (ack.bit_count > 0) me.acknowledge_bits(ack, base, now);
+  if (ack.operations_valid && kind_of(ack.syndrome) == kKindAck) me.take_operations(ack, now);
+  if (ack.range_count > 0) [[unlikely]]
+    me.acknowledge_ranges(ack, base, now);
+  if (me.sender_judge) [[unlikely]]
+    me.judge_by_acknowledgement(ack, base, now);
+
+  if (ack.echo_valid) me.take_echo(ack, bytes_before - me.flight.bytes, source_port, now);
+  Outcome result;
+  if (kind_of(ack.syndrome) == kKindRnr && base < next) {
+    me.take_back(ack, base, now);
+    result = me.handle_rnr(ack.syndrome, base, now);
+  } else if (kind_of(ack.syndrome) == kKindNak && ack.syndrome != wire::kSyndromeNakSequence && base < next) {
+    result = me.handle_fatal_nak(ack.syndrome, base, now);
+  }
+  if (result.to_error) return result;
+  me.advance(now);
+  return me.outcome(now);
+}
+
+// A packet beyond the base has arrived, the peer says for the first time. True: that is news.
+bool Requester::Impl::take_reported(Sequence sequence, Instant now) {
+  window.note_reported(psn_of(sequence));
+  if (window.entry(psn_of(sequence)).state == EntryState::kAcked) return false;
+  Message& message = message_of(sequence);
+  if (!message.answered()) return acknowledge(sequence, message, now);
+  request_is_received(message);
+  return false;
+}
+
+// Bits beyond the base: arrived, so not to be sent again. Completion waits for the base. Each acknowledgement repeats
+// what those before it have said, which is passed over 64 packets at a time.
+void Requester::Impl::acknowledge_bits(const wire::BitmapAck& ack, Sequence from, Instant now) {
+  bool progress = false;
+  Sequence end = from;  // one past the newest that has arrived
+  const auto count = static_cast<std::uint32_t>(std::min<Sequence>(ack.bit_count, next_sequence() - from));
+  looked_at += count / 64;
+  for (std::uint32_t at = 0; at < count; at += 64) {
+    const std::uint64_t bits = bits_at(ack, at, count);
+    if (bits == 0) continue;
+    end = from + at + static_cast<Sequence>(std::bit_width(bits));
+    for (std::uint64_t news = bits & ~window.told(psn_of(from + at)); news != 0; news &= news - 1)
+      progress = take_reported(from + at + static_cast<Sequence>(std::countr_zero(news)), now) || progress;
+  }
+  if (progress) note_progress(now);
+  arrived_end = std::max(arrived_end, end);
+  std::optional<EchoedPacket> echo;
+  if (ack.echo_valid) echo = {wire::instant_of(ack.ts_echo, now), ack.path};
+  if (sender_judge) [[unlikely]] {
+    if (id.recovery->mode == RecoveryMode::kWanFeedback) apply_judgement(from, std::min(from + ack.judged, end), now);
+    return;
+  }
+  // Nothing is judged by it before something was sent again, or came late.
+  if (echo && !paths && (loss_recovery != nullptr || resent_under_way != 0)) [[unlikely]]
+    repairing().overtaking.heard(std::min(echo->sent, now));
+  apply_judgement(from, std::min(from + ack.judged, end), now);
+  resend_old_holes(from, end, echo, now);
+}
+
+// What is missing before `to` the receiver has judged lost; should the FFM that said so have been lost as well, this
+// says it again. Of what has been sent again since, it knows nothing.
+void Requester::Impl::apply_judgement(Sequence from, Sequence to, Instant now) {
+  for (Sequence at = first_unreported(from, to); at < to; at = first_unreported(at + 1, to)) {
+    const bitmap::SendEntry& entry = window.entry(psn_of(at));
+    if (recovery::judge_request({entry.state, entry.transmissions > 1, {}}, {}, true) !=
+        recovery::RequestVerdict::kResend)
+      continue;
+    const Message& message = message_of(at);
+    if (message.answered() && message.request_received) continue;
+    request_resend_range(at, at + 1, Counter::kRetransmittedAck, now);
+  }
+}
+
+// What has arrived beyond the bits. Holes between ranges are the FFM's to repair: not all that has arrived is told.
+void Requester::Impl::acknowledge_ranges(const wire::BitmapAck& ack, Sequence from, Instant now) {
+  bool progress = false;
+  for (std::size_t i = 0; i < ack.range_count; ++i) {
+    const wire::AckRange range = ack.range(i);
+    const Sequence first = from + static_cast<Sequence>(distance(range.start, ack.base));
+    const Sequence end = std::min(first + range.length, next_sequence());
+    for (Sequence at = first_unreported(first, end); at < end; at = first_unreported(at + 1, end))
+      progress = take_reported(at, now) || progress;
+  }
+  if (progress) note_progress(now);
+}
+
+// Is a retransmission that is missing lost as well, since something that left after it has arrived? Nobody needs to
+// wait for the receiver to say so again. `echo`: of the packet that caused the acknowledgement.
+bool Requester::Impl::lost_again(const bitmap::SendEntry& entry, Instant sent, const std::optional<EchoedPacket>& echo,
+                                 Instant now) const {
+  if (entry.transmissions < 2) return false;
+  if (!paths) {
+    return loss_recovery != nullptr && now - sent >= id.recovery->resend_interval_min &&
+           loss_recovery->overtaking.passed(sent);
+  }
+  const Duration apart = echo && entry.path == echo->path ? Duration{} : apart_on_paths();
+  return echo && echo->sent > sent + id.recovery->age_max + apart;
+}
+
+void Requester::Impl::resend_old_holes(Sequence from, Sequence to, std::optional<EchoedPacket> echo, Instant now) {
+  std::uint32_t timed_out = 0;
+  const Duration age = stall_limit();  // holes are the FFM's to repair; only after this long without one, ours
+  for (Sequence at = first_unreported(from, to); at < to; at = first_unreported(at + 1, to)) {
+    const bitmap::SendEntry& entry = window.entry(psn_of(at));
+    if (entry.state == EntryState::kAcked || entry.state == EntryState::kRetransmitPending) continue;
+    const Instant sent = window.sent_at(psn_of(at), now);
+    const bool old = (echo ? echo->sent : now) >= sent + age;
+    if (!old && !lost_again(entry, sent, echo, now)) continue;
+    const Message& message = message_of(at);
+    if (message.answered() && message.request_received) continue;
+    if (request_resend(at, message, Counter::kRetransmittedAck, now) && old) ++timed_out;
+  }
+  note_timed_out(timed_out, now);
+}
+
+// A receiver that was not ready may have thrown away what arrived behind: what its bits no longer show is sent again.
+void Requester::Impl::take_back(const wire::BitmapAck& ack, Sequence from, Instant now) {
+  for (Sequence at = from; at < next_sequence(); ++at) {
+    const auto bit = static_cast<std::uint32_t>(at - from);
+    const bool arrived = bit < ack.bit_count &&
+                         (load_be32(ack.bits.data() + std::size_t{bit / 32} * 4) & (0x8000'0000u >> (bit % 32))) != 0;
+    if (arrived) continue;
+    window.forget_reported(psn_of(at));
+    Message& message = message_of(at);
+    if (message.answered()) {
+      message.request_received = false;
+      continue;
+    }
+    if (window.entry(psn_of(at)).state == EntryState::kAcked) reopen(at, message, now);
+  }
+}
+
+// An acknowledged entry counts as under way again.
+void Requester::Impl::reopen(Sequence sequence, const Message& message, Instant now) {
+  window.unacknowledge(psn_of(sequence));
+  if (!message.answered()) {
+    const std::uint32_t payload = message.payload_at(sequence, id.mtu());
+    ++flight.packets;
+    flight.bytes += payload;
+    flight.pipe += payload;
+    if (message.segment_packets != 0) operations.if_made()->not_arrived(operation_of(message, sequence));
+    if (paths) paths->reopened(window.entry(psn_of(sequence)));
+  }
+  trace_entry(sequence, EntryState::kAcked, EntryState::kSuspectedLost, now);
+}
+
+Outcome Requester::Impl::handle_rnr(std::uint8_t syndrome, Sequence at, Instant now) {
+  if (rnr_until) return {};  // the one that we wait for, said again
+  env.count(Counter::kReceivedRnr);
+  if (id.attributes.rnr_retry != kRnrForever && rnr_count++ >= id.attributes.rnr_retry) {
+    env.count(Counter::kRnrRetryExceeded);
+    env.note(now, id.qpn, trace::EventType::kRnrRetryExceeded, psn_of(at).value());
+    return fail(message_of(at).wqe, CompletionStatus::kRnrRetryExceeded, now);
+  }
+  if (id.bitmap_agreed) rnr_recovery = RnrRecovery{at + 1, 1};
+  note_progress(now);  // the peer lives, but its refusals go on counting
+  rnr_until = now + 10_us * static_cast<std::int64_t>(kRnrTimer10us[syndrome & 0x1F]);
+  return {};
+}
+
+Outcome Requester::Impl::handle_fatal_nak(std::uint8_t syndrome, Sequence at, Instant now) {
+  CompletionStatus status = CompletionStatus::kRemoteOperationError;
+  if (syndrome == wire::kSyndromeNakInvalidRequest) status = CompletionStatus::kRemoteInvalidRequest;
+  if (syndrome == wire::kSyndromeNakRemoteAccess) status = CompletionStatus::kRemoteAccessError;
+  if (syndrome > wire::kSyndromeNakRemoteOperation) status = CompletionStatus::kBadResponse;  // not for RC, or reserved
+  const Message& message = message_of(at);
+  const std::uint64_t wqe = message.wqe;
+  if (status == CompletionStatus::kRemoteOperationError && message.by_reference != 0 && !message.answered() &&
+      !has_references(message)) [[unlikely]] {
+    status = CompletionStatus::kLocalProtectionError;
+  }
+  advance(now);  // what is before it and done completes as done
+  return fail(wqe, status, now);
+}
+
+}  // namespace brdma::qp

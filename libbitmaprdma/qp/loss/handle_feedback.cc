@@ -1,0 +1,115 @@
+// Fast feedback (spec 1: sender's reaction): the gaps that the receiver judged lost become pending, unless one of the
+// suppression rules applies (recovery/retransmit_request.h). What was left undone is counted, by gap and by rule.
+#include <algorithm>
+
+#include "qp/send/requester_impl.h"
+
+namespace brdma::qp {
+
+namespace {
+
+constexpr std::int64_t kQuietTimes = 4;
+
+}  // namespace
+
+using recovery::FeedbackOrder;
+using recovery::RequestVerdict;
+
+Outcome Requester::handle_ffm(const wire::Ffm& ffm, Instant now) {
+  Impl& me = *impl_;
+  me.env.count(Counter::kFfmReceived);
+  if (ffm.gap_count > 0) {
+    const wire::FfmGap first = ffm.gap(0);
+    me.env.note(now, me.id.qpn, trace::EventType::kFfmReceived, first.start.value(), ffm.gap_count);
+    me.env.trace(now, me.id.qpn, trace::FfmReceived{first.start, first.length, ffm.gap_count});
+  }
+  me.timers.on_activity(now);
+  const FeedbackOrder::Kind kind = me.feedback_order.take(ffm.serial);
+  if (kind == FeedbackOrder::Kind::kDuplicate || kind == FeedbackOrder::Kind::kStale) {
+    me.env.count(kind == FeedbackOrder::Kind::kDuplicate ? Counter::kFfmDuplicates : Counter::kFfmStale);
+    me.env.count(Counter::kFfmSuppressed, ffm.gap_count);
+    return {};
+  }
+  // It has taken what it was not ready for; its acknowledgement was lost.
+  if (me.rnr_recovery && distance(ffm.base, me.psn_of(me.rnr_recovery->end)) >= 0) me.rnr_recovery.reset();
+  const Impl::Feedback feedback{kind == FeedbackOrder::Kind::kOvertaken, me.newest_known(ffm.highest, now)};
+  const bool nothing_pending = me.window.pending() == 0;
+  for (std::size_t i = 0; i < ffm.gap_count; ++i) {
+    if (!me.repair(ffm.gap(i), feedback, now)) me.env.count(Counter::kFfmSuppressed);
+  }
+  const Duration delay = me.id.recovery->aggregate_delay;
+  if (nothing_pending && me.window.pending() > 0 && delay > Duration{}) {
+    me.env.count(Counter::kRetransmitHeld);
+    me.repairing().held_until = now + delay;
+  }
+  return {};
+}
+
+// True: something of the gap is to be sent again.
+bool Requester::Impl::repair(const wire::FfmGap& gap, const Feedback& feedback, Instant now) {
+  const std::int64_t start = distance(gap.start, window.base());
+  const std::int64_t last = start + gap.length, end = std::min<std::int64_t>(last, window.in_window());
+  if (start < 0)
+    env.count(Counter::kFfmPacketsAcked, static_cast<std::uint64_t>(std::min<std::int64_t>(-start, gap.length)));
+  if (last > end) env.count(Counter::kFfmPacketsUnsent, static_cast<std::uint64_t>(last - std::max(end, start)));
+  bool any = false;
+  for (std::int64_t offset = std::max<std::int64_t>(start, 0); offset < end; ++offset) {
+    const Sequence sequence = base + static_cast<Sequence>(offset);
+    if (!accepts_feedback(sequence, feedback, now)) continue;
+    const Message& message = message_of(sequence);
+    if (!message.answered()) {
+      any = request_resend(sequence, message, Counter::kRetransmittedFfm, now) || any;
+    } else if (!message.request_received) {
+      any = request_resend_range(sequence, sequence + 1, Counter::kRetransmittedFfm, now) > 0 || any;
+    }
+  }
+  return any;
+}
+
+// Feedback knows nothing of a retransmission that left after the newest packet that its receiver had. Times alone do
+// not tell: where a queue grows the round trip is longer than it was of late, and a switch that tells of drops has
+// packets sent again long before the receiver misses them. `highest`: that newest packet. Of one that was sent again
+// nobody knows which transmission the receiver has seen; and of several paths the newest may be on a shorter one.
+std::optional<Instant> Requester::Impl::newest_known(Psn highest, Instant now) const {
+  const std::int32_t offset = distance(highest, window.base());
+  if (offset < 0 || offset >= static_cast<std::int32_t>(window.in_window())) return std::nullopt;
+  if ((paths && !recent_drops_reported(now)) || window.entry(highest).transmissions > 1) return std::nullopt;
+  return window.sent_at(highest, now);
+}
+
+bool Requester::Impl::recent_drops_reported(Instant now) const {
+  constexpr std::int64_t kAliveRtts = 16;
+  return signals && signals->edn_applied_at &&
+         now - *signals->edn_applied_at <= std::max(id.recovery->resend_interval_min, rtt.smoothed()) * kAliveRtts;
+}
+
+bool Requester::Impl::accepts_feedback(Sequence sequence, const Feedback& feedback, Instant now) {
+  const Psn psn = psn_of(sequence);
+  const bitmap::SendEntry& entry = window.entry(psn);
+  const Duration quiet = std::max(id.recovery->resend_interval_min, round_trip_expected());
+  const Instant sent = window.sent_at(psn, now);
+  switch (recovery::judge_request({entry.state, entry.transmissions > 1, now - sent}, quiet, feedback.overtaken)) {
+    case RequestVerdict::kResend:
+      // For so long only: with nothing new to send the highest stays what it is.
+      if (feedback.highest && entry.transmissions > 1 && *feedback.highest < sent && now - sent < quiet * kQuietTimes) {
+        env.count(recent_drops_reported(now) ? Counter::kFfmPacketsEdn : Counter::kFfmPacketsRecent);
+        return false;
+      }
+      return true;
+    case RequestVerdict::kAcknowledged:
+      env.count(Counter::kFfmPacketsAcked);
+      break;
+    case RequestVerdict::kPending:
+      env.count(Counter::kFfmPacketsPending);
+      break;
+    case RequestVerdict::kRecent:
+      env.count(Counter::kFfmPacketsRecent);
+      break;
+    case RequestVerdict::kOutdated:
+      env.count(Counter::kFfmPacketsOutdated);
+      break;
+  }
+  return false;
+}
+
+}  // namespace brdma::qp

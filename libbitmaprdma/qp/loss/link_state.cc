@@ -1,0 +1,132 @@
+// Asking how the links of the path are, and what the answers mean (spec 3: link-state feedback, flow control;
+// recovery/link_inquiry.h). What is to be done about it is not one queue pair's affair: it is left for the engine.
+#include "wire/link_state.h"
+
+#include <algorithm>
+#include <array>
+
+#include "qp/send/requester_impl.h"
+
+namespace brdma::qp {
+namespace {
+
+constexpr Duration kResponsesMin = 10_ms;
+
+recovery::LinkFacts facts_of(const wire::LinkStateFeedback& feedback) {
+  return {.hop = feedback.hop,
+          .over_limits = feedback.over_limits,
+          .switch_id = feedback.switch_id,
+          .port = feedback.port,
+          .speed = feedback.speed,
+          .link_rate = feedback.link_rate,
+          .queue = feedback.queue,
+          .queue_limit = feedback.queue_limit,
+          .drops = feedback.drops,
+          .timestamp = feedback.timestamp};
+}
+
+}  // namespace
+
+// So many packets have waited too long (for T + delta, for the retransmission timer, or longer than a stall), or would
+// have: a switch has said that it dropped them.
+void Requester::Impl::note_timed_out(std::uint32_t packets, Instant now) {
+  if (packets == 0) return;
+  CongestionState& state = signals_made();
+  if (!state.inquiry) state.inquiry = std::make_unique<recovery::LinkInquiry>();
+  state.inquiry->timed_out(packets);
+  if (state.inquiry->is_held_back(id.recovery->wan, now)) env.count(Counter::kLinkStateInquiriesLimited);
+}
+
+bool Requester::inquiry_due(Instant now) const {
+  const Impl& me = *impl_;
+  if (!me.signals || !me.signals->inquiry) [[likely]]
+    return false;
+  return me.id.can_send() && me.id.bitmap_agreed && me.id.peer_knows_link_state &&
+         me.signals->inquiry->is_due(me.id.recovery->wan, now);
+}
+
+// By the addresses and ports of the data: so it takes the same way.
+bool Requester::poll_inquiry(TransmitBatch& batch, Instant now) {
+  if (impl_ == nullptr || !inquiry_due(now)) [[likely]]
+    return false;
+  Impl& me = *impl_;
+  if (!batch.fits(wire::kBthSize + wire::kLinkStateInquirySize + wire::kIcrcSize, 0, true)) return false;
+  const std::uint64_t nonce = me.env.nonces.next();
+  const wire::LinkStateInquiry inquiry{.source_qpn = me.id.qpn,
+                                       .hop = 0,
+                                       .hop_limit = static_cast<std::uint8_t>(me.id.recovery->wan.hop_limit),
+                                       .nonce = nonce};
+  std::array<std::byte, wire::kLinkStateInquirySize> body;
+  const std::size_t size = wire::emit_link_state_inquiry(inquiry, body.data());
+  wire::Bth bth;
+  bth.opcode = static_cast<std::uint8_t>(wire::Control::kLinkStateInquiry);
+  bth.dest_qpn = me.id.attributes.destination_qpn;
+  batch.add_control(bth, ConstBytes{body.data(), size});
+  me.signals->inquiry->asked(nonce, now + std::max(kResponsesMin, me.probe_timeout()), now);
+  me.env.count(Counter::kLinkStateInquiriesSent);
+  return true;
+}
+
+// More congested links than the threshold: the destination gets less, at once.
+void Requester::handle_link_state(const wire::LinkStateFeedback& feedback) {
+  Impl& me = *impl_;
+  me.env.count(Counter::kLinkStateFeedback);
+  recovery::LinkInquiry* const inquiry = me.signals ? me.signals->inquiry.get() : nullptr;
+  if (inquiry == nullptr) return me.env.count(Counter::kLinkStateUnasked);
+  const WanConfig& config = me.id.recovery->wan;
+  const recovery::LinkFacts link = facts_of(feedback);
+  switch (inquiry->heard(feedback.nonce, link, config)) {
+    case recovery::LinkInquiry::Verdict::kUnasked:
+      return me.env.count(Counter::kLinkStateUnasked);
+    case recovery::LinkInquiry::Verdict::kRepeated:
+      return me.env.count(Counter::kLinkStateRepeated);
+    case recovery::LinkInquiry::Verdict::kTaken:
+      break;
+  }
+  if (recovery::is_congested(link, config)) me.env.count(Counter::kLinksCongested);
+  if (inquiry->congested() <= config.congested_links) return;
+  me.env.congested_peers.push_back(me.id.attributes.peer_address);
+  inquiry->close();
+}
+
+// The time for answers is over, and not too many links are congested: the controller is told, which may change routes.
+void Requester::Impl::conclude_inquiry(Instant now) {
+  if (!signals || !signals->inquiry) return;
+  recovery::LinkInquiry& inquiry = *signals->inquiry;
+  const auto until = inquiry.open_until();
+  if (!until || now < *until) return;
+  if (!inquiry.links().empty()) {
+    if (env.link_reports.size() == recovery::LinkReport::kWaitingMax) {
+      env.count(Counter::kLinkStateReportsLost);
+    } else {
+      env.count(Counter::kLinkStateReports);
+      env.link_reports.push_back({.local = id.attributes.local_address,
+                                  .peer = id.attributes.peer_address,
+                                  .qpn = id.qpn,
+                                  .congested = inquiry.congested(),
+                                  .links = {inquiry.links().begin(), inquiry.links().end()}});
+    }
+  }
+  inquiry.close();
+}
+
+std::optional<Instant> Requester::Impl::inquiry_until() const {
+  return signals && signals->inquiry ? signals->inquiry->open_until() : std::nullopt;
+}
+
+void Requester::set_managed(congestion::ManagedDestination* destination) {
+  if (impl_ == nullptr || (destination == nullptr && !impl_->signals)) return;
+  impl_->signals_made().managed = destination;
+}
+
+congestion::ManagedDestination* Requester::managed() const {
+  return impl_ != nullptr && impl().signals ? impl().signals->managed : nullptr;
+}
+
+Bandwidth Requester::delivered() const {
+  if (impl_ == nullptr) return {};
+  // The window's own measure is of rounds that it bounded: without it, or with little to send, there are none.
+  return Bandwidth::from_bps(std::max(impl_->congestion.delivered(), impl_->congestion.throughput()) * 8);
+}
+
+}  // namespace brdma::qp

@@ -1,0 +1,210 @@
+// Retransmission: entries that are pending leave before anything new, lowest PSN first, so that neighbours travel in
+// one batch whoever asked for them (spec 1: aggregated retransmission). Payload comes from the application's memory,
+// looked up anew: the region may be gone.
+#include <algorithm>
+#include <utility>
+
+#include "qp/send/requester_impl.h"
+#include "wire/read_copy.h"
+
+namespace brdma::qp {
+
+using bitmap::EntryState;
+
+bool Requester::Impl::request_resend(Sequence sequence, const Message& message, Counter cause, Instant now) {
+  const Psn psn = psn_of(sequence);
+  const EntryState before = window.entry(psn).state;
+  if (!window.request_retransmission(psn)) return false;
+  const std::uint32_t payload = message.payload_at(sequence, id.mtu());
+  // Judged lost by later arrivals. Drops that a switch reports are counted there; timeouts and probes are no sign of a
+  // queue.
+  const bool by_arrivals = cause == Counter::kRetransmittedFfm || cause == Counter::kRetransmittedAck;
+  if (!message.answered()) {
+    flight.pipe -= payload;
+    if (by_arrivals) congestion.on_loss(payload, id.mtu(), now);
+  } else if (!message.request_received) {
+    response_congestion.on_interruption();
+    note_request_lost();
+  } else if (by_arrivals) {
+    response_congestion.on_loss(payload, id.mtu(), now);
+  }
+  if (before == EntryState::kRetransmittedUnacked) --resent_under_way;
+  if (paths) [[unlikely]]
+    note_lost(sequence, message);
+  env.count(cause);
+  trace_entry(sequence, before, EntryState::kRetransmitPending, now);
+  return true;
+}
+
+std::uint32_t Requester::Impl::request_resend_range(Sequence from, Sequence to, Counter cause, Instant now) {
+  from = std::max(from, base);
+  to = std::min(to, next_sequence());
+  std::uint32_t requested = 0;
+  while (from < to) {
+    const Message& message = message_of(from);
+    Sequence first = from, end = std::min(to, message.end());
+    if (message.answered()) {  // one request brings all responses that are missing
+      first = std::max(message.first, base);
+      end = message.end();
+    }
+    for (Sequence at = first; at < end; ++at) requested += request_resend(at, message, cause, now) ? 1 : 0;
+    from = end;
+  }
+  return requested;
+}
+
+// Until more has come to leave with it; a full batch, and what a timeout or probe sends, need no more.
+bool Requester::Impl::holds_back(Instant now) const {
+  constexpr std::uint32_t kFullBatch = 16;
+  if (loss_recovery == nullptr) return false;
+  return loss_recovery->held_until && now < *loss_recovery->held_until && window.pending() < kFullBatch &&
+         !timers.has_grant();
+}
+
+// What was lost again leaves this count by being requested again.
+bool Requester::Impl::resend_window_full(std::uint32_t more) const {
+  const std::uint32_t most = id.recovery->resend_window;
+  return most != 0 && resent_under_way + more >= most && !timers.has_grant();
+}
+
+void Requester::Impl::left_again(Sequence sequence, std::uint8_t path, Instant now) {
+  window.retransmitted(psn_of(sequence), path, now);
+  log_sent(sequence, now);
+  ++resent_under_way;
+  trace_entry(sequence, EntryState::kRetransmitPending, EntryState::kRetransmittedUnacked, now);
+}
+
+bool Requester::Impl::poll_resend(TransmitBatch& batch, Instant now) {
+  if (window.pending() == 0 || holds_back(now)) return false;
+  if (loss_recovery != nullptr) loss_recovery->held_until.reset();
+  PayloadCursor cursor(env.memory, id.pd, 0);
+  std::uint32_t packets = 0, runs = 0;
+  Psn from = window.base();
+  while (window.pending() > 0) {
+    const Psn psn = window.next_pending(from);
+    if (!window.contains(psn)) break;
+    const Sequence sequence = base + static_cast<Sequence>(distance(psn, window.base()));
+    Message& message = message_of(sequence);
+    if ((broken_wqe && message.wqe >= *broken_wqe) || !may_leave(sequence)) break;
+    if (resend_window_full()) {
+      env.count(Counter::kResendWindowFull);
+      break;
+    }
+    const bool sent = message.answered() ? resend_request(sequence, message, cursor, batch, now)
+                                         : resend_data(sequence, message, cursor, batch, now);
+    if (!sent) break;
+    if (packets++ == 0 || psn != from + 1) ++runs;
+    from = psn;
+  }
+  if (packets == 0) return false;
+  env.count(runs > 1      ? Counter::kRetransmitAggregated
+            : packets > 1 ? Counter::kRetransmitInterval
+                          : Counter::kRetransmitSingle);
+  return true;
+}
+
+bool Requester::Impl::resend_data(Sequence sequence, const Message& message, PayloadCursor& cursor,
+                                  TransmitBatch& batch, Instant now) {
+  const std::uint32_t mtu = id.mtu();
+  const std::uint32_t payload = message.payload_at(sequence, mtu);
+  // Under the congestion window like new packets, but for what breaks a silence.
+  if (!congestion_admits(payload) && !timers.has_grant()) {
+    congestion_limited = true;
+    return false;
+  }
+  cursor.seek(queue, message.wqe, message.offset + static_cast<std::uint32_t>(sequence - message.first) * mtu);
+  if (!cursor.take(message.by_reference != 0 ? message.by_reference : payload)) {
+    break_locally(message.wqe, CompletionStatus::kLocalProtectionError);
+    return false;
+  }
+  DescriptionBuffer description;
+  std::span<const Slice> slices = cursor.slices();
+  if (message.by_reference != 0) slices = description.describe(id.local->own_key(), slices);
+  wire::Packet packet;
+  build_data(packet, message, sequence, true, now);
+  const std::size_t bytes = TransmitBatch::packet_bytes(packet, payload);
+  if (!batch.fits(bytes, slices.size(), packet.bitmap)) return false;
+  // A standard peer acknowledges nothing unasked: whoever waits behind this one waits for that.
+  packet.bth.ack_request = window.pending() == 1 || ends_rnr_recovery(sequence) || resend_window_full(1) ||
+                           wants_ack(message, sequence + 1 == message.end());
+  if (!congestion_admits(payload)) timers.use_grant();
+  if (paths) [[unlikely]]
+    label(packet, batch, 1, true, now);
+  batch.add(packet, slices, payload);
+  left_again(sequence, batch.path(), now);
+  flight.pipe += payload;
+  trace_sent(packet, bytes, true, now);
+  return true;
+}
+
+// Towards a peer of ours the run of pending responses from `pending` on. Any other gets one request for all from the
+// oldest that is missing to the last that is pending (in go-back-N to the end, as plain RoCE does), with what has come
+// in between: Linux's responder takes the start of the newest repetition for the start of the READ, and drops without
+// a word what asks for something before that.
+Requester::Impl::Rerequested Requester::Impl::read_rerequest(Sequence pending, const Message& message) const {
+  const auto state = [this](Sequence at) { return window.entry(psn_of(at)).state; };
+  Rerequested asked{pending, message.end()};
+  if (id.bitmap_agreed && !goes_back()) {
+    asked.end = pending;
+    while (asked.end < message.end() && state(asked.end) == EntryState::kRetransmitPending) ++asked.end;
+    return asked;
+  }
+  asked.first = std::max(message.first, base);
+  while (state(asked.first) == EntryState::kAcked) ++asked.first;
+  while (!goes_back() && state(asked.end - 1) != EntryState::kRetransmitPending) --asked.end;
+  return asked;
+}
+
+bool Requester::Impl::resend_request(Sequence pending, Message& message, PayloadCursor& cursor, TransmitBatch& batch,
+                                     Instant now) {
+  const Rerequested asked = read_rerequest(pending, message);
+  const std::uint32_t payload = request_payload(message);
+  cursor.seek(queue, message.wqe, 0);
+  if (!cursor.take(payload)) {
+    break_locally(message.wqe, CompletionStatus::kLocalProtectionError);
+    return false;
+  }
+  wire::Packet packet;
+  build_request(packet, message, asked.first, asked.packets(), true, now);
+  // Who has got the other one by then need not answer all of it twice.
+  if (std::exchange(message.reported_dropped, false) && !message.request_received && id.peer_knows_copies &&
+      message.kind == MessageKind::kRead && packet.bitmap) {
+    wire::mark_copy(packet);
+  }
+  const std::size_t bytes = TransmitBatch::packet_bytes(packet, payload);
+  if (!batch.fits(bytes, cursor.slices().size(), packet.bitmap)) return false;
+  if (paths) [[unlikely]]
+    label(packet, batch, asked.packets(), true, now);
+  batch.add(packet, cursor.slices(), payload);
+  for (Sequence at = asked.first; at < asked.end; ++at) {
+    if (window.entry(psn_of(at)).state != EntryState::kRetransmitPending) continue;
+    left_again(at, batch.path(), now);
+  }
+  if (message.kind == MessageKind::kRead) env.count(Counter::kReadsReissued);
+  on_read_requested(message, asked.packets(), now);
+  trace_sent(packet, bytes, true, now);
+  return true;
+}
+
+// After a timeout only the first and the last undecided packet are sent again: with the peer merely slow, more would be
+// wasted. An acknowledgement of something that was sent after the timeout decides: what was sent before it and is still
+// missing is lost. One of something sent before, or of most of it, shows that the timeout was spurious, as this host or
+// the peer had no core for a while: the congestion windows stay as they are (in the spirit of Eifel, RFC 4015).
+void Requester::Impl::note_evidence(Instant sent, Instant now) {
+  const auto timeouts = timers.take_undecided();
+  if (!timeouts || sent < timeouts->last) return;
+  std::uint32_t lost = 0;
+  for (Sequence at = base; at < next_sequence(); ++at) {
+    const EntryState state = window.entry(psn_of(at)).state;
+    if (state == EntryState::kAcked || window.sent_at(psn_of(at), now) >= timeouts->last) continue;
+    request_resend(at, message_of(at), Counter::kRetransmittedTimeout, now);
+    ++lost;
+  }
+  if (lost * 2 <= timeouts->packets) return;
+  for (unsigned i = 0; i < timeouts->count; ++i) {
+    congestion.on_timeout();
+    response_congestion.on_timeout();
+  }
+}
+
+}  // namespace brdma::qp

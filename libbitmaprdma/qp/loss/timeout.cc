@@ -1,0 +1,333 @@
+// Silence: the tail loss probe, the retransmission timeout, the peer's death, the end of an RNR wait, and the packet
+// that asks a peer without credit.
+//
+//   bitmap mode    probe after max(250 us, 2 SRTT, 5/4 D) without anything; timeout after max(1 ms, SRTT + 4 RTTVAR,
+//                  2 D) without progress, at most the queue pair's own timeout, or two of the path's shortest round
+//                  trips if that is longer; doubling up to there, or to 200 ms if that is less; death after retry_count
+//                  + 1 of the longest of: the queue pair's timeout, four of it up to a second, two of those round
+//                  trips. D: when the last of what is under way should be answered, by the path's rate. Neither is
+//                  shorter than the longest round trip of late, and some
+//   standard mode  timeout 4.096 us * 2^timeout without progress, go back to the oldest; death after retry_count of
+//                  them
+// Death waits while the peer's host says that its process is stopped (stopped_peer.cc), and while we were stopped.
+#include <algorithm>
+
+#include "qp/send/requester_impl.h"
+
+namespace brdma::qp {
+namespace {
+
+using bitmap::EntryState;
+
+// Before the first measurement nothing is known of the path.
+constexpr std::int64_t kStallRtts = 4;
+constexpr Duration kFirstTimeout = 5_ms, kFirstProbe = 2_ms;
+constexpr std::uint64_t kBridgeBurstMax = 48 * 1024;
+constexpr Duration kLongStall = 100_ms;  // longer than a busy machine keeps a process waiting; an operator is told
+constexpr Duration kTimeoutMax = 1_s;    // where the attribute says "never"
+// The standard lets a local ACK timeout last up to four times its value (IBTA 9.7.6.1.3). For giving a peer up we take
+// all of it: a process on a busy machine may well not run for half a second, and is not dead.
+// Not more than a second of it, though: who asks for long timeouts has thought of that.
+constexpr std::int64_t kTimeoutSlack = 4;
+constexpr Duration kSlackMax = 1_s;
+// Bitmap mode's timeouts double no further, so that a path that has come back is found soon: long timeouts (RDMA-CM's
+// are 2 s) are for outlasting an outage. A peer that is gone costs two packets in this time.
+constexpr Duration kBackoffMax = 200_ms;
+// A deadline that is seen to so much later was not seen to in time: our own process was stopped, or had no core.
+constexpr Duration kOwnPauseMin = 50_ms;
+
+void consider(std::optional<Instant>& first, std::optional<Instant> at) {
+  if (at && (!first || *at < *first)) first = at;
+}
+
+}  // namespace
+
+Duration Requester::Impl::attribute_timeout() const {
+  return Duration::from_ns(std::int64_t{4096} << id.attributes.timeout);
+}
+
+// An application that does not know how long the path is may ask for less than a round trip.
+Duration Requester::Impl::two_trips() const { return std::max(rtt.minimum(), congestion.base_rtt()) * 2; }
+
+void Requester::follow_irn(const IrnTimeouts& timeouts) { impl_->sender_judge->follow_irn(timeouts); }
+
+// IRN (Mittal et al., SIGCOMM 2018, section 3.1): the short one where so few packets are in flight that an unnecessary
+// retransmission costs little, the long one otherwise. Neither grows.
+Duration Requester::Impl::irn_timeout() const {
+  constexpr std::uint32_t kFew = 3;
+  return flight.packets <= kFew ? sender_judge->irn()->low : sender_judge->irn()->high;
+}
+
+Duration Requester::Impl::retransmit_timeout() const {
+  if (follows_irn()) [[unlikely]]
+    return irn_timeout();
+  const Duration longest = std::max({id.attributes.timeout == 0 ? kTimeoutMax : attribute_timeout(), two_trips(),
+                                     id.recovery->retransmit_timeout_min});
+  const Duration floor =
+      std::max(rtt.has_sample() ? id.recovery->retransmit_timeout_min : kFirstTimeout, response_expected() * 2);
+  const Duration first = rtt.retransmit_timeout(floor, longest, 0);
+  const Duration ceiling = std::max(first, std::min(longest, std::max(kBackoffMax, two_trips())));
+  return rtt.retransmit_timeout(floor, ceiling, timers.backoff());
+}
+
+Duration Requester::Impl::probe_timeout() const {
+  const Duration floor = rtt.has_sample() ? id.recovery->probe_timeout_min : kFirstProbe;
+  return std::max(rtt.probe_timeout(floor), response_expected() * 5 / 4);
+}
+
+// What is under way leaves one packet behind the other at the path's rate: until the last of it is answered.
+Duration Requester::Impl::response_expected() const {
+  return rtt.minimum() + congestion.time_for(flight.pipe) + response_congestion.time_for(responses.bytes);
+}
+
+std::optional<Instant> Requester::Impl::retransmit_deadline() const {
+  if (window.in_window() == 0 || rnr_until) return std::nullopt;
+  if (!id.bitmap_agreed && id.attributes.timeout == 0) return std::nullopt;
+  const Duration timeout = id.bitmap_agreed ? retransmit_timeout() : attribute_timeout();
+  return timers.armed() + (peer_is_stopped() ? std::max(timeout, stopped_timeout()) : timeout);
+}
+
+// What waits for a stopped peer in its socket is enough for it to answer when it goes on; and then, four more times.
+Duration Requester::Impl::stopped_timeout() const { return std::min(kBackoffMax, retries_time() / 4); }
+
+std::optional<Instant> Requester::Impl::probe_deadline() const {
+  if (window.in_window() == 0 || window.pending() > 0 || rnr_until || timers.probe_sent()) return std::nullopt;
+  if (follows_irn()) return std::nullopt;
+  // A standard peer says nothing to a packet that it has; but a READ can be asked again of anybody.
+  if (!id.bitmap_agreed && (responses.packets == 0 || goes_back())) {
+    return std::nullopt;
+  }
+  return timers.activity() + probe_timeout();
+}
+
+// The window stands still: packets beyond arrive, the one at its base does not. (Its hole is the FFM's to repair, but
+// FFMs may be lost too.) Where nothing at all comes any more it is not a stall but a silence, and repeating everything
+// each time would outdo the timeouts that double.
+Duration Requester::Impl::stall_limit() const {
+  return std::max(id.recovery->send_stall_min, rtt.smoothed() * kStallRtts);
+}
+
+std::optional<Instant> Requester::Impl::stall_deadline() const {
+  if (!id.bitmap_agreed || arrived_end <= cumulative || rnr_until || sender_judge) return std::nullopt;
+  if (!timers.acknowledged_since_stall()) return std::nullopt;
+  return cumulative_moved + stall_limit();
+}
+
+void Requester::Impl::fire_stall(Instant now) {
+  env.count(Counter::kSendStalls);
+  env.trace(now, id.qpn, trace::SendStalled{psn_of(cumulative), psn_of(arrived_end)});
+  cumulative_moved = now;
+  timers.on_window_stall();
+  for (Sequence at = first_unreported(cumulative, arrived_end); at < arrived_end;
+       at = first_unreported(at + 1, arrived_end))
+    suspect(at, now);
+  // The peer may have lost its core, and have the others in its socket: what comes back of this one will say.
+  const Sequence first = first_unreported(cumulative, arrived_end);
+  if (first < arrived_end) request_resend_range(first, first + 1, Counter::kRetransmittedAck, now);
+}
+
+void Requester::Impl::suspect(Sequence sequence, Instant now) {
+  if (window.entry(psn_of(sequence)).state != EntryState::kSentUnacked) return;
+  window.suspect(psn_of(sequence));
+  trace_entry(sequence, EntryState::kSentUnacked, EntryState::kSuspectedLost, now);
+}
+
+// While the window is full and nothing comes, new packets go on leaving for a while at the rate of the path: a peer
+// that has lost its core finds them in its socket. Their acknowledgements being late is no loss yet.
+std::optional<Instant> Requester::Impl::bridge_deadline() const {
+  if (!id.bitmap_agreed || !congestion_limited || window.pending() > 0 || timers.has_undecided()) return std::nullopt;
+  const auto next = congestion.next_bridge(bridged);
+  return next ? std::optional{std::max(*next, bridge_from)} : std::nullopt;
+}
+
+// One burst, and the next when the path has had the time for it: we may have been away ourselves.
+void Requester::Impl::extend_bridge(Instant now) {
+  const std::uint64_t before = bridged;
+  bridged = std::max(before, std::min(congestion.bridge_bytes(now), before + kBridgeBurstMax));
+  bridge_from = now + congestion.time_for(bridged - before);
+}
+
+std::optional<Instant> Requester::Impl::retry_limit_at() const {
+  if (window.in_window() == 0 || rnr_until || id.attributes.timeout == 0) return std::nullopt;
+  const Instant from = signals ? signals->stopped.silent_from(timers.progress()) : timers.progress();
+  return from + retries_time();
+}
+
+Duration Requester::Impl::retry_time() const {
+  const Duration once = attribute_timeout();
+  return id.bitmap_agreed ? std::max({once, std::min(once * kTimeoutSlack, kSlackMax), two_trips()}) : once;
+}
+
+Duration Requester::Impl::retries_time() const { return retry_time() * (std::int64_t{id.attributes.retry_count} + 1); }
+
+// A process that was stopped itself, or had no core, finds its deadlines long past. It has listened to nobody in that
+// time, so that it does not count as silence; and a retry is left in any case, whose answer may be on its way. (What
+// came meanwhile lies in the socket: a round of it is taken before timers are looked at.)
+void Requester::Impl::note_own_pause(Instant now) {
+  const auto due = retransmit_deadline();
+  if (!due || now - *due < kOwnPauseMin) return;
+  timers.on_own_pause(now - *due, now + retry_time() - retries_time());
+}
+
+// Silence is death only when it lasted through a retransmission: we ourselves may have been the sleeper.
+bool Requester::Impl::may_exceed_retry_limit() const { return timers.backoff() > 0 || id.attributes.retry_count == 0; }
+
+// Something is under way, and only the retransmission timeout and the probe can be due: the rest of next_timeout() says
+// nothing.
+bool Requester::Impl::waits_plainly() const {
+  return window.in_window() > 0 && window.pending() == 0 && id.can_send() && id.bitmap_agreed && !rnr_until &&
+         sender_judge == nullptr && !has_signals() && loss_recovery == nullptr && !credit_probe_at &&
+         !congestion_limited && arrived_end <= cumulative && !may_exceed_retry_limit();
+}
+
+// Precondition: waits_plainly(). As retransmit_deadline() and probe_deadline() have it before the first timeout.
+Instant Requester::Impl::plain_deadline() const {
+  const RecoveryConfig& config = *id.recovery;
+  const bool sampled = rtt.has_sample();
+  const Duration expected = response_expected();
+  const Duration longest = std::max(
+      {id.attributes.timeout == 0 ? kTimeoutMax : attribute_timeout(), two_trips(), config.retransmit_timeout_min});
+  const Duration floor = std::max(sampled ? config.retransmit_timeout_min : kFirstTimeout, expected * 2);
+  const Instant timeout = timers.armed() + rtt.retransmit_timeout(floor, longest, 0);
+  if (timers.probe_sent()) return timeout;
+  const Duration probe =
+      std::max(rtt.probe_timeout(sampled ? config.probe_timeout_min : kFirstProbe), expected * 5 / 4);
+  return std::min(timeout, timers.activity() + probe);
+}
+
+std::optional<Instant> Requester::next_timeout() const {
+  const Impl& me = *impl_;
+  if (!me.id.can_send()) return std::nullopt;
+  if (me.rnr_until) return me.rnr_until;
+  std::optional<Instant> first = me.retransmit_deadline();
+  consider(first, me.probe_deadline());
+  if (me.may_exceed_retry_limit()) {
+    consider(first, me.retry_limit_at());
+    consider(first, me.stopped_query_at());
+  }
+  consider(first, me.response_gap_deadline());
+  consider(first, me.credit_probe_at);
+  consider(first, me.bridge_deadline());
+  consider(first, me.stall_deadline());
+  if (me.sender_judge) consider(first, me.own_judgement_at());
+  consider(first, me.inquiry_until());
+  consider(first, me.paused_until());
+  if (me.window.pending() > 0) consider(first, me.held_until());
+  return first;
+}
+
+Outcome Requester::handle_timeout(Instant now) {
+  Impl& me = *impl_;
+  if (!me.id.can_send()) return {};
+  if (me.rnr_until && now >= *me.rnr_until) me.end_rnr_wait(now);
+  if (me.rnr_until) return {};
+
+  me.note_own_pause(now);
+  if (const auto dead = me.retry_limit_at(); dead && now >= *dead && me.may_exceed_retry_limit()) {
+    me.env.count(Counter::kRetryExceeded);
+    me.env.note(now, me.id.qpn, trace::EventType::kRetryExceeded, me.window.base().value());
+    return me.fail(me.queue.head(), CompletionStatus::kRetryExceeded, now);
+  }
+  if (const auto query = me.may_exceed_retry_limit() ? me.stopped_query_at() : std::nullopt; query && now >= *query)
+    me.signals_made().stopped.query_falls_due(me.timers.progress());
+  if (const auto due = me.retransmit_deadline(); due && now >= *due) {
+    me.fire_retransmit_timeout(now);
+  } else if (const auto probe = me.probe_deadline(); probe && now >= *probe) {
+    me.fire_probe(now);
+  }
+  me.judge_response_gaps(now, now);
+  if (const auto bridge = me.bridge_deadline(); bridge && now >= *bridge) me.extend_bridge(now);
+  if (me.sender_judge) me.judge_by_time(now);
+  me.conclude_inquiry(now);
+  if (const auto stall = me.stall_deadline(); stall && now >= *stall) me.fire_stall(now);
+  if (const auto held = me.held_until(); held && now >= *held) me.loss_recovery->held_until.reset();
+  if (const auto paused = me.paused_until(); paused && now >= *paused) me.loss_recovery->paused_until.reset();
+  if (me.credit_probe_at && now >= *me.credit_probe_at) {
+    me.credit_override = true;
+    me.credit_probe_at = now + me.retransmit_timeout();
+  }
+  return me.outcome(now);
+}
+
+// The newest entry that is not acknowledged. Where all have arrived but were not heard to be executed (the last
+// acknowledgement was lost), the newest of all is opened again: a duplicate is acknowledged.
+Sequence Requester::Impl::last_open(Instant now) {
+  Sequence last = next_sequence() - 1;
+  if (window.unacked() == 0) reopen(last, message_of(last), now);
+  while (window.entry(psn_of(last)).state == EntryState::kAcked) --last;
+  return last;
+}
+
+void Requester::Impl::fire_retransmit_timeout(Instant now) {
+  env.count(Counter::kLocalAckTimeout);
+  env.trace(now, id.qpn, trace::TimeoutFired{false, window.base()});
+  timers.on_timeout(now);
+  if (paths) paths->forget_silence();  // all are silent: that says nothing of any
+  if (!timers.is_stalled() && now - timers.progress() >= kLongStall) {
+    timers.begin_stall();
+    env.count(Counter::kStallsBegun);
+    env.note(now, id.qpn, trace::EventType::kStallBegun, window.base().value());
+  }
+  if (rnr_recovery) widen_rnr_recovery();  // what would have done so may have been lost
+  if (!id.bitmap_agreed) {
+    request_resend_range(base, next_sequence(), Counter::kRetransmittedTimeout, now);
+    return;
+  }
+  if (follows_irn()) return resend_by_irn(now);
+  timers.add_undecided(window.unacked(), now);
+  timers.grant(2);
+  const Sequence last = last_open(now);
+  Sequence first = base;
+  while (window.entry(psn_of(first)).state == EntryState::kAcked) ++first;
+  for (Sequence at = base; at < next_sequence(); ++at) suspect(at, now);
+  const std::uint32_t waiting = window.unacked() - window.pending();
+  std::uint32_t again = request_resend_range(first, first + 1, Counter::kRetransmittedTimeout, now);
+  again += request_resend_range(last, last + 1, Counter::kRetransmittedTimeout, now);
+  // In one silence all of them wait too long once; after that only what the timer sent again.
+  note_timed_out(timers.backoff() == 1 ? waiting : again, now);
+}
+
+// The oldest, and all that is missing before something that has arrived.
+void Requester::Impl::resend_by_irn(Instant now) {
+  timers.grant(1);
+  if (window.unacked() == 0) reopen(base, message_of(base), now);
+  Sequence first = base;
+  while (window.entry(psn_of(first)).state == EntryState::kAcked) ++first;
+  request_resend_range(first, std::max(first + 1, arrived_end), Counter::kRetransmittedTimeout, now);
+}
+
+// The last packet once more: if the tail was lost, the receiver now sees a gap and says what is missing. What is
+// missing of answers we know ourselves. A standard peer wants requests in order, so the first unanswered goes instead.
+void Requester::Impl::fire_probe(Instant now) {
+  env.trace(now, id.qpn, trace::TimeoutFired{true, window.base()});
+  timers.on_probe(now);
+  if (loss_recovery != nullptr) {
+    for (std::size_t i = 0; i < loss_recovery->response_gaps.size(); ++i)
+      request_again(loss_recovery->response_gaps[i], Counter::kRetransmittedFfm, now);
+  }
+  // A retransmission that everything else waits for, and that may be lost too.
+  const bool stuck =
+      id.bitmap_agreed && cumulative < next_sequence() && window.entry(psn_of(cumulative)).transmissions > 1;
+  if (stuck) request_resend_range(cumulative, cumulative + 1, Counter::kRetransmittedProbe, now);
+  if (stuck) timers.grant(2);
+  const Sequence probe = id.bitmap_agreed ? last_open(now) : first_missing_response();
+  if (probe == next_sequence()) return;
+  const Message& message = message_of(probe);
+  if (message.answered() && responses_seen <= message.first) {
+    request_resend_range(probe, probe + 1, Counter::kRetransmittedProbe, now);  // nothing of it came: the whole request
+  } else {
+    request_resend(probe, message, Counter::kRetransmittedProbe, now);
+  }
+}
+
+void Requester::Impl::end_rnr_wait(Instant now) {
+  rnr_until.reset();
+  timers.on_rnr_end(now);
+  for (Sequence at = std::max(cumulative, base); at < next_sequence(); ++at) {
+    const Message& message = message_of(at);
+    if (message.answered() && message.request_received) continue;
+    request_resend(at, message, Counter::kRetransmittedNak, now);
+  }
+}
+
+}  // namespace brdma::qp

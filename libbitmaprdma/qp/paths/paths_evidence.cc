@@ -1,0 +1,66 @@
+// qp/paths/paths_evidence.cc - a receiver whose peer sends on several paths (spec 1: multipath): what each packet says
+// of the gaps (qp/paths/paths_receive.h).
+#include <algorithm>
+
+#include "qp/receive/responder_impl.h"
+
+namespace brdma::qp {
+
+using bitmap::GapRecord;
+using bitmap::GapState;
+
+// A packet that names its path, of a peer whose CAPS says that it sends on several. (Else: the global bitmap alone.)
+void Responder::Impl::note_path(const wire::Packet& packet, Instant now) {
+  if (!paths) {
+    paths = std::make_unique<ReceivePaths>(recovery(), identity.receiving_paths, env.segments, arrived_at(now));
+  }
+  paths->heard(packet.bxth.path, arrived_at(now));
+  if (ack.pending && ack.echo_kept) return;
+  note_echo(packet.bxth.path, packet.bxth.timestamp, now);
+  ack.echo_kept = false;
+}
+
+// `copy` is to be acknowledged. It is perhaps there for nothing but to try its path: what comes behind it in a burst,
+// which one acknowledgement answers, must not take its echo.
+void Responder::Impl::keep_echo(const wire::Packet& copy) {
+  if (identity.receiving_paths > 1 && copy.bth.ack_request) ack.echo_kept = ack.echo_valid;
+}
+
+// A sign that what we say is not heard: a duplicate, feedback that has to be repeated. A lost packet explains one as
+// well; but who hears nothing runs out of window. So only signs between which nothing new came count.
+void Responder::Impl::note_acknowledgement_lost() {
+  constexpr std::uint32_t kSigns = 2;
+  if (unheard.highest != window.highest()) unheard.signs = 0;
+  unheard.highest = window.highest();
+  if (++unheard.signs < kSigns) return;
+  unheard.signs = 0;
+  ++unheard.changes;
+}
+
+// `packet` came early, and the gap records know of it.
+void Responder::Impl::look_for_path_evidence(const wire::Packet& packet, Instant now) {
+  if (!packet.bitmap || out_of_order->gaps.empty()) return;
+  const Instant seen = arrived_at(now);
+  const std::size_t records = out_of_order->gaps.size();
+  bool look = paths->attribute(packet.bxth, packet.bth.psn, out_of_order->gaps);
+  if (out_of_order->gaps.size() > records)
+    env.count(Counter::kGapsSeen, out_of_order->gaps.size() - records);  // one has become several
+  if (out_of_order->gaps.incomplete()) out_of_order->gaps.refill(window, seen, seen);
+  if (!look) {
+    // The oldest that waits without a known path: where all have not passed that, they have passed none behind it.
+    for (std::size_t i = out_of_order->gaps.first_waiting(); i < out_of_order->gaps.size(); ++i) {
+      if (out_of_order->gaps[i].state != GapState::kWaiting || out_of_order->gaps[i].path_known) continue;
+      look = paths->laggard_passed(packet.bxth.path, out_of_order->gaps[i], seen);
+      break;
+    }
+  }
+  if (look) scan_gaps(now, seen);
+}
+
+// Would the gap of `psn`, which closes now, have counted as lost on a single path?
+bool Responder::Impl::beyond_one_path(Psn psn, Instant first_seen, Instant now) const {
+  return static_cast<std::uint32_t>(distance(window.highest(), psn)) > recovery().depth_max ||
+         now - first_seen > recovery().age_max;
+}
+
+}  // namespace brdma::qp

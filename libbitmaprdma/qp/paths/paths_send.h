@@ -1,0 +1,140 @@
+// qp/paths/paths_send.h - the paths that a requester sends on (spec 1: multipath): which one is next, what went before
+// a packet on its path, and what has become of what was sent: round trips, losses, silence.
+//
+// The congestion window stays one a queue pair: paths of a fabric share their first and last link, and what arrives is
+// bounded by the receiver; K windows would take K shares of both. A path that is worse has its part through the
+// spraying policy. What the window hears of a round trip is how much longer it was than the shortest of its own way
+// there and back (qp/paths/path_floors.h), on top of the mean of those: a longer path is not a fuller one.
+//
+// Silent: of what was sent on a path since it was heard last, kSilentLosses packets or more were lost, nothing is
+// acknowledged for a probe timeout, and something sent later on another path is. Then it is set aside, and a copy of a
+// packet goes there now and then; an echo of any packet of it takes it back. At least one path stays in use.
+//
+// In doubt: requests for answers keep to one path, and each timeout forgets what was lost before it, so nothing else
+// would ever be heard later. A path that lost a request whose repetition was answered on another is in doubt: perhaps
+// the first copy was answered, late (Karn). Nothing but a copy at once goes there; heard, it is as it was before;
+// unheard by the above, it is silent.
+//
+// Made when the peer has said that it tells several paths apart.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/config.h"
+#include "base/psn.h"
+#include "base/units.h"
+#include "base/vector_bytes.h"
+#include "bitmap/send_window.h"
+#include "qp/paths/path_floors.h"
+#include "qp/paths/path_status.h"
+#include "qp/paths/path_trail.h"
+#include "recovery/path_spray.h"
+#include "recovery/rtt_estimator.h"
+#include "wire/crc/icrc.h"
+#include "wire/headers.h"
+
+namespace brdma::qp {
+
+class SendPaths {
+ public:
+  // 2 <= count <= kPathsMax.
+  SendPaths(std::uint32_t count, Spraying spraying);
+
+  // The path of the next batch: one that is to be probed (see is_probe) where that may be, else the policy's; for
+  // requests of answers always the same: they are executed in order, so spraying would only make them wait for each
+  // other, and their answers go by one path anyway.
+  struct Batch {
+    std::optional<std::uint8_t> avoid{};
+    bool ordered = false;
+    bool may_probe = false;
+  };
+  [[nodiscard]] std::uint8_t choose(const Batch& batch, Instant now) const;
+  [[nodiscard]] bool is_probe(std::uint8_t path) const { return !paths_[path].usable(); }
+  [[nodiscard]] bool probe_due(Instant now) const;
+  // For answers and control packets, whose order counts: the same path while `unheard` stays the same.
+  [[nodiscard]] std::uint8_t control_path(std::uint32_t unheard) const;
+  [[nodiscard]] wire::AddressedIcrcFlow& flow(std::uint8_t path) { return paths_[path].flow; }
+
+  // A packet of `psns` PSNs leaves for the first time: what its header says of those before it.
+  wire::BeforeOnPath before(std::uint8_t path, Psn psn, std::uint32_t psns) {
+    return paths_[path].trail.extend(psn, psns);
+  }
+  struct RoundTripSample : RoundTripSamples::RoundTripSample {  // what the congestion window is to hear
+    bool returned = false;                                      // the path was set aside and is in use again
+  };
+  // A packet of data leaves, first time or not.
+  void sent(std::uint8_t path, Instant now);
+  // A request for answers leaves, is answered (one that was sent once; one of which this path had the last copy), is
+  // taken for lost.
+  void request_sent(std::uint8_t path, Instant now);
+  // `waited`: of the answer, in this host.
+  RoundTripSample request_answered(std::uint8_t path, std::uint16_t back, Instant sent, Instant now,
+                                   Duration waited = {});
+  void repetition_answered(std::uint8_t path, Instant now);
+  void request_lost(std::uint8_t path);
+  void probed(std::uint8_t path, Instant now);
+  void batch_left(std::uint8_t path);
+
+  // The entry, as it was last sent, was acknowledged / is taken for lost / counts as under way again.
+  void acknowledged(const bitmap::SendEntry& entry, bool was_pending, Instant now);
+  void lost(const bitmap::SendEntry& entry);
+  void reopened(const bitmap::SendEntry& entry) { ++paths_[place_of(entry.path)].status.in_flight; }
+  // A packet was echoed.
+  struct Echo {
+    std::uint8_t path = 0;
+    std::uint16_t back = 0;  // the UDP source port that the answer came from
+    Instant sent;
+    Duration round_trip;
+    Duration one_way;                   // by both clocks: qp/paths/path_floors.h
+    Duration waited{}, waited_there{};  // likewise
+  };
+  RoundTripSample echoed(const Echo& echo, Instant now);
+  // Nothing came from anywhere for a while: no path is worse than another.
+  void forget_silence();
+  // After an echo: a path that is silent now, and from here on set aside.
+  std::optional<std::uint8_t> set_aside_silent(Duration silence, Instant now);
+  void forget_flight();
+
+  [[nodiscard]] Duration skew() const { return echoes_.floors().skew(); }
+  [[nodiscard]] std::size_t count() const { return paths_.size(); }
+  [[nodiscard]] const std::vector<recovery::PathFacts>& facts() const { return facts_; }
+  [[nodiscard]] PathStatus status(std::size_t path) const;
+  [[nodiscard]] std::size_t allocated_bytes() const {
+    return sizeof *this + vector_bytes(paths_) + vector_bytes(facts_);
+  }
+
+ private:
+  // Before there was agreement packets may have left on paths that the peer does not tell apart: they count as the
+  // first's.
+  [[nodiscard]] std::uint8_t place_of(std::uint8_t path) const { return path < paths_.size() ? path : std::uint8_t{0}; }
+  struct Path {
+    bool in_use = true;
+    bool in_doubt = false;
+    bool lost_request = false;  // since it was heard last
+    PathTrail trail;
+    std::uint32_t losses = 0;             // since it was heard last, or all were silent
+    std::optional<Instant> silent_since;  // sent then, and nothing heard since
+    Instant probe_at;
+    Duration probe_interval;
+    recovery::RttEstimator rtt;
+    PathStatus status;
+    wire::AddressedIcrcFlow flow;
+    [[nodiscard]] bool usable() const { return in_use && !in_doubt; }
+  };
+  [[nodiscard]] std::uint32_t usable_count() const;
+  void heard(std::uint8_t path, Instant now);
+  bool arrived(std::uint8_t path, Instant sent, Duration round_trip, Instant now);
+  void resolved(std::size_t path, bool lost);
+
+  std::vector<Path> paths_;
+  std::vector<recovery::PathFacts> facts_;  // by path, for the policy
+  recovery::Spray spray_;
+  RoundTripSamples echoes_, responses_;  // they wait in queues of different directions
+  std::optional<Instant> newest_echo_;   // when the newest packet that was heard of had been sent
+  std::uint8_t newest_echo_path_ = 0;
+};
+
+}  // namespace brdma::qp

@@ -1,0 +1,83 @@
+// qp/paths/response_paths.h - READ responses and results of atomics over several paths (spec 1: multipath): which path
+// a batch of them takes, what a packet says of its own path, and which paths lose all that goes there.
+//
+// Nobody acknowledges an answer: what tells of a loss is that the requester asks again. So it is kept for a while which
+// PSNs went where, in runs: what a path got in one batch. A path is set aside when kSilentRuns runs in a row that went
+// there were asked for again as a whole, and another path has lost none like that. Then one packet goes there now and
+// then, in earnest: where it has not been asked for again when the next one is due, the path is taken back.
+//
+// Made for the first answers to a peer that tells several paths apart.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/config.h"
+#include "base/psn.h"
+#include "base/units.h"
+#include "base/vector_bytes.h"
+#include "qp/paths/path_trail.h"
+#include "recovery/path_spray.h"
+
+namespace brdma::qp {
+
+class ResponsePaths {
+ public:
+  static constexpr std::uint32_t kSilentRuns = 3, kSilentPackets = 3;
+
+  // 2 <= count <= kPathsMax.
+  ResponsePaths(std::uint32_t count, Spraying spraying);
+
+  // The path of the next batch. `sending`: what is known of the paths from requests; empty: nothing. `again`: the first
+  // answer in it was sent before; then not the path that lost it.
+  [[nodiscard]] std::uint8_t choose(std::span<const recovery::PathFacts> sending, std::optional<Psn> again,
+                                    Instant now);
+  // So many packets of READs a batch. Of a path that is set aside one, to try it; while answers are lost a few, so that
+  // each path soon has a packet behind the lost one, which tells of it.
+  [[nodiscard]] std::size_t batch_max(std::uint8_t path) const;
+  // An answer leaves: what its header says of those before it. `again`: it was sent before.
+  wire::BeforeOnPath sent(std::uint8_t path, Psn psn, bool again);
+  void batch_left(std::uint8_t path, Instant now);
+
+  // The requester asks for [first, first + count) again. Answers a path that is set aside from here on.
+  std::optional<std::uint8_t> read_rerequest(Psn first, std::uint32_t count, Instant now);
+  // A path that was tried, and lost nothing: it is in use again.
+  std::optional<std::uint8_t> take_back(Instant now);
+
+  [[nodiscard]] std::size_t allocated_bytes() const {
+    return sizeof *this + vector_bytes(paths_) + vector_bytes(facts_) + vector_bytes(runs_);
+  }
+
+ private:
+  struct Run {
+    Psn first;
+    std::uint32_t number = 0;  // of the path's runs
+    std::uint16_t packets = 0, lost = 0;
+    std::uint8_t path = 0;
+  };
+  struct Path {
+    bool in_use = true;
+    bool tried = false;  // since it was set aside, and nothing is known of its loss
+    std::uint32_t runs = 0;
+    std::uint32_t silent_runs = 0, silent_packets = 0;  // lost as a whole, one behind the other
+    std::uint32_t last_silent = 0;                      // number of the last of them
+    Instant probe_at;
+    Duration probe_interval;
+    PathTrail trail;
+  };
+  [[nodiscard]] Run* find(Psn psn);
+  void begin_run(std::uint8_t path, Psn psn);
+  [[nodiscard]] bool falls_silent(const Run& run, Instant now);
+
+  std::vector<Path> paths_;
+  std::vector<recovery::PathFacts> facts_;
+  std::vector<Run> runs_;   // a ring once it is full
+  std::size_t newest_ = 0;  // place of the newest run
+  bool run_open_ = false;   // the batch that is being made has one, the newest
+  recovery::Spray spray_;
+};
+
+}  // namespace brdma::qp

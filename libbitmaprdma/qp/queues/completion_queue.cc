@@ -1,0 +1,86 @@
+#include "qp/queues/completion_queue.h"
+
+#include <algorithm>
+#include <cerrno>
+
+namespace brdma {
+
+CompletionQueue::Push CompletionQueue::push_watched(const Completion& completion, bool solicited, Instant now) {
+  if (overrun_ || ring_.size() >= entries_) [[unlikely]] {
+    if (!options_.ignore_overrun) {
+      const bool first = !overrun_;
+      overrun_ = true;
+      return first ? Push::kOverrun
+                   : Push::kQuiet;  // told once; all that follows is lost, or one between others would be
+    }
+    pop();
+  }
+  ring_.push_back(completion);
+  if (options_.stamped) times_.push_back(now);
+  if (solicited) up_to_solicited_ = ring_.size();
+  const bool wakes = armed_ == Armed::kAny || (armed_ == Armed::kSolicited && solicited);
+  if (!wakes) return Push::kQuiet;
+  notify();
+  return Push::kNotify;
+}
+
+void CompletionQueue::pop() {
+  ring_.pop_front();
+  if (options_.stamped) times_.pop_front();
+  if ((up_to_solicited_ | up_to_notified_) == 0) [[likely]]
+    return;
+  if (up_to_solicited_ > 0) --up_to_solicited_;
+  if (up_to_notified_ > 0) --up_to_notified_;
+}
+
+void CompletionQueue::notify() {
+  armed_ = Armed::kNo;
+  up_to_notified_ = ring_.size();
+}
+
+std::size_t CompletionQueue::poll(std::span<Completion> out, std::span<Instant> times) {
+  const std::size_t count = std::min(out.size(), ring_.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    out[i] = ring_.front();
+    if (!times.empty() && options_.stamped) times[i] = times_.front();
+    pop();
+  }
+  return count;
+}
+
+bool CompletionQueue::arm(bool solicited_only) {
+  if ((solicited_only ? up_to_solicited_ : ring_.size()) > up_to_notified_) {
+    notify();
+    return true;
+  }
+  // Asking for any completion contains asking for the solicited ones: an arm is only ever widened.
+  if (armed_ != Armed::kAny) armed_ = solicited_only ? Armed::kSolicited : Armed::kAny;
+  return false;
+}
+
+Status CompletionQueue::resize(std::uint32_t entries) {
+  if (entries == 0 || entries < ring_.size()) return Status{EINVAL};
+  ring_.reserve(entries);
+  if (options_.stamped) times_.reserve(entries);
+  entries_ = entries;
+  return Status::success();
+}
+
+void CompletionQueue::purge(std::uint32_t qp_num) {
+  const std::size_t all = ring_.size(), up_to_solicited = up_to_solicited_, up_to_notified = up_to_notified_;
+  std::size_t solicited = 0, notified = 0;  // how many of them stay
+  for (std::size_t i = 0; i < all; ++i) {
+    const Completion completion = ring_.front();
+    const Instant made = options_.stamped ? times_.front() : Instant{};
+    pop();
+    if (completion.qp_num == qp_num) continue;
+    ring_.push_back(completion);
+    if (options_.stamped) times_.push_back(made);
+    if (i < up_to_solicited) ++solicited;
+    if (i < up_to_notified) ++notified;
+  }
+  up_to_solicited_ = solicited;
+  up_to_notified_ = notified;
+}
+
+}  // namespace brdma

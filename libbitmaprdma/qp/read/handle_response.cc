@@ -1,0 +1,310 @@
+// Answers: READ responses, which confirm ATOMIC WRITEs and FLUSHes too, and atomic acknowledgements. They may come in
+// any order: each is placed where its PSN says. What is missing between them is judged by the receiver's rules (spec 1:
+// tolerance) and only that is asked for again. In go-back-N an answer out of order is dropped and the rest asked for
+// anew, as plain RoCE does.
+#include <algorithm>
+
+#include "qp/send/requester_impl.h"
+#include "recovery/gap_judge.h"
+
+namespace brdma::qp {
+namespace {
+
+using bitmap::EntryState;
+using bitmap::GapRecord;
+using bitmap::GapState;
+
+// Asking again for what was asked for again: after the third time doubling, so that a slow responder is not flooded.
+// Before, it is losses in a row that have to be outdone: with 5 % each way one in a thousand is lost three times.
+constexpr Duration kRerequestFirst = 500_us, kRerequestMax = 8_ms;
+constexpr unsigned kRerequestsBeforeDoubling = 3;
+
+}  // namespace
+
+Outcome Requester::handle_response(const wire::Packet& packet, std::uint16_t source_port, Instant now) {
+  Impl& me = *impl_;
+  me.answered_from = source_port;
+  if (packet.op == wire::RcOp::kAcknowledge) return me.handle_aeth(packet, now);
+  if (me.take_middle_response(packet, now)) return me.outcome(now);
+  const auto sequence = me.sequence_of(packet.bth.psn);
+  const auto record_duplicate = [&](bool before_base) {
+    me.env.duplicates.record({now, me.id.qpn, packet.bth.psn, packet.bxth.path, before_base, /*response=*/true});
+  };
+  if (!sequence) {
+    if (distance(packet.bth.psn, me.window.base()) < 0) record_duplicate(true);
+    me.env.drop(DropReason::kStaleResponse);
+    return {};
+  }
+  Message& message = me.message_of(*sequence);
+  const bool read = wire::is_read_response(packet.op);
+  const bool confirmation = read && message.kind == MessageKind::kConfirmed;
+  if (message.kind != (read ? MessageKind::kRead : MessageKind::kAtomic) && !confirmation) {
+    me.env.drop(DropReason::kStaleResponse);
+    return {};
+  }
+  if (me.window.entry(packet.bth.psn).state == EntryState::kAcked) {
+    record_duplicate(false);
+    me.env.drop(DropReason::kDuplicate);
+    return {};
+  }
+  if (me.goes_back() && me.first_missing_response() != *sequence) {
+    me.env.drop(DropReason::kOutOfOrder);
+    me.go_back_to_missing_response(now);
+    return {};
+  }
+  me.timers.on_activity(now);
+  if (confirmation) [[unlikely]]
+    return me.handle_confirmation(packet, *sequence, message, now);
+  return read ? me.handle_read_response(packet, *sequence, message, now)
+              : me.handle_atomic_ack(packet, *sequence, message, now);
+}
+
+Outcome Requester::Impl::handle_read_response(const wire::Packet& packet, Sequence sequence, Message& message,
+                                              Instant now) {
+  const std::uint32_t expected = message.payload_at(sequence, id.mtu());
+  if (packet.payload.size() != expected || packet.bxth.by_reference() != (message.by_reference != 0)) {
+    env.drop(DropReason::kBadLength);
+    return {};
+  }
+  if (message.by_reference != 0) [[unlikely]] {
+    if (!fetch_response(packet, message)) return outcome(now);
+    responses.bytes -= expected;
+    return take_response(packet, sequence, message, now);
+  }
+  const auto index = static_cast<std::uint32_t>(sequence - message.first);
+  if (!scatter(env.memory, id.pd, queue, message.wqe, message.offset + index * id.mtu(), packet.payload)) {
+    env.drop(DropReason::kFault);
+    break_locally(message.wqe, CompletionStatus::kLocalProtectionError);
+    return outcome(now);
+  }
+  responses.bytes -= expected;
+  return take_response(packet, sequence, message, now);
+}
+
+// An ATOMIC WRITE or FLUSH is done: a READ response without data says so (IBTA 1.5, annex A19).
+Outcome Requester::Impl::handle_confirmation(const wire::Packet& packet, Sequence sequence, Message& message,
+                                             Instant now) {
+  if (packet.op != wire::RcOp::kReadResponseOnly || !packet.payload.empty()) {
+    env.drop(DropReason::kBadLength);
+    return {};
+  }
+  return take_response(packet, sequence, message, now);
+}
+
+Outcome Requester::Impl::handle_atomic_ack(const wire::Packet& packet, Sequence sequence, Message& message,
+                                           Instant now) {
+  // The result is the application's in its machine's byte order.
+  const std::uint64_t original = packet.atomic_original;
+  std::byte result[sizeof(original)];
+  std::memcpy(result, &original, sizeof(original));
+  if (!scatter(env.memory, id.pd, queue, message.wqe, 0, result)) {
+    env.drop(DropReason::kFault);
+    break_locally(message.wqe, CompletionStatus::kLocalProtectionError);
+    return outcome(now);
+  }
+  responses.bytes -= message.length;
+  return take_response(packet, sequence, message, now);
+}
+
+Outcome Requester::Impl::take_response(const wire::Packet& packet, Sequence sequence, Message& message, Instant now) {
+  if (packet.bitmap && id.receiving_paths > 1) [[unlikely]]
+    note_response_path(packet, arrived_at(now));
+  if (paths) [[unlikely]]
+    note_repetition_answered(sequence, message, now);
+  const Instant sent = window.sent_at(psn_of(sequence), now);
+  measure_response(sequence, message, sent, now);
+  acknowledge(sequence, message, now);
+  --responses.packets;
+  note_progress(now);
+  // Who answers this request has executed all before it.
+  acknowledge_requests_before(message.end(), now);
+  record_response(packet, sequence, sent, now);
+  note_evidence(sent, now);
+  advance(now);
+  judge_response_gaps(now, arrived_at(now));
+  return outcome(now);
+}
+
+// A round trip, where the answer is the first to a request that was sent once.
+void Requester::Impl::measure_response(Sequence sequence, const Message& message, Instant sent, Instant now) {
+  responses.came += message.kind == MessageKind::kRead ? message.payload_at(sequence, id.mtu()) : 0;
+  if (sequence != message.first || window.entry(psn_of(sequence)).transmissions != 1) return;
+  sample_rtt(now - sent, now);
+  Duration sample = now - sent;
+  if (paths) [[unlikely]]
+    sample = note_response(window.entry(psn_of(sequence)).path, sent, now);
+  const congestion::RoundTrip trip{sample, env.waited};
+  response_congestion.on_acknowledgement(responses.came, trip, responses.limited, now);
+  if (response_pace() != nullptr) [[unlikely]]
+    on_response_rtt_sample(trip.on_the_way(), now);
+  responses.came = 0;
+  responses.limited = false;
+}
+
+// The oldest answer that is not here; next_sequence() where none is missing.
+Sequence Requester::Impl::first_missing_response() const {
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    if (!messages[i].answered()) continue;
+    const Sequence end = std::min(messages[i].end(), next_sequence());
+    for (Sequence at = std::max(base, messages[i].first); at < end; ++at) {
+      if (window.entry(psn_of(at)).state != EntryState::kAcked) return at;
+    }
+  }
+  return next_sequence();
+}
+
+// Plain RoCE: an answer out of order means that one was lost. It and all behind it are asked for again, once a round
+// trip.
+void Requester::Impl::go_back_to_missing_response(Instant now) {
+  const Sequence missing = first_missing_response();
+  const Duration quiet = std::max(id.recovery->resend_interval_min, rtt.smoothed());
+  const bitmap::SendEntry& entry = window.entry(psn_of(missing));
+  if (entry.state == EntryState::kRetransmitPending) return;
+  if (entry.transmissions > 1 && now - window.sent_at(psn_of(missing), now) < quiet) return;
+  for (std::size_t i = messages.find(missing); i < messages.size(); ++i) {
+    if (!messages[i].answered()) continue;
+    const Sequence end = std::min(messages[i].end(), next_sequence());
+    for (Sequence at = std::max(missing, messages[i].first); at < end; ++at) {
+      request_resend(at, messages[i], Counter::kRetransmittedNak, now);
+    }
+  }
+}
+
+// Gap records: what lies between the newest answer so far and this one opens gaps, one a message at most. `sent`: when
+// this one was asked for.
+void Requester::Impl::record_response(const wire::Packet& packet, Sequence sequence, Instant sent, Instant now) {
+  const Instant seen = arrived_at(now);
+  if (sequence < responses_seen) {
+    if (loss_recovery != nullptr) note_late_response(packet, now);
+  } else {
+    const Sequence from = std::max(responses_seen, base);
+    for (std::size_t i = messages.find(from); i < messages.size() && messages[i].first <= sequence; ++i) {
+      if (!messages[i].answered()) continue;
+      const Sequence start = std::max(from, messages[i].first);
+      const Sequence end = std::min(messages[i].end(), sequence);
+      if (start < end) {
+        // Of a message that has begun to come, the next answer was to be expected since the one before it.
+        const bool expected = start > messages[i].first && !response_receive_paths;
+        const Instant moved = expected ? std::min(base_moved, seen) : seen;
+        repairing().response_gaps.open(psn_of(start) - 1, psn_of(end), 0, seen, moved);
+        env.count(Counter::kGapsSeen);
+        env.trace(now, id.qpn, trace::GapSeen{psn_of(start), static_cast<std::uint32_t>(end - start)});
+      }
+    }
+    responses_seen = sequence + 1;
+  }
+  if (loss_recovery == nullptr) return;
+  if (response_receive_paths && packet.bitmap) return look_for_response_evidence(packet, sent, seen);
+  const recovery::GapLimits limits = rerequest_limits();
+  for (std::size_t i = 0; i < loss_recovery->response_gaps.size(); ++i) {
+    GapRecord& gap = loss_recovery->response_gaps[i];
+    // Answers come in the order of asking. One that was asked for after a gap was asked for again, and comes first,
+    // speaks against that repetition as a later packet speaks against the original.
+    const bool later =
+        gap.state == GapState::kPromoted ? sent > gap.last_feedback : distance(psn_of(sequence), gap.start) > 0;
+    if (!later) continue;
+    ++gap.later_packets;
+    const bool much_later = gap.state == GapState::kPromoted && sent > gap.last_feedback + limits.age_max;
+    if (much_later) gap.later_packets += limits.depth_max + 1;
+  }
+}
+
+// One that others overtook. Late, not lost, unless it was asked for again; a standard answer does not say which it is,
+// and counts as the second where a second was asked for.
+void Requester::Impl::note_late_response(const wire::Packet& packet, Instant now) {
+  const Instant seen = arrived_at(now);
+  const Psn psn = packet.bth.psn;
+  const auto filled = loss_recovery->response_gaps.fill(psn);
+  if (!filled.found) return;
+  const bool again = packet.bitmap ? packet.bxth.retransmitted : window.entry(psn).transmissions > 1;
+  const bool original = packet.bitmap && !again, waiting = filled.state == GapState::kWaiting;
+  if (filled.closed && (again || waiting)) env.count(again ? Counter::kGapsRecovered : Counter::kGapsClosed);
+  if (!waiting && original) note_misjudged(psn, env, id, now);
+  if (!original) return;
+  const recovery::Lateness lateness{
+      .depth = static_cast<std::uint32_t>(distance(psn_of(responses_seen - 1), psn)),
+      .age = seen - filled.first_seen,
+      .stall = seen - recovery::stall_begin(filled.base_stuck_since, filled.first_seen, id.recovery->age_max)};
+  const Duration repair = rtt.smoothed();
+  const bool raised =
+      response_receive_paths
+          ? response_receive_paths->came_late(packet.bxth.path, psn, lateness.age, seen, repair)
+          : loss_recovery->response_tolerance.came_late(tolerance_config(*id.recovery), lateness, seen, repair);
+  if (raised) env.count(Counter::kToleranceRaised);
+}
+
+Duration Requester::Impl::rerequest_interval(std::uint16_t times) const {
+  Duration interval = rtt.has_sample() ? rtt.probe_timeout(id.recovery->resend_interval_min * 2) : kRerequestFirst;
+  // What is waited for is all that is under way: no queue is before it, and nothing else will come to tell of it.
+  if (rtt.has_sample() && times <= kRerequestsBeforeDoubling &&
+      loss_recovery->response_gaps.missing() >= responses.packets)
+    interval = std::max(rtt.minimum() * 2, rtt.smoothed());
+  for (unsigned i = kRerequestsBeforeDoubling; i < times && interval < kRerequestMax; ++i) interval = interval * 2;
+  return std::min(interval, std::max(kRerequestMax, rtt.smoothed() * 2));
+}
+
+// The base stands because of the first gap.
+bool Requester::Impl::stops_base(const GapRecord& gap) const { return distance(gap.start, window.base()) <= 0; }
+
+Instant Requester::Impl::response_stall_begin(const GapRecord& gap) const {
+  const Instant moved = base_moved > gap.first_seen ? base_moved : gap.base_stuck_since;
+  return recovery::stall_begin(moved, gap.first_seen, id.recovery->age_max);
+}
+
+recovery::GapFacts Requester::Impl::response_gap_facts(const GapRecord& gap, Instant seen) const {
+  const bool stops = stops_base(gap);
+  return {.depth = gap.later_packets,
+          .same_path_passed = gap.path_passed,
+          .first_seen = gap.first_seen,
+          .base_stuck_since = stops ? response_stall_begin(gap) : seen,
+          .later_packets = stops ? gap.later_packets : 0};
+}
+
+void Requester::Impl::judge_response_gaps(Instant now, Instant seen) {
+  if (loss_recovery == nullptr) return;
+  const recovery::GapLimits limits = response_limits();
+  for (std::size_t i = 0; i < loss_recovery->response_gaps.size(); ++i) {
+    GapRecord& gap = loss_recovery->response_gaps[i];
+    if (gap.state == GapState::kPromoted) {
+      if (rerequest_lost(gap, seen) || seen >= gap.last_feedback + rerequest_interval(gap.feedbacks)) {
+        request_again(gap, Counter::kRetransmittedFfm, now);
+      }
+      continue;
+    }
+    const auto verdict = recovery::judge(response_gap_facts(gap, seen), limits, seen);
+    const auto* lost = std::get_if<recovery::Lost>(&verdict);
+    if (lost == nullptr) continue;
+    promote(gap, lost->cause, env, id, now);
+    request_again(gap, Counter::kRetransmittedFfm, now);
+  }
+}
+
+void Requester::Impl::request_again(GapRecord& gap, Counter cause, Instant now) {
+  gap.state = GapState::kPromoted;
+  gap.last_feedback = now;
+  gap.later_packets = gap.later_paths = 0;
+  if (gap.feedbacks != 0xFFFF) ++gap.feedbacks;
+  const Sequence start = base + static_cast<Sequence>(std::max(distance(gap.start, window.base()), 0));
+  for (Sequence at = start; at < start + gap.length && at < next_sequence(); ++at) {
+    request_resend(at, message_of(at), cause, now);
+  }
+}
+
+std::optional<Instant> Requester::Impl::response_gap_deadline() const {
+  std::optional<Instant> first;
+  if (loss_recovery == nullptr) return first;
+  const recovery::GapLimits limits = response_limits();
+  for (std::size_t i = 0; i < loss_recovery->response_gaps.size(); ++i) {
+    const GapRecord& gap = loss_recovery->response_gaps[i];
+    Instant at = gap.first_seen + limits.age_max + kTick;
+    if (gap.state == GapState::kPromoted) {
+      at = gap.last_feedback + rerequest_interval(gap.feedbacks);
+    } else if (stops_base(gap)) {
+      at = std::min(at, response_stall_begin(gap) + limits.stall_max + kTick);
+    }
+    if (!first || at < *first) first = at;
+  }
+  return first;
+}
+
+}  // namespace brdma::qp

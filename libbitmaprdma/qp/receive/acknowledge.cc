@@ -1,0 +1,180 @@
+// qp/receive/acknowledge.cc - ACK (standard) and BitmapAck: when one is due, and its making.
+// Packets only note that they want to be acknowledged; one acknowledgement leaves after a burst of them, inside or
+// behind the data of the same batch where there is some.
+#include <algorithm>
+#include <array>
+
+#include "qp/state/pending.h"
+
+namespace brdma::qp {
+namespace {
+
+constexpr std::uint32_t kRepeats = 2;  // the first data may be lost as well
+
+}  // namespace
+
+void Responder::Impl::acknowledge_soon(Instant now) {
+  if (!ack.pending) ack.since = now;
+  ack.pending = true;
+  ack.forced = true;
+}
+
+// Another copy of what is here. Where an acknowledgement that was asked for is due already, it is no more urgent for
+// that: a driver that holds it back for the application's reply need not let it go alone. (A peer that spins on its
+// memory would stop receiving with it, its copies would pile up anew, and the two would never get in step again.)
+void Responder::Impl::acknowledge_copy(Instant now) {
+  if (!ack.pending || !ack.requested) acknowledge_soon(now);
+}
+
+void Responder::Impl::send_final_acks() {
+  constexpr std::uint32_t kLeaveCopies = 3;  // with 5 % loss, one leave in 160,000 goes unheard
+  if (!established || halted) return;
+  ack.pending = ack.forced = true;
+  ack.copies = kLeaveCopies;
+}
+
+bool Responder::Impl::poll_acknowledgement(TransmitBatch& batch, Instant now) {
+  if (!acknowledgement_due(now)) return false;
+  const bool bitmap = speaks_bitmap();
+  // An ACK says that the answers to earlier READs and atomics have been sent (IBTA 9.7.5.1.2): it must not overtake
+  // them. A BitmapAck speaks of requests only.
+  if (!bitmap && !resources.empty()) return false;
+  if (!send_acknowledgement(batch, {wire::kSyndromeAck, msn}, base() - 1, bitmap, now)) return false;
+  if (ack.copies > 0) [[unlikely]] {
+    --ack.copies;
+    ack.pending = ack.forced = true;
+  }
+  return true;
+}
+
+// Inside the batch's last data packet, where that has room: one datagram instead of two. Only what is said most often
+// fits in there: all before the base has arrived, nothing beyond it.
+//
+// What an acknowledgement that travelled alone said is repeated in the next data. For most often that answers what was
+// acknowledged, and where the acknowledgement was lost its completion would come before that of the send: ib_send_lat
+// -e takes the first event for its send's, finds no completion, and trips over what it then reads.
+bool Responder::Impl::piggyback_acknowledgement(TransmitBatch& batch, Instant now) {
+  if (!may_piggyback() || (!acknowledgement_due(now) && ack.repeats == 0)) return false;
+  if (!batch.piggyback(piggyback_now(now), wire::packet_bytes_max(mtu))) return false;
+  note_acknowledged(now);
+  return true;
+}
+
+// Up to which place behind the base every gap has been promoted.
+std::uint16_t Responder::Impl::judged() const {
+  if (out_of_order == nullptr) return 0;
+  const bitmap::GapTable& gaps = out_of_order->gaps;
+  const std::size_t waiting = gaps.first_waiting();
+  if (waiting == 0) return 0;
+  const bitmap::GapRecord& last = gaps[waiting - 1];
+  const Psn end = before_escaped(last.start + last.length);
+  return static_cast<std::uint16_t>(std::clamp(distance(end, base()), 0, 0xFFFF));
+}
+
+// `psn`: of the standard form. A BitmapAck speaks of the base, which is where a NAK's PSN stands too.
+bool Responder::Impl::send_acknowledgement(TransmitBatch& batch, const wire::Aeth& aeth, Psn psn, bool bitmap,
+                                           Instant now) {
+  if (bitmap ? !send_bitmap_ack(batch, aeth, now) : !send_standard_ack(batch, aeth, psn)) return false;
+  acknowledged(aeth.syndrome, now);
+  return true;
+}
+
+bool Responder::Impl::send_standard_ack(TransmitBatch& batch, const wire::Aeth& aeth, Psn psn) {
+  wire::Packet packet;
+  packet.op = wire::RcOp::kAcknowledge;
+  packet.bth.opcode = wire::opcode_of(packet.op, false);
+  packet.bth.dest_qpn = identity.attributes.destination_qpn;
+  packet.bth.psn = psn;
+  packet.aeth = aeth;
+  if (!batch.fits(TransmitBatch::packet_bytes(packet, 0), 0, false)) return false;
+  batch.add(packet, {}, 0);
+  return true;
+}
+
+// What all BitmapAcks say; as where nothing lies beyond the base. Made where it is used: most are written from it at
+// once and never lie in memory.
+[[gnu::always_inline]] inline wire::BitmapAck Responder::Impl::bitmap_ack(const wire::Aeth& aeth, Instant now) const {
+  const PeerCredit credit = env.credit_share();
+  wire::BitmapAck body;
+  body.source_qpn = identity.qpn;
+  body.token = identity.peer_token;
+  body.path = ack.echo_path;
+  body.msn = aeth.msn;
+  body.syndrome = aeth.syndrome;
+  body.base = base();
+  body.highest = base() - 1;
+  body.credit_packets = credit.packets;
+  body.credit_bytes = credit.bytes;
+  body.echo_valid = ack.echo_valid;
+  body.ts_echo = ack.echo;
+  body.tr = static_cast<std::uint64_t>(ack.echo_arrival.ns());
+  body.made = made_at(now);
+  if (identity.peer_reads_waited && ack.echo_valid) body.waited = ack.echo_waited;
+  if (operations->used()) [[unlikely]] {
+    const auto completed = operations->completed();
+    body.operations_valid = true;
+    body.operations_next = completed.next;
+    body.operations_beyond = completed.beyond;
+  }
+  return body;
+}
+
+inline wire::Bth Responder::Impl::ack_header() const {
+  wire::Bth bth;
+  bth.opcode = static_cast<std::uint8_t>(wire::Control::kBitmapAck);
+  bth.dest_qpn = identity.attributes.destination_qpn;
+  bth.psn = base();
+  return bth;
+}
+
+bool Responder::Impl::send_bitmap_ack(TransmitBatch& batch, const wire::Aeth& aeth, Instant now) {
+  if (window.empty()) [[likely]] {
+    const wire::BitmapAck body = bitmap_ack(aeth, now);
+    if (!batch.fits(wire::kBthSize + wire::bitmap_ack_start_size(body) + wire::kIcrcSize, 0, true)) return false;
+    if (out_of_order != nullptr) [[unlikely]]
+      out_of_order->ranges_reported.begun = false;
+    batch.end_control(wire::emit_bitmap_ack_start(body, batch.begin_control(ack_header())));
+  } else if (!send_with_bits(batch, aeth, now)) {
+    return false;
+  }
+  ack.repeats = kRepeats;
+  ack.echo_valid = false;  // one echo a packet: later acknowledgements would tell of an old round trip
+  return true;
+}
+
+// Something lies beyond the base.
+bool Responder::Impl::send_with_bits(TransmitBatch& batch, const wire::Aeth& aeth, Instant now) {
+  wire::BitmapAck body = bitmap_ack(aeth, now);
+  std::array<std::byte, wire::kAckBitsMax / 8> bits;
+  std::array<std::byte, wire::kAckRangesMax * wire::kAckRangeSize> ranges;
+  // The base itself may lie here, unexecuted because it was refused: by definition it has not arrived.
+  const bool only_base = window.highest() == base();
+  const auto known = only_base ? 0 : static_cast<std::uint32_t>(distance(window.highest(), base()) + 1);
+  // Ranges cover what the bits have no room for: half of the room for each. None in a NAK that ends the queue pair: its
+  // out-of-order state has been freed.
+  const bool more = out_of_order != nullptr && known > std::min(std::uint32_t{wire::kAckBitsMax}, mtu * 8) &&
+                    identity.peer_reads_ranges;
+  const std::uint32_t bit_count = std::min({known, std::uint32_t{wire::kAckBitsMax}, more ? mtu * 4 : mtu * 8});
+  const std::uint32_t range_count = more ? list_ranges(base() + bit_count, ranges.data()) : 0;
+  window.export_bits(bit_count, bits.data());
+  if (bit_count > 0) bits[0] &= std::byte{0x7F};
+  if (!escape->empty()) hide_escaped(bit_count, bits.data());
+  body.highest = only_base ? base() - 1 : window.highest();
+  body.judged = judged();
+  body.bit_count = static_cast<std::uint16_t>(bit_count);
+  body.bits = ConstBytes{bits.data(), wire::bitmap_bytes(body.bit_count)};
+  body.range_count = static_cast<std::uint16_t>(range_count);
+  body.ranges = ConstBytes{ranges.data(), range_count * wire::kAckRangeSize};
+  const std::size_t size = wire::bitmap_ack_start_size(body) + body.bits.size() + body.ranges.size();
+  // By its size as it is: of several queue pairs' in one batch none may be longer than the first.
+  if (!batch.fits(wire::kBthSize + size + wire::kIcrcSize, 0, true)) return false;
+  if (more) {
+    note_ranges_reported(range_count);
+  } else if (out_of_order != nullptr) {
+    out_of_order->ranges_reported.begun = false;
+  }
+  batch.end_control(wire::emit_bitmap_ack(body, batch.begin_control(ack_header())));
+  return true;
+}
+
+}  // namespace brdma::qp

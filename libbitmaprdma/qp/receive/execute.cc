@@ -1,0 +1,272 @@
+// qp/receive/execute.cc - a request whose turn it is: everything before its PSN has been executed.
+// The state that is kept between packets (`message`) does not depend on how packets are written: one message may come
+// in standard and in bitmap packets.
+#include <algorithm>
+
+#include "qp/receive/notify_write.h"
+#include "qp/receive/responder_impl.h"
+
+namespace brdma::qp {
+namespace {
+
+using wire::RcOp;
+
+constexpr std::uint32_t kSerialMask = 0xFF'FFFF;      // MSN and RSN
+constexpr std::uint32_t kRequestBytesMax = 1u << 31;  // IBTA 9.7.2
+constexpr std::uint32_t kReadPacketsMax = 1u << 22;   // a quarter of the PSN space, as the largest window
+constexpr std::size_t kAtomicBytes = 8;
+
+// The application's threads may use the same word: a real atomic operation, not a load and a store. False: it is not
+// there.
+bool fetch_and_store(RcOp op, const wire::AtomicEth& atomic, std::byte* word, std::uint64_t& original) {
+  if (op == RcOp::kFetchAdd) return memory::fetch_add(word, atomic.swap_or_add, original);
+  return memory::compare_swap(word, atomic.compare, atomic.swap_or_add, original);
+}
+
+}  // namespace
+
+Verdict Responder::Impl::execute(const wire::Packet& packet, bool placed, Outcome& outcome, Instant now) {
+  if (packet.op == RcOp::kWriteOnly && !placed && !packet.bxth.by_reference()) return execute_single_write(packet);
+  if (wire::is_write(packet.op)) return execute_write(packet, placed, outcome, now);
+  if (wire::is_send(packet.op)) return execute_send(packet, placed, outcome, now);
+  if (message.kind != Message::Kind::kNone) return Verdict::kInvalidRequest;  // inside another message
+  if (packet.op == RcOp::kReadRequest) return execute_read(packet);
+  return wire::is_atomic(packet.op) ? execute_atomic(packet) : execute_confirmed(packet);
+}
+
+// IBTA 9.7.4.1.6: First and Middle carry exactly the path MTU; Last and Only at most that. Described data has its own
+// limit (wire/local_reference.h).
+bool Responder::Impl::payload_fits_opcode(const wire::Packet& packet) const {
+  if (wire::is_last_or_only(packet.op) ? packet.payload.size() <= mtu : packet.payload.size() == mtu) return true;
+  return packet.bxth.by_reference();
+}
+
+Verdict Responder::Impl::execute_send(const wire::Packet& packet, bool placed, Outcome& outcome, Instant now) {
+  const bool first = wire::is_first_or_only(packet.op);
+  const bool last = wire::is_last_or_only(packet.op);
+  if (first != (message.kind == Message::Kind::kNone)) return Verdict::kInvalidRequest;
+  if (!first && message.kind != Message::Kind::kSend) return Verdict::kInvalidRequest;
+  if (!payload_fits_opcode(packet)) return Verdict::kInvalidRequest;
+  if (!receives.has(0)) return Verdict::kNotReady;
+  // Where the data lies was decided by its RSN and index: they must be what they turn out to be in order.
+  if (placed && (packet.bxth.rsn != rsn || packet.bxth.packet_index != message.packets)) {
+    return Verdict::kInvalidRequest;
+  }
+  const std::uint64_t bytes = message.bytes + data_bytes(packet);
+  if (bytes > receives[0].bytes) {
+    complete_receive(packet, CompletionStatus::kLocalLengthError, 0, outcome, now);
+    return Verdict::kInvalidRequest;
+  }
+  memory::Fault fault = memory::Fault::kNone;
+  if (packet.bxth.by_reference()) [[unlikely]] {
+    const Verdict verdict = fetch_send(packet, fault);
+    if (verdict != Verdict::kDone && fault == memory::Fault::kNone) return verdict;
+  } else if (!placed) {
+    fault = receives.scatter(env.memory, identity.pd, 0, message.bytes, packet.payload);
+  }
+  if (fault != memory::Fault::kNone) {
+    complete_receive(packet, CompletionStatus::kLocalProtectionError, 0, outcome, now);
+    return Verdict::kOperationError;
+  }
+  if (!last) {
+    message.kind = Message::Kind::kSend;
+    message.bytes = bytes;
+    ++message.packets;
+    return Verdict::kDone;
+  }
+  // Once the data is there, and before anybody is told. A region's key can't be invalidated from afar.
+  if (wire::has_invalidate(packet.op) && !env.memory.invalidate(identity.accessor(), packet.invalidate_rkey)) {
+    return Verdict::kAccessError;
+  }
+  message = Message{};
+  msn = (msn + 1) & kSerialMask;
+  complete_receive(packet, CompletionStatus::kSuccess, static_cast<std::uint32_t>(bytes), outcome, now);
+  return Verdict::kDone;
+}
+
+// Checks on the whole message, made on its first packet.
+Verdict Responder::Impl::begin_write(const wire::Packet& packet, std::byte*& to) {
+  if ((identity.attributes.access & kAccessRemoteWrite) == 0) return Verdict::kInvalidRequest;
+  if (packet.reth.length > kRequestBytesMax) return Verdict::kInvalidRequest;
+  const auto fault = env.memory.resolve(identity.accessor(), packet.reth.rkey, packet.reth.address, packet.reth.length,
+                                        kAccessRemoteWrite, &to);
+  if (fault != memory::Fault::kNone) return Verdict::kAccessError;
+  env.count(Counter::kWriteRequests);
+  return Verdict::kDone;
+}
+
+// What execute_write() does with it, without the state that is kept between packets of a message.
+Verdict Responder::Impl::execute_single_write(const wire::Packet& packet) {
+  if (message.kind != Message::Kind::kNone || packet.payload.size() > mtu) return Verdict::kInvalidRequest;
+  std::byte* to = nullptr;
+  if (const Verdict verdict = begin_write(packet, to); verdict != Verdict::kDone) return verdict;
+  if (packet.payload.size() != packet.reth.length) return Verdict::kInvalidRequest;
+  if (!packet.payload.empty() && !copy_uncovered(packet.bth.psn, to, packet.payload)) return Verdict::kAccessError;
+  if (env.memory.watched() != 0) [[unlikely]]
+    notify_write(env, packet.reth, identity.qpn);
+  msn = (msn + 1) & kSerialMask;
+  return Verdict::kDone;
+}
+
+Verdict Responder::Impl::execute_write(const wire::Packet& packet, bool placed, Outcome& outcome, Instant now) {
+  const bool first = wire::is_first_or_only(packet.op);
+  const bool last = wire::is_last_or_only(packet.op);
+  if (first != (message.kind == Message::Kind::kNone)) return Verdict::kInvalidRequest;
+  if (!first && message.kind != Message::Kind::kWrite) return Verdict::kInvalidRequest;
+  if (!payload_fits_opcode(packet)) return Verdict::kInvalidRequest;
+  const bool immediate = wire::has_immediate(packet.op);
+  // Before anything is written or counted: the same packet will come again.
+  if (immediate && !receives.has(0)) return Verdict::kNotReady;
+  std::byte* to = nullptr;
+  if (first) {
+    const Verdict verdict = begin_write(packet, to);
+    if (verdict != Verdict::kDone) return verdict;
+    message.reth = packet.reth;
+  } else if (packet.bitmap && (packet.reth.address != message.reth.address + message.bytes ||
+                               packet.reth.rkey != message.reth.rkey || packet.reth.length != message.reth.length)) {
+    return Verdict::kInvalidRequest;
+  }
+  const std::uint64_t bytes = message.bytes + data_bytes(packet);
+  if (last ? bytes != message.reth.length : bytes >= message.reth.length) return Verdict::kInvalidRequest;
+  if (packet.bxth.by_reference()) [[unlikely]] {
+    const Verdict verdict = fetch_write(packet, to);
+    if (verdict != Verdict::kDone) return verdict;
+  } else if (!placed && !place_write(packet, to)) {
+    return Verdict::kAccessError;
+  }
+  if (!last) {
+    message.kind = Message::Kind::kWrite;
+    message.bytes = bytes;
+    ++message.packets;
+    return Verdict::kDone;
+  }
+  if (env.memory.watched() != 0) [[unlikely]]
+    notify_write(env, message.reth, identity.qpn);
+  message = Message{};
+  msn = (msn + 1) & kSerialMask;
+  if (immediate) {
+    complete_receive(packet, CompletionStatus::kSuccess, static_cast<std::uint32_t>(bytes), outcome, now);
+  }
+  return Verdict::kDone;
+}
+
+// The key is looked up for each packet: the region may be gone since the last.
+bool Responder::Impl::place_write(const wire::Packet& packet, std::byte* to) {
+  const std::size_t size = packet.payload.size();
+  if (size == 0) return true;
+  // Of a registered operation it was looked up once, and holds until a region goes.
+  if (to == nullptr && packet.bxth.operation_packets != 0) to = registered_place(packet);
+  if (to == nullptr) {
+    const auto fault = env.memory.resolve(identity.accessor(), message.reth.rkey, message.reth.address + message.bytes,
+                                          size, kAccessRemoteWrite, &to);
+    if (fault != memory::Fault::kNone) return false;
+  }
+  return copy_uncovered(packet.bth.psn, to, packet.payload);
+}
+
+Verdict Responder::Impl::check_read(const wire::Packet& packet) const {
+  if ((identity.attributes.access & kAccessRemoteRead) == 0) return Verdict::kInvalidRequest;
+  if (identity.attributes.max_dest_rd_atomic == 0) return Verdict::kInvalidRequest;
+  if (packet.reth.length > kRequestBytesMax) return Verdict::kInvalidRequest;
+  const std::uint32_t packets = response_packets(packet.reth.length, mtu);
+  // Not the window: a READ in order needs no bits, and one that left as a standard packet was cut before the peer knew
+  // of our window; it may come again as a bitmap packet.
+  if (packets > kReadPacketsMax) return Verdict::kInvalidRequest;
+  std::byte* bytes = nullptr;
+  const auto fault = env.memory.resolve(identity.accessor(), packet.reth.rkey, packet.reth.address, packet.reth.length,
+                                        kAccessRemoteRead, &bytes);
+  return fault == memory::Fault::kNone ? Verdict::kDone : Verdict::kAccessError;
+}
+
+// A READ's responses take PSNs under which other requests have come: the peer contradicts itself.
+bool Responder::Impl::overlaps_early(const wire::Packet& packet) const {
+  if (find_early(packet.bth.psn) != nullptr) return false;  // it came early itself: looked at then
+  const std::uint32_t packets = psns_of(packet);
+  const auto known = static_cast<std::uint32_t>(std::max(distance(window.highest(), packet.bth.psn) + 1, 0));
+  for (std::uint32_t i = 1; i < std::min(packets, known); ++i) {
+    if (window.has(packet.bth.psn + i)) return true;
+  }
+  return false;
+}
+
+Verdict Responder::Impl::execute_read(const wire::Packet& packet) {
+  const Verdict verdict = check_read(packet);
+  if (verdict != Verdict::kDone) return verdict;
+  if (!window.empty() && overlaps_early(packet)) return Verdict::kInvalidRequest;
+  if (!resources.room_for_request()) return Verdict::kNotReady;
+  env.count(Counter::kReadRequests);
+  msn = (msn + 1) & kSerialMask;
+  Response response;
+  response.kind = Response::Kind::kRead;
+  response.bitmap = packet.bitmap;
+  response.by_reference = packet.bxth.by_reference();
+  response.psn = packet.bth.psn;
+  response.msn = msn;
+  response.rkey = packet.reth.rkey;
+  response.address = packet.reth.address;
+  response.bytes_left = packet.reth.length;
+  response.message = packet.bxth.msn;
+  response.packet_index = packet.bxth.packet_index;
+  resources.push(response);
+  log_response(response, /*is_read=*/true);
+  return Verdict::kDone;
+}
+
+Verdict Responder::Impl::check_atomic(const wire::Packet& packet, std::byte** word) const {
+  if ((identity.attributes.access & kAccessRemoteAtomic) == 0) return Verdict::kInvalidRequest;
+  if (identity.attributes.max_dest_rd_atomic == 0) return Verdict::kInvalidRequest;
+  if (packet.atomic.address % kAtomicBytes != 0) return Verdict::kInvalidRequest;
+  const auto fault = env.memory.resolve(identity.accessor(), packet.atomic.rkey, packet.atomic.address, kAtomicBytes,
+                                        kAccessRemoteAtomic, word);
+  if (fault != memory::Fault::kNone) return Verdict::kAccessError;
+  // An aligned address in a region whose own start is not: the machine could not do it in one step.
+  if (reinterpret_cast<std::uintptr_t>(*word) % kAtomicBytes != 0) return Verdict::kInvalidRequest;
+  return Verdict::kDone;
+}
+
+Verdict Responder::Impl::execute_atomic(const wire::Packet& packet) {
+  std::byte* word = nullptr;
+  const Verdict verdict = check_atomic(packet, &word);
+  if (verdict != Verdict::kDone) return verdict;
+  if (!resources.room_for_request()) return Verdict::kNotReady;
+  Response response;
+  if (!fetch_and_store(packet.op, packet.atomic, word, response.original)) return Verdict::kAccessError;
+  env.count(Counter::kAtomicRequests);
+  msn = (msn + 1) & kSerialMask;
+  response.kind = Response::Kind::kAtomic;
+  response.bitmap = packet.bitmap;
+  response.psn = packet.bth.psn;
+  response.msn = msn;
+  response.message = packet.bxth.msn;
+  resources.push(response);
+  resources.remember_atomic(response.psn, response.original, response.msn);
+  return Verdict::kDone;
+}
+
+void Responder::Impl::complete_receive(const wire::Packet& packet, CompletionStatus status, std::uint32_t bytes,
+                                       Outcome& outcome, Instant now) {
+  const bool good = status == CompletionStatus::kSuccess;
+  Completion completion;
+  completion.wr_id = receives[0].wr_id;
+  completion.status = status;
+  completion.opcode = wire::is_write(packet.op) ? CompletionOpcode::kReceiveRdmaWithImm : CompletionOpcode::kReceive;
+  completion.byte_length = bytes;
+  completion.qp_num = identity.qpn;
+  completion.source_qp = identity.attributes.destination_qpn;
+  if (wire::has_immediate(packet.op) && good) {
+    completion.flags = kCompletionWithImm;
+    completion.immediate_be = packet.immediate_be;
+  }
+  if (wire::has_invalidate(packet.op) && good) {
+    completion.flags = kCompletionWithInvalidate;
+    completion.immediate_be = packet.invalidate_rkey;  // one union with the immediate, host order
+  }
+  receives.pop();
+  if (!good) message = Message{};  // its receive is used up
+  rsn = (rsn + 1) & kSerialMask;
+  if (good) env.count(Counter::kReceives);
+  if (!env.complete(*identity.receive_cq, completion, packet.bth.solicited || !good, now))
+    outcome = Outcome{.to_error = true, .async_event = kEventQpFatal};
+}
+
+}  // namespace brdma::qp

@@ -1,0 +1,14 @@
+// qp/receive/notify_write.h - a WRITE has arrived whole: who watches its region (Engine::watch_writes) is told, RC or
+// UC.
+#pragma once
+
+#include "qp/state/environment.h"
+#include "wire/headers.h"
+
+namespace brdma::qp {
+
+// `reth`: of the whole message; `qpn`: ours. All of its bytes are in their places. Nearly nobody watches: ask
+// env.memory.watched() first.
+void notify_write(const Environment& env, const wire::Reth& reth, std::uint32_t qpn);
+
+}  // namespace brdma::qp

@@ -1,0 +1,116 @@
+// qp/receive/out_of_order.h - what a queue pair keeps only while something is missing. Taken from the engine's pools
+// when the first packet comes early (or the first answer), and given back when all is in order again: a queue pair to
+// which nothing happens costs two pointers for it, and busy ones share a few warm ones.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "base/psn.h"
+#include "base/units.h"
+#include "base/warm_pool.h"
+#include "bitmap/gap_table.h"
+#include "qp/queues/message_table.h"
+#include "qp/receive/early_packets.h"
+#include "recovery/learnt_tolerance.h"
+#include "recovery/overtaking.h"
+
+namespace brdma::qp {
+
+// A standard peer that was told to go back: it sends everything from `base` to `end` again, so a gap in there says
+// nothing new until packets beyond it come a second time.
+struct GoBack {
+  bool active = false;
+  Psn base;                   // named by the NAK
+  Psn end;                    // highest PSN received when the peer began again: all before that had left before
+  std::uint32_t repeats = 0;  // packets beyond the base that came again since the base last moved
+  Instant first_repeat;
+};
+
+// What acknowledgements have told of what lies beyond their bits.
+struct RangesReported {
+  bool begun = false;
+  Psn last, before;  // the highest PSN when the last one left, and the one before that
+  Psn again;         // from here on the next one repeats what was told before
+  Psn again_next;    // and so far it will have
+};
+
+// What time or the highest PSN changes next in the gap records; lets most packets pass without a look at them.
+struct GapWatch {
+  std::optional<Instant> judge_at;   // earliest deadline of a waiting gap
+  std::optional<Instant> repeat_at;  // earliest repetition of an FFM
+  bool depth_armed = false;
+  Psn depth_psn;  // once the highest PSN gets here, a waiting gap is too deep
+};
+
+// What of the promoted gaps has to be told next, without a look at each: on a long path there are thousands, and nearly
+// all wait for what they have asked for.
+struct FeedbackWatch {
+  static constexpr std::size_t kClasses = 5;  // by how often a gap was named: the interval doubles so often at most
+  std::optional<Psn> unnamed;                 // no gap before it is promoted and was never named
+  std::uint32_t unnamed_count = 0;       // promoted since the last FFM: as many as recovery.ffm_threshold leave at once
+  std::optional<Instant> unnamed_until;  // fewer wait until then
+  std::optional<Psn> continued_at;       // the last message was full: the next begins there
+  std::array<std::optional<Instant>, kClasses> oldest{};  // by class: none was named earlier, though it may have closed
+  bool look = false;                                      // at all of them: something may be due
+  [[nodiscard]] static std::size_t class_of(std::uint16_t feedbacks) {
+    return std::min<std::size_t>(feedbacks == 0 ? 0 : feedbacks - 1u, kClasses - 1);
+  }
+  void promoted(Psn start) {
+    ++unnamed_count;
+    if (!unnamed || distance(start, *unnamed) < 0) unnamed = start;
+    if (continued_at && distance(start, *continued_at) < 0) continued_at = start;
+  }
+  void all_named() {
+    unnamed.reset();
+    unnamed_count = 0;
+    unnamed_until.reset();
+    continued_at.reset();
+  }
+};
+
+// The packet at the base is here and waits for a receive.
+struct ReceiveWait {
+  std::optional<Instant> until;  // the RNR NAK is due
+  bool refused = false;          // it has left: this packet waits no more
+};
+
+// Of a responder: as long as its receive window holds anything.
+struct OutOfOrderState {
+  bitmap::GapTable gaps;
+  EarlyPackets early;
+  GapWatch watch;
+  FeedbackWatch feedback;
+  RangesReported ranges_reported;
+  GoBack go_back;
+  ReceiveWait receive_wait;
+  std::uint64_t gaps_looked_at = 0;  // for feedback; a measure of its cost, for tests
+
+  [[nodiscard]] std::size_t allocated_bytes() const { return gaps.allocated_bytes() + early.allocated_bytes(); }
+};
+
+// Of a requester: gaps among the responses of READs and atomics, retransmissions that wait for others to leave with or
+// are under way, and how far packets of late overtook each other.
+struct LossRecovery {
+  bitmap::GapTable response_gaps;
+  recovery::LearntTolerance response_tolerance;  // of answers that come by one path
+  std::optional<Instant> held_until;
+  std::optional<Instant> paused_until;  // a switch is full: nothing leaves before
+  recovery::Overtaking overtaking;      // lost retransmissions
+  // The last sequence NAK that was gone back for. One for a later packet is news, however soon it comes: the peer says
+  // each only once, and is silent then until that packet is there.
+  std::optional<Sequence> gone_back_to;
+
+  [[nodiscard]] bool done() const {
+    return response_gaps.empty() && response_tolerance.at_rest() && !held_until && !paused_until &&
+           overtaking.at_rest() && !gone_back_to;
+  }
+  [[nodiscard]] std::size_t allocated_bytes() const {
+    return response_gaps.allocated_bytes() + response_tolerance.allocated_bytes();
+  }
+};
+
+}  // namespace brdma::qp

@@ -1,0 +1,379 @@
+// qp/receive/promote_gaps.cc - gaps: seen, judged, told to the sender, closed (spec 1: gaps, tolerance, FFM).
+// A peer in bitmap mode is told by FFMs which packets are missing. A standard peer can only be told by a sequence NAK
+// to go back to the base, so only the gap at the base is judged, and only once a round of going back.
+#include <algorithm>
+
+#include "qp/receive/responder_impl.h"
+
+namespace brdma::qp {
+namespace {
+
+using bitmap::GapRecord;
+using bitmap::GapState;
+using recovery::judge;
+using recovery::LossCause;
+using recovery::Lost;
+using recovery::WaitUntil;
+
+// Doubling goes so far; what a repair was seen to take is waited for, however long that is.
+constexpr Duration kRepeatMax = 8_ms, kRecoveryMax = 2_s;
+
+void bring_forward(std::optional<Instant>& deadline, Instant candidate) {
+  if (!deadline || candidate < *deadline) deadline = candidate;
+}
+
+}  // namespace
+
+// `packet` has been marked as received, and lies beyond the base. `newest_before`: when the one before it came.
+void Responder::Impl::note_early(Psn previous_highest, const wire::Packet& packet, Instant newest_before, Instant now) {
+  env.note_length(now, identity.qpn, trace::WindowSide::kReceive, window);
+  const Psn psn = packet.bth.psn;
+  const Instant seen = arrived_at(now);
+  const std::int32_t beyond = distance(psn, previous_highest);
+  if (beyond > 1) {
+    const Psn start = previous_highest + 1;
+    const auto length = static_cast<std::uint32_t>(beyond - 1);
+    const Instant moved = base_moved(start, newest_before, seen);
+    out_of_order->gaps.open(previous_highest, psn, packet.bxth.path, seen, moved);
+    env.count(Counter::kGapsSeen);
+    env.trace(now, identity.qpn, trace::GapSeen{start, length});
+    tolerance.elapse(seen);
+    if (paths) paths->elapse(seen);
+    const recovery::GapLimits limits = gap_limits();
+    const Instant too_stuck = stall_begin(moved, seen) + limits.stall_max;
+    bring_forward(out_of_order->watch.judge_at, std::min(seen + limits.age_max, too_stuck) + kTick);
+    if (!out_of_order->watch.depth_armed) out_of_order->watch.depth_psn = start + limits.depth_max + 1;
+    out_of_order->watch.depth_armed = true;
+  } else if (beyond <= 0 && note_filled(packet, now)) {
+    env.trace(now, identity.qpn, trace::GapClosed{psn, base()});
+    if (out_of_order->gaps.incomplete()) out_of_order->gaps.refill(window, seen, seen);
+  }
+  if (!speaks_bitmap()) return judge_base_gap(now, seen);
+  // A sender that judges by itself must hear of each, or of each that is missing.
+  if (recovery().mode == RecoveryMode::kSelective || (waits_for_delays(recovery().mode) && beyond > 1)) [[unlikely]]
+    acknowledge_soon(now);
+  if (paths) [[unlikely]]
+    look_for_path_evidence(packet, now);
+  const bool too_deep =
+      out_of_order->watch.depth_armed && distance(window.highest(), out_of_order->watch.depth_psn) >= 0;
+  const bool too_many = recovery().stall_packets != 0 && note_later_packet();
+  if (too_deep || too_many || (out_of_order->watch.judge_at && seen >= *out_of_order->watch.judge_at))
+    scan_gaps(now, seen);
+}
+
+// When the stall that `gap` makes begins, at the earliest. In the middle of a message the packet at the base was to be
+// expected since the one before it; between messages there may have been nothing to send. Of several paths one may be
+// behind the others.
+Instant Responder::Impl::base_moved(Psn gap, Instant newest_before, Instant seen) const {
+  const bool expected = gap == base() && message.kind != Message::Kind::kNone && ack.echo_valid && !paths;
+  return expected ? std::min(newest_before, seen) : seen;
+}
+
+// One more came while the base stands. True: more than may.
+bool Responder::Impl::note_later_packet() {
+  if (out_of_order->gaps.empty() || out_of_order->gaps[0].start != base()) return false;
+  return ++out_of_order->gaps[0].later_packets > gap_limits().stall_packets;
+}
+
+// `packet` arrived inside a gap. True: that gap is closed.
+bool Responder::Impl::note_filled(const wire::Packet& packet, Instant now) {
+  const std::uint32_t count = psns_of(packet);
+  bool closed = false;
+  for (std::uint32_t i = 0; i < count && !out_of_order->gaps.empty(); ++i) {
+    const Psn psn = packet.bth.psn + i;
+    const GapRecord* const gap = packet.bxth.retransmitted ? out_of_order->gaps.covering(psn) : nullptr;
+    if (gap != nullptr) note_response(*gap, arrived_at(now));
+    const std::size_t records = out_of_order->gaps.size();
+    const auto filled = out_of_order->gaps.fill(psn);
+    if (!filled.found) continue;
+    if (out_of_order->gaps.size() > records) env.count(Counter::kGapsSeen);  // one has become two
+    closed = closed || filled.closed;
+    const bool again = is_sent_again(packet, psn), waiting = filled.state == GapState::kWaiting;
+    if (filled.closed && (again || waiting)) env.count(again ? Counter::kGapsRecovered : Counter::kGapsClosed);
+    // Late, not lost. A standard packet does not say whether it is the original.
+    if (i == 0 && packet.bitmap && !packet.bxth.retransmitted) note_late(packet, filled, arrived_at(now));
+    if (again) continue;
+    if (waiting) {
+      if (paths && filled.closed && beyond_one_path(psn, filled.first_seen, arrived_at(now)))
+        env.count(Counter::kCrossPathWaits);
+      continue;
+    }
+    if (i != 0) continue;  // promoted, and yet here comes the original
+    if (paths && filled.feedbacks == 1) paths->expect_repetition(psn, filled.last_feedback);
+    note_misjudged(psn, env, identity, now);
+  }
+  return closed;
+}
+
+// Has `psn` of this packet been sent before? A standard packet does not say. Once a sequence NAK has left, what the
+// peer had sent by then comes again.
+bool Responder::Impl::is_sent_again(const wire::Packet& packet, Psn psn) const {
+  if (packet.bitmap) return packet.bxth.retransmitted;
+  const GoBack& go_back = out_of_order->go_back;
+  return go_back.active && distance(psn, go_back.end) <= 0 && !resources.has_nak(go_back.base);
+}
+
+// What an FFM asked for has come. After one FFM: a round trip. After several, which one it answers is not known, but
+// that it takes no longer than since the gap was seen; on a path longer than the first interval there would never be a
+// gap with one FFM only, nothing would be known for ever, and each FFM would be repeated.
+void Responder::Impl::note_response(const GapRecord& gap, Instant now) {
+  if (gap.feedbacks == 1) {
+    feedback_rtt.sample(now - gap.last_feedback, now);
+  } else if (gap.feedbacks > 1 && !feedback_rtt.has_sample()) {
+    repeat_first = std::clamp(now - gap.first_seen, repeat_first, kRecoveryMax);
+  }
+}
+
+void Responder::Impl::note_late(const wire::Packet& packet, const bitmap::GapTable::Filled& filled, Instant seen) {
+  recovery::Lateness lateness{.depth = static_cast<std::uint32_t>(distance(window.highest(), packet.bth.psn)),
+                              .age = seen - filled.first_seen,
+                              .stall = {}};
+  if (filled.start == base()) lateness.stall = seen - stall_begin(filled.base_stuck_since, filled.first_seen);
+  const Duration repair = feedback_rtt.smoothed();
+  const bool raised = paths ? paths->came_late(packet.bxth.path, packet.bth.psn, lateness.age, seen, repair)
+                            : tolerance.came_late(tolerance_config(recovery()), lateness, seen, repair);
+  if (raised) env.count(Counter::kToleranceRaised);
+}
+
+recovery::GapLimits Responder::Impl::own_limits() const { return tolerance.limits(tolerance_config(recovery())); }
+
+// The base has moved, and early packets are still waiting, or the last of them was just executed.
+void Responder::Impl::gaps_after_advance(Instant now, Instant seen) {
+  env.note_length(now, identity.qpn, trace::WindowSide::kReceive, window);
+  out_of_order->gaps.drop_before(base());
+  if (out_of_order->gaps.incomplete()) out_of_order->gaps.refill(window, seen, seen);
+  out_of_order->go_back.repeats = 0;
+  if (out_of_order->go_back.active && distance(base(), out_of_order->go_back.end) > 0)
+    out_of_order->go_back.active = false;
+  if (out_of_order->gaps.empty()) {
+    out_of_order->watch = GapWatch{};
+    out_of_order->feedback = FeedbackWatch{};
+    feedback_due = false;
+    return;
+  }
+  if (out_of_order->gaps[0].start == base()) {
+    out_of_order->gaps[0].base_stuck_since = seen;
+    out_of_order->gaps[0].later_packets = 0;
+  }
+  if (speaks_bitmap()) {
+    scan_gaps(now, seen);
+  } else {
+    judge_base_gap(now, seen);
+  }
+}
+
+recovery::GapVerdict Responder::Impl::judge_gap(std::size_t i, Instant seen) const {
+  const GapRecord& gap = out_of_order->gaps[i];
+  recovery::GapFacts facts;
+  facts.depth = static_cast<std::uint32_t>(distance(window.highest(), gap.start));
+  facts.first_seen = gap.first_seen;
+  // The base stands because of the first gap, not of those behind it.
+  const bool at_base = gap.start == base();
+  facts.base_stuck_since = at_base ? stall_begin(gap.base_stuck_since, gap.first_seen) : seen;
+  facts.later_packets = at_base ? gap.later_packets : 0;
+  facts.same_path_passed = paths && paths->passed(gap, seen);
+  return judge(facts, gap_limits(), seen);
+}
+
+// Judges every waiting gap and finds what is next: a deadline, a depth, an FFM to repeat. Those that wait are few: as
+// many as can open within the tolerance.
+void Responder::Impl::scan_gaps(Instant now, Instant seen) {
+  out_of_order->watch = GapWatch{};
+  // The sender waits as it was told: nothing to ask it for until the base has come again. Or it judges by itself.
+  if (rnr_wait || !gives_feedback(recovery().mode)) {
+    out_of_order->feedback.look = true;
+    return;
+  }
+  for (std::size_t i = out_of_order->gaps.first_waiting(); i < out_of_order->gaps.size(); ++i) {
+    GapRecord& gap = out_of_order->gaps[i];
+    ++out_of_order->gaps_looked_at;
+    if (gap.state != GapState::kWaiting) continue;
+    const auto verdict = judge_gap(i, seen);
+    if (const auto* wait = std::get_if<WaitUntil>(&verdict)) {
+      bring_forward(out_of_order->watch.judge_at, wait->retry_at);
+      if (!out_of_order->watch.depth_armed) out_of_order->watch.depth_psn = gap.start + gap_limits().depth_max + 1;
+      out_of_order->watch.depth_armed = true;
+    } else {
+      promote_request_gap(gap, std::get<Lost>(verdict).cause, now);
+    }
+  }
+  find_feedback(seen);
+}
+
+// What is to be told of the promoted gaps, and when. The oldest that was named says when one may be due; only then all
+// are looked at, which is once a round trip, as most have closed by then.
+void Responder::Impl::find_feedback(Instant seen) {
+  FeedbackWatch& watch = out_of_order->feedback;
+  if (watch.unnamed) {
+    if (!watch.unnamed_until) watch.unnamed_until = seen + recovery().age_max;
+    if (watch.unnamed_count >= recovery().ffm_threshold || seen >= *watch.unnamed_until) feedback_due = true;
+  }
+  std::optional<Instant> first;
+  const auto due_first = [&] {
+    first.reset();
+    for (std::size_t i = 0; i < FeedbackWatch::kClasses; ++i) {
+      if (watch.oldest[i]) bring_forward(first, *watch.oldest[i] + repeat_interval(static_cast<std::uint16_t>(i + 1)));
+    }
+  };
+  due_first();
+  if (watch.look || (first && seen >= *first)) {
+    look_at_named(seen);
+    due_first();
+  }
+  if (watch.unnamed && !feedback_due) bring_forward(first, *watch.unnamed_until);
+  out_of_order->watch.repeat_at = first;
+}
+
+// The oldest of those that are not due. Those that are stay `look`'s until they have been named.
+void Responder::Impl::look_at_named(Instant seen) {
+  FeedbackWatch& watch = out_of_order->feedback;
+  watch.oldest = {};
+  watch.look = false;
+  for (std::size_t i = 0; i < out_of_order->gaps.size(); ++i) {
+    const GapRecord& gap = out_of_order->gaps[i];
+    ++out_of_order->gaps_looked_at;
+    if (gap.state != GapState::kPromoted || gap.feedbacks == 0) continue;
+    if (seen >= gap.last_feedback + repeat_interval(gap.feedbacks)) {
+      feedback_due = watch.look = true;
+    } else {
+      bring_forward(watch.oldest[FeedbackWatch::class_of(gap.feedbacks)], gap.last_feedback);
+    }
+  }
+}
+
+void Responder::Impl::promote_request_gap(GapRecord& gap, LossCause cause, Instant now) {
+  out_of_order->feedback.promoted(gap.start);
+  ++gaps_promoted;
+  promote(gap, cause, env, identity, now);
+}
+
+// From an FFM until the packet that it asks for should be here, doubling: two round trips at least, and no less than
+// their variation of late asks for. On a path longer than the longest pause a quarter more than a round trip: there the
+// window waits for whom is lost again, and a sender does not heed what cannot know of its retransmission.
+Duration Responder::Impl::repeat_interval(std::uint16_t feedbacks) const {
+  const auto doublings = static_cast<int>(FeedbackWatch::class_of(feedbacks));
+  const Duration trip = feedback_rtt.smoothed();
+  if (trip > kRepeatMax) return trip + trip / 4;
+  const Duration once =
+      feedback_rtt.has_sample() ? feedback_rtt.probe_timeout(recovery().resend_interval_min * 2) : repeat_first;
+  return std::max({trip * 2, once, std::min(once * (std::int64_t{1} << doublings), kRepeatMax)});
+}
+
+// For a standard peer.
+void Responder::Impl::judge_base_gap(Instant now, Instant seen) {
+  out_of_order->watch = GapWatch{};
+  if (rnr_wait || out_of_order->gaps.empty() || out_of_order->gaps[0].start != base()) return;
+  GapRecord& gap = out_of_order->gaps[0];
+  recovery::GapVerdict verdict = WaitUntil{seen};
+  if (!out_of_order->go_back.active) {
+    verdict = judge_gap(0, seen);
+  } else {
+    // It is being sent again already. Only packets beyond it that come a second time say that it was lost again.
+    if (out_of_order->go_back.repeats == 0) return;
+    verdict = judge(
+        {out_of_order->go_back.repeats, false, out_of_order->go_back.first_repeat, out_of_order->go_back.first_repeat},
+        own_limits(), seen);
+  }
+  if (const auto* wait = std::get_if<WaitUntil>(&verdict)) {
+    out_of_order->watch.judge_at = wait->retry_at;
+    return;
+  }
+  promote_request_gap(gap, std::get<Lost>(verdict).cause, now);
+  go_back_to_base();
+}
+
+// Asks a standard peer to go back to it.
+void Responder::Impl::go_back_to_base() {
+  out_of_order->go_back = GoBack{true, base(), window.highest(), 0, {}};
+  sequence_nak_sent = false;
+  request_sequence_nak();
+}
+
+// IBTA 9.7.5.1.3: once, until the right PSN comes.
+void Responder::Impl::request_sequence_nak() {
+  if (sequence_nak_sent) return;
+  sequence_nak_sent = true;
+  Response nak;
+  nak.bitmap = speaks_bitmap();
+  nak.syndrome = wire::kSyndromeNakSequence;
+  nak.psn = base();
+  nak.msn = msn;
+  if (!resources.has_nak(nak.psn)) resources.push(nak);
+}
+
+bool Responder::Impl::poll_feedback(TransmitBatch& batch, Instant now) {
+  if (!feedback_due) [[likely]]
+    return false;
+  std::byte listed[wire::kFfmGapsMax * wire::kFfmGapSize];
+  GapRecord* named[wire::kFfmGapsMax];
+  const std::size_t named_max = std::min<std::size_t>(wire::kFfmGapsMax, mtu / wire::kFfmGapSize);
+  std::size_t count = 0;
+  bool more = false;
+  FeedbackWatch& watch = out_of_order->feedback;
+  const auto unless_continued = watch.look ? std::optional<Psn>{base()} : watch.unnamed;
+  const auto from = watch.continued_at ? watch.continued_at : unless_continued;
+  for (std::size_t i = from ? out_of_order->gaps.find(*from) : out_of_order->gaps.size(); i < out_of_order->gaps.size();
+       ++i) {
+    GapRecord& gap = out_of_order->gaps[i];
+    ++out_of_order->gaps_looked_at;
+    if (gap.state != GapState::kPromoted) continue;
+    if (gap.feedbacks != 0 && now < gap.last_feedback + repeat_interval(gap.feedbacks)) continue;
+    if (count == named_max) {  // the next message begins there
+      watch.continued_at = gap.start;
+      more = true;
+      break;
+    }
+    const auto repeat = static_cast<std::uint8_t>(std::min<unsigned>(gap.feedbacks, wire::kFfmGapRepeatMax));
+    wire::emit_ffm_gap({gap.start, gap.length, gap.cause, repeat}, listed + count * wire::kFfmGapSize);
+    named[count++] = &gap;
+  }
+  if (count == 0 || rnr_wait) {
+    feedback_due = false;
+    if (rnr_wait) watch.look = true;
+    if (count == 0) watch.all_named();
+    return false;
+  }
+  const std::size_t body_size = wire::kFfmSize + count * wire::kFfmGapSize;
+  if (!batch.fits(wire::kBthSize + body_size + wire::kIcrcSize, 0, true)) return false;
+
+  const GapRecord& first = *named[0];
+  wire::Ffm ffm;
+  ffm.source_qpn = identity.qpn;
+  ffm.token = identity.peer_token;
+  ffm.path = first.path;
+  ffm.highest = window.highest();
+  ffm.cause = first.cause;
+  ffm.base = base();
+  ffm.depth = static_cast<std::uint16_t>(std::min(distance(window.highest(), first.start), 0xFFFF));
+  ffm.repeat = first.feedbacks;
+  ffm.timestamp = static_cast<std::uint64_t>(now.ns());
+  ffm.serial = ffm_serial++;
+  ffm.promoted = gaps_promoted;
+  ffm.gap_count = static_cast<std::uint16_t>(count);
+  ffm.gaps = ConstBytes{listed, count * wire::kFfmGapSize};
+  std::byte body[wire::kFfmSize + sizeof listed];
+  const std::size_t emitted = wire::emit_ffm(ffm, body);
+  wire::Bth bth;
+  bth.opcode = static_cast<std::uint8_t>(wire::Control::kFfm);
+  bth.dest_qpn = identity.attributes.destination_qpn;
+  bth.psn = first.start;
+  batch.add_control(bth, ConstBytes{body, emitted});
+  env.count(Counter::kFfmSent);
+  env.note(now, identity.qpn, trace::EventType::kFfmSent, first.start.value(), count, ffm.repeat);
+  env.trace(now, identity.qpn,
+            trace::FfmSent{first.start, first.length, ffm.highest, static_cast<std::uint16_t>(count)});
+  bool repeated = false;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (named[i]->feedbacks != 0xFFFF) ++named[i]->feedbacks;
+    repeated = repeated || named[i]->feedbacks > 1;
+    named[i]->last_feedback = now;
+    bring_forward(watch.oldest[FeedbackWatch::class_of(named[i]->feedbacks)], now);
+  }
+  if (!more) watch.all_named();
+  if (repeated) note_acknowledgement_lost();
+  feedback_due = more;
+  if (!more) scan_gaps(now, now);
+  return true;
+}
+
+}  // namespace brdma::qp

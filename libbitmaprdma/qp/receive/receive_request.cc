@@ -1,0 +1,348 @@
+// qp/receive/receive_request.cc - admission of a request: in order, ahead, or seen before (spec 1: windows and
+// mapping).
+#include "qp/queues/shared_receive_queue.h"
+#include "qp/receive/responder_impl.h"
+#include "qp/state/limits.h"
+#include "wire/read_copy.h"
+
+namespace brdma::qp {
+namespace {
+
+bool takes_receive(const wire::Packet& packet) { return wire::is_send(packet.op) || wire::has_immediate(packet.op); }
+
+}  // namespace
+
+Outcome Responder::Impl::handle_request(const wire::Packet& packet, Instant now) {
+  last_call = now;
+  Outcome outcome;
+  if (halted || !started) [[unlikely]] {
+    drop(DropReason::kAfterError, packet, now);
+    return outcome;
+  }
+  if (take_middle_write(packet, now)) return outcome;
+  const Instant newest_before = newest_arrival();
+  if (packet.bxth.by_reference() && !admits_reference(packet)) [[unlikely]] {
+    drop(DropReason::kBadDescription, packet, now);
+    return outcome;
+  }
+  if (packet.bitmap) {
+    bitmap_seen = true;
+    if (identity.receiving_paths == 1) [[likely]] {
+      note_echo(packet.bxth.path, packet.bxth.timestamp, now);
+    } else {
+      note_path(packet, now);
+    }
+  }
+  const std::int32_t offset = distance(packet.bth.psn, base());
+  if (offset < 0) [[unlikely]] {
+    handle_duplicate(packet, now);
+    return outcome;
+  }
+  if (offset > 0) [[unlikely]] {
+    handle_ahead(packet, newest_before, now);
+    return outcome;
+  }
+  if (!window.empty() && window.has(base())) [[unlikely]] {  // it is here, and was not ready: try that one again
+    drop(DropReason::kDuplicate, packet, now);
+    retry_base(outcome, now);
+    return outcome;
+  }
+  const Verdict verdict = execute(packet, /*placed=*/false, outcome, now);
+  if (verdict == Verdict::kDone) [[likely]] {
+    if (in_operation(packet)) operation_executed(packet, now);
+    if (!established) [[unlikely]] {
+      established = true;
+      if (identity.state == QpState::kRtr) outcome.async_event = kEventCommEstablished;
+    }
+    // READs, atomics and the like are acknowledged by their answers.
+    if (wire::is_write(packet.op) || wire::is_send(packet.op)) note_for_acknowledgement(packet.bth.ack_request, now);
+    if (window.empty()) [[likely]] {
+      advanced(packet);
+    } else {
+      fill_gap(packet, outcome, now);
+    }
+  } else if (verdict == Verdict::kNotReady) {
+    if (keep_unready(packet, now)) return outcome;
+    not_ready(packet);
+    drop(DropReason::kReceiverNotReady, packet, now);
+  } else if (verdict == Verdict::kNotFetched) {
+    drop(DropReason::kFetchFailed, packet, now);
+  } else {
+    fail(verdict, packet.bth.psn, outcome);
+  }
+  return outcome;
+}
+
+// The packet at the base is held and found no receive, or no room for its answer.
+void Responder::Impl::retry_base(Outcome& outcome, Instant now) {
+  retry_blocked = rnr_wait = false;
+  drain(outcome, now);
+  gaps_after_advance(now, now);
+  if (window.empty()) end_out_of_order();
+}
+
+// The packet that the base waited for has been executed, and others wait beyond it.
+void Responder::Impl::fill_gap(const wire::Packet& packet, Outcome& outcome, Instant now) {
+  const bool closed = note_filled(packet, now);
+  GoBack& go_back = out_of_order->go_back;
+  if (go_back.active && packet.bth.psn == go_back.base) go_back.end = window.highest();
+  advanced(packet);
+  drain(outcome, now);
+  if (closed) env.trace(now, identity.qpn, trace::GapClosed{packet.bth.psn, base()});
+  gaps_after_advance(now, arrived_at(now));
+  if (window.empty()) end_out_of_order();
+}
+
+// The packet at the base has been executed.
+void Responder::Impl::advanced(const wire::Packet& packet) {
+  const std::uint32_t count = psns_of(packet);
+  sequence_nak_sent = false;
+  rnr_wait = false;
+  if (!escape->empty()) escape.if_made()->forget(base());
+  if (out_of_order != nullptr) [[unlikely]] {
+    out_of_order->early.release(base());
+    out_of_order->receive_wait = ReceiveWait{};
+  }
+  if (paths) [[unlikely]]
+    paths->forget(base(), count);
+  window.advance_over(count);
+}
+
+// What came early and is now in order.
+void Responder::Impl::drain(Outcome& outcome, Instant now) {
+  const Psn before = base();
+  blocked = false;
+  while (window.has(base())) {
+    const EarlyPackets::Record* record = find_early(base());
+    BRDMA_CHECK(record != nullptr);
+    const wire::Packet packet = record->packet;  // its payload stays where it is until release()
+    const Verdict verdict = execute(packet, record->placed, outcome, now);
+    if (verdict == Verdict::kNotReady) {
+      wait_for_receive(packet, now);
+      break;
+    }
+    if (verdict == Verdict::kNotFetched) break;  // tried again when it comes again
+    if (verdict != Verdict::kDone) {
+      fail(verdict, packet.bth.psn, outcome);
+      break;
+    }
+    if (in_operation(packet)) operation_executed(packet, now);
+    advanced(packet);
+    if (outcome.to_error) break;  // the completion queue is overrun
+  }
+  if (base() != before) acknowledge_soon(now);  // the sender waits for just this
+}
+
+// What one more early packet may cost at most (a segment of each bitmap, a record) is left of what half of the state
+// allowed is: the sending half has the other.
+bool Responder::Impl::state_is_full() const {
+  return window.allocated_bytes() + records_bytes() > recovery().state_bytes_max / 2;
+}
+
+// Of its run of PSNs, where a bit stands for several (granularity).
+bool Responder::Impl::has_record(const wire::Packet& packet) const {
+  const std::uint32_t count = psns_of(packet);
+  const bool room = window.can_receive(packet.bth.psn, count);
+  if (!room) env.count(Counter::kRunsRefused);
+  return room;
+}
+
+void Responder::Impl::handle_ahead(const wire::Packet& packet, Instant newest_before, Instant now) {
+  const Psn psn = packet.bth.psn;
+  if (rnr_wait) {  // sent before the RNR NAK got there
+    repeat_not_ready(packet);
+    return drop(DropReason::kAfterError, packet, now);
+  }
+  if (recovery().mode == RecoveryMode::kGoBackN) {
+    env.count(Counter::kOutOfSequence);
+    request_sequence_nak();
+    return drop(DropReason::kOutOfOrder, packet, now);
+  }
+  // Of an operation, the mask tells a duplicate at once.
+  const bool repeated = in_operation(packet) && look(packet) == registry::Match::kDuplicate;
+  if (repeated) env.count(Counter::kOperationDuplicates);
+  const bitmap::Arrival arrival = repeated ? bitmap::Arrival::kDuplicate : window.classify(psn);
+  if (arrival == bitmap::Arrival::kDuplicate) {
+    note_duplicate(packet, now);
+    if (speaks_bitmap()) {
+      acknowledge_copy(now);
+      keep_echo(packet);
+    } else if (GoBack& go_back = out_of_order->go_back; go_back.active) {
+      if (go_back.repeats++ == 0) go_back.first_repeat = arrived_at(now);
+      judge_base_gap(now, arrived_at(now));
+    }
+    return drop(DropReason::kDuplicate, packet, now);
+  }
+  env.count(Counter::kOutOfSequence);
+  begin_out_of_order();
+  auto reason = arrival == bitmap::Arrival::kBeyondWindow ? DropReason::kOutOfWindow
+                : state_is_full() || !has_record(packet)  ? DropReason::kStateFull
+                                                          : keep_early(packet, now);
+  if (reason) {
+    // A standard peer knows no other way to hear of the gap than a NAK: what cannot be kept can't be waited for.
+    const bool out_of_reach = *reason == DropReason::kOutOfWindow || *reason == DropReason::kStateFull;
+    if (out_of_reach && !speaks_bitmap()) request_sequence_nak();
+    if (window.empty()) end_out_of_order();
+    return drop(*reason, packet, now);
+  }
+  const Psn previous_highest = window.highest();
+  const std::uint32_t count = psns_of(packet);
+  if (count == 1) {
+    window.receive(psn);
+  } else {
+    window.receive_run(psn, count);
+  }
+  if (paths && packet.bitmap) [[unlikely]]
+    paths->received(packet.bxth.path, base(), psn, count);
+  note_early(previous_highest, packet, newest_before, now);
+  if (speaks_bitmap()) note_for_acknowledgement(packet.bth.ack_request, now);  // a standard ACK could not tell of it
+}
+
+void Responder::Impl::note_duplicate(const wire::Packet& packet, Instant now) {
+  env.count(Counter::kDuplicateRequest);
+  const Psn psn = packet.bth.psn;
+  env.duplicates.record({now, identity.qpn, psn, packet.bxth.path, distance(psn, base()) < 0});
+  if (!paths || !packet.bitmap || !packet.bxth.retransmitted) return;
+  if (const auto took = paths->repetition_came(psn, arrived_at(now))) feedback_rtt.sample(*took, now);
+}
+
+// A request from before the base: answered again where the answer may have been lost, never done again.
+void Responder::Impl::handle_duplicate(const wire::Packet& packet, Instant now) {
+  note_duplicate(packet, now);
+  // A copy; or the original that comes behind its copy, or comes twice. What is asked for again says so.
+  if (wire::is_copy(packet) || (packet.bitmap && !packet.bxth.retransmitted && packet.op == wire::RcOp::kReadRequest))
+    return drop(DropReason::kDuplicate, packet, now);
+  // Who asks for answers again says nothing of what goes by the path of feedback, where answers take several.
+  if (!wire::is_answered(packet.op) || identity.sending_paths == 1) note_acknowledgement_lost();
+  keep_echo(packet);
+  if (packet.op == wire::RcOp::kReadRequest) return replay_read(packet, now);
+  if (wire::is_atomic(packet.op)) return replay_atomic(packet, now);
+  if (wire::is_confirmed(packet.op)) return replay_confirmation(packet, now);
+  acknowledge_copy(now);
+  drop(DropReason::kDuplicate, packet, now);
+}
+
+void Responder::Impl::replay_read(const wire::Packet& packet, Instant now) {
+  const Psn psn = packet.bth.psn;
+  const std::uint32_t count = psns_of(packet);
+  if (speaks_bitmap()) acknowledge_soon(now);
+  if (check_read(packet) != Verdict::kDone) return drop(DropReason::kEarlyInvalid, packet, now);
+  if (static_cast<std::uint32_t>(distance(base(), psn)) < count) return drop(DropReason::kOutOfWindow, packet, now);
+  if (resources.will_response(psn, count, mtu)) return drop(DropReason::kDuplicate, packet, now);
+  if (just_sent_again(psn, count, now)) return drop(DropReason::kDuplicate, packet, now);
+  if (!resources.room_for_replay()) return drop(DropReason::kHoldFull, packet, now);
+  note_rerequested(psn, count, now);
+  Response response;
+  response.kind = Response::Kind::kRead;
+  response.bitmap = packet.bitmap;
+  response.replay = true;
+  response.by_reference = packet.bxth.by_reference();
+  response.psn = psn;
+  response.msn = msn;
+  response.rkey = packet.reth.rkey;
+  response.address = packet.reth.address;
+  response.bytes_left = packet.reth.length;
+  response.message = packet.bxth.msn;
+  response.packet_index = packet.bxth.packet_index;
+  resources.push(response);
+}
+
+void Responder::Impl::replay_atomic(const wire::Packet& packet, Instant now) {
+  const auto* result = resources.find_atomic(packet.bth.psn);
+  if (speaks_bitmap()) acknowledge_soon(now);
+  if (result == nullptr || just_sent_again(result->psn, 1, now)) return drop(DropReason::kDuplicate, packet, now);
+  if (!resources.room_for_replay()) return drop(DropReason::kHoldFull, packet, now);
+  note_rerequested(packet.bth.psn, 1, now);
+  Response response;
+  response.kind = Response::Kind::kAtomic;
+  response.bitmap = packet.bitmap;
+  response.replay = true;
+  response.psn = result->psn;
+  response.msn = result->msn;
+  response.message = packet.bxth.msn;
+  response.original = result->original;
+  resources.push(response);
+}
+
+Duration Responder::Impl::rnr_hold() const {
+  if (recovery().mode == RecoveryMode::kGoBackN) return {};
+  return speaks_bitmap() ? recovery().rnr_hold : std::min(recovery().rnr_hold, kStandardRnrHoldMax);
+}
+
+// The packet at the base is held and found no receive, which a program may be about to post; or no room for its answer.
+void Responder::Impl::wait_for_receive(const wire::Packet& packet, Instant now) {
+  blocked = true;
+  if (identity.srq != nullptr) identity.srq->note_waiting();
+  ReceiveWait& wait = out_of_order->receive_wait;
+  if (wait.refused || rnr_hold() == Duration{} || !takes_receive(packet)) {
+    not_ready(packet);
+  } else if (!wait.until) {
+    wait.until = now + rnr_hold();
+    env.count(Counter::kHeldForReceive);
+  }
+}
+
+// It has waited long enough.
+void Responder::Impl::refuse_waiting() {
+  out_of_order->receive_wait = ReceiveWait{.until = std::nullopt, .refused = true};
+  if (const EarlyPackets::Record* const waiting = find_early(base())) not_ready(waiting->packet);
+}
+
+// In order, and found no receive. True: it is held until there is one, or the RNR NAK is due.
+bool Responder::Impl::keep_unready(const wire::Packet& packet, Instant now) {
+  if (rnr_wait || rnr_hold() == Duration{} || !takes_receive(packet) || state_is_full()) return false;
+  begin_out_of_order();
+  if (!has_record(packet) || !out_of_order->early.hold(base(), packet)) {
+    if (window.empty()) end_out_of_order();
+    return false;
+  }
+  window.receive(packet.bth.psn);
+  wait_for_receive(packet, now);
+  return true;
+}
+
+void Responder::Impl::not_ready(const wire::Packet& packet) {
+  rnr_wait = true;
+  env.count(Counter::kSentRnr);
+  // One that has not left yet says it all.
+  Response nak;
+  nak.syndrome = static_cast<std::uint8_t>(wire::kSyndromeRnr | (identity.attributes.min_rnr_timer & 0x1F));
+  nak.bitmap = speaks_bitmap();
+  nak.psn = packet.bth.psn;
+  nak.msn = msn;
+  if (!resources.has_nak(nak.psn)) resources.push(nak);
+}
+
+// The packet that found no receive is here, and was acknowledged as arrived: it will not come again. Where the RNR NAK
+// was lost, the sender finds out only by the silence about what it sends behind it, and would give us up.
+void Responder::Impl::repeat_not_ready(const wire::Packet& behind) {
+  if (!blocked || !behind.bitmap || !behind.bxth.retransmitted) return;
+  if (const EarlyPackets::Record* const waiting = find_early(base())) not_ready(waiting->packet);
+}
+
+void Responder::Impl::fail(Verdict verdict, Psn psn, Outcome& outcome) {
+  Response nak;
+  nak.bitmap = speaks_bitmap();
+  nak.psn = psn;
+  nak.msn = msn;
+  if (verdict == Verdict::kAccessError) {
+    nak.syndrome = wire::kSyndromeNakRemoteAccess;
+    outcome.async_event = kEventQpAccessError;
+    env.count(Counter::kRemoteAccessErrors);
+  } else {
+    nak.syndrome =
+        verdict == Verdict::kInvalidRequest ? wire::kSyndromeNakInvalidRequest : wire::kSyndromeNakRemoteOperation;
+    outcome.async_event = kEventQpRequestError;
+    env.count(Counter::kRemoteInvalidRequests);
+  }
+  resources.push(nak);
+  outcome.to_error = true;
+  halted = true;
+}
+
+void Responder::Impl::drop(DropReason reason, const wire::Packet& packet, Instant now) {
+  env.drop(reason);
+  env.trace(now, identity.qpn, trace::PacketDropped{reason, packet.bth.opcode, packet.bth.psn});
+}
+
+}  // namespace brdma::qp

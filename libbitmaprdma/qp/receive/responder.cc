@@ -1,0 +1,223 @@
+#include "qp/receive/responder.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "qp/state/pending.h"
+
+namespace brdma::qp {
+
+Responder::Impl::Impl(const Environment& environment, Identity& owner)
+    : env(environment), identity(owner), receives(owner), window(Psn{}, window_shape(recovery()), env.segments) {}
+
+// The first packet that comes early; not the others.
+void Responder::Impl::begin_out_of_order() {
+  if (out_of_order != nullptr) return;
+  out_of_order = env.out_of_order_states.take();
+  out_of_order->early.begin(mtu, recovery().hold_bytes_max, window_shape(recovery()), env.segments);
+  out_of_order->gaps.begin(bitmap::gaps_max(recovery().window_packets));
+  out_of_order->watch = GapWatch{};
+  out_of_order->feedback = FeedbackWatch{};
+  out_of_order->gaps_looked_at = 0;
+  out_of_order->ranges_reported = RangesReported{};
+  out_of_order->go_back = GoBack{};
+  out_of_order->receive_wait = ReceiveWait{};
+}
+
+// All is in order again, or nothing is taken any more.
+void Responder::Impl::end_out_of_order() {
+  if (out_of_order == nullptr) return;
+  out_of_order->gaps.clear();
+  out_of_order->early.clear();
+  env.out_of_order_states.give(std::exchange(out_of_order, nullptr));
+}
+
+void Responder::Impl::start(Psn first) {
+  reset_connection();
+  mtu = identity.mtu();
+  window = bitmap::ReceiveWindow{first, window_shape(recovery()), env.segments};
+  resources.reset(identity.attributes.max_dest_rd_atomic);
+  started = true;
+}
+
+// Everything but the posted receives: those that were posted in INIT stay.
+void Responder::Impl::reset_connection() {
+  end_out_of_order();
+  paths.reset();
+  response_paths.reset();
+  response_log.reset();
+  if (auto* const known = operations.if_made()) known->clear();
+  if (auto* const channel = escape.if_made()) channel->clear();
+  resources.reset(0);
+  message = Message{};
+  msn = rsn = 0;
+  started = halted = bitmap_seen = established = false;
+  rnr_wait = blocked = retry_blocked = sequence_nak_sent = feedback_due = false;
+  ack = Acknowledgement{};
+  tolerance.forget();
+  ffm_serial = 0;
+  gaps_promoted = 0;
+  feedback_rtt = recovery::RttEstimator{};
+  repeat_first = kRepeatFirst;
+  owed.reset();
+}
+
+Status Responder::Impl::post_receive(const ReceiveRequest& request) {
+  const Status status = receives.post(request);
+  if (status.ok()) receive_posted();
+  return status;
+}
+
+// Answers that are on their way still leave: the NAK that tells the peer why is among them.
+void Responder::Impl::flush(Instant now) {
+  // Of a shared queue's, the one that a message has begun to fill is used up; the others go back.
+  std::size_t flushed = identity.srq == nullptr ? receives.size() : message.kind == Message::Kind::kSend ? 1 : 0;
+  for (; flushed > 0; --flushed) {
+    Completion completion;
+    completion.wr_id = receives[0].wr_id;
+    completion.status = CompletionStatus::kFlushed;
+    completion.opcode = CompletionOpcode::kReceive;
+    completion.qp_num = identity.qpn;
+    receives.pop();
+    env.complete(*identity.receive_cq, completion, /*solicited=*/true, now);
+  }
+  receives.clear();
+  message = Message{};
+  halted = true;
+  end_out_of_order();
+  if (paths) paths->clear();
+  ack = Acknowledgement{};
+  feedback_due = blocked = retry_blocked = false;
+}
+
+Outcome Responder::Impl::handle_timeout(Instant now) {
+  last_call = now;
+  Outcome outcome = owed.value_or(Outcome{});
+  owed.reset();
+  if (halted) return outcome;
+  if (ack.pending && now >= acknowledgement_deadline()) ack.forced = true;
+  expire_escaped(now);
+  if (retry_blocked) {
+    retry_base(outcome, now);
+    return outcome;
+  }
+  if (out_of_order == nullptr) return outcome;
+  if (const auto until = out_of_order->receive_wait.until; until && now >= *until) refuse_waiting();
+  const GapWatch& watch = out_of_order->watch;
+  const bool judge = watch.judge_at && now >= *watch.judge_at;
+  const bool repeat = watch.repeat_at && now >= *watch.repeat_at;
+  if ((judge || repeat) && speaks_bitmap()) scan_gaps(now, now);
+  if (judge && !speaks_bitmap()) judge_base_gap(now, now);
+  return outcome;
+}
+
+std::optional<Instant> Responder::Impl::next_timeout() const {
+  if (owed || retry_blocked) return last_call;  // at once
+  std::optional<Instant> next;
+  const auto sooner = [&next](Instant candidate) {
+    if (!next || candidate < *next) next = candidate;
+  };
+  if (out_of_order != nullptr) {
+    const GapWatch& watch = out_of_order->watch;
+    next = watch.judge_at;
+    if (watch.repeat_at && !feedback_due) sooner(*watch.repeat_at);
+    if (const auto until = out_of_order->receive_wait.until) sooner(*until);
+  }
+  if (ack.pending && !ack.forced) sooner(acknowledgement_deadline());
+  if (const auto expiry = escape->next_deadline(escape_time())) sooner(*expiry);
+  return next;
+}
+
+std::size_t Responder::Impl::records_bytes() const {
+  if (out_of_order == nullptr) return 0;
+  return out_of_order->early.state_bytes() + out_of_order->gaps.size() * sizeof(bitmap::GapRecord);
+}
+
+Responder::Responder(const Environment& environment, Identity& identity)
+    : impl_(identity.type == QpType::kRc ? std::make_unique<Impl>(environment, identity) : nullptr) {}
+Responder::~Responder() = default;
+
+Status Responder::post_receive(const ReceiveRequest& request) { return impl_->post_receive(request); }
+void Responder::receive_posted() { impl_->receive_posted(); }
+void Responder::start(Psn first) { impl_->start(first); }
+void Responder::reset() {
+  impl_->reset_connection();
+  impl_->receives.clear();
+}
+void Responder::flush(Instant now) { impl_->flush(now); }
+Outcome Responder::handle_request(const wire::Packet& packet, Instant now) {
+  return impl_->handle_request(packet, now);
+}
+Outcome Responder::handle_timeout(Instant now) { return impl_->handle_timeout(now); }
+std::optional<Instant> Responder::next_timeout() const { return impl_->next_timeout(); }
+
+bool Responder::poll_responses(TransmitBatch& batch, Instant now, bool naks) {
+  return impl_->poll_responses(batch, naks, now);
+}
+bool Responder::poll_feedback(TransmitBatch& batch, Instant now) { return impl_->poll_feedback(batch, now); }
+bool Responder::poll_acknowledgement(TransmitBatch& batch, Instant now) {
+  return impl_->poll_acknowledgement(batch, now);
+}
+bool Responder::has_output(Instant now) const {
+  return !impl_->resources.empty() || impl_->feedback_due || impl_->acknowledgement_due(now);
+}
+bool Responder::only_deferrable(Instant now, int delays) const {
+  return impl_->resources.empty() && !impl_->feedback_due && impl_->acknowledgement_deferrable(now, delays);
+}
+bool Responder::has_responses() const {
+  return !impl_->resources.empty() && impl_->resources.front().kind != Response::Kind::kNak;
+}
+bool Responder::has_ordered_output() const {
+  return impl_->feedback_due || (!impl_->resources.empty() && impl_->resources.front().kind == Response::Kind::kNak);
+}
+std::uint8_t Responder::response_path(std::span<const recovery::PathFacts> sending, Instant now) {
+  return impl_->response_path(sending, now);
+}
+void Responder::change_path() { ++impl_->unheard.changes; }
+std::uint32_t Responder::unheard() const { return impl_->unheard.changes; }
+void Responder::acknowledge_now() {
+  if (impl_->ack.pending) impl_->ack.forced = true;
+}
+bool Responder::piggyback_acknowledgement(TransmitBatch& batch, Instant now) {
+  if (!impl_->ack.pending && impl_->ack.repeats == 0) return false;  // nothing to say
+  return impl_->piggyback_acknowledgement(batch, now);
+}
+bool Responder::in_midst_of_message() const { return impl_->message.kind != Impl::Message::Kind::kNone; }
+void Responder::send_final_acks() { impl_->send_final_acks(); }
+std::uint64_t Responder::handle_edn(const wire::Edn& edn, Instant now) { return impl_->handle_edn(edn, now); }
+void Responder::repeat_with_data() { impl_->repeat_with_data(); }
+Responder::Snapshot Responder::snapshot() const {
+  const Impl& me = *impl_;
+  return {.next = me.base(),
+          .highest = me.window.highest(),
+          .msn = me.msn,
+          .early_packets = me.out_of_order == nullptr ? 0 : me.out_of_order->early.size(),
+          .held_bytes = me.out_of_order == nullptr ? 0 : me.out_of_order->early.held_bytes(),
+          .gaps = me.out_of_order == nullptr ? 0 : me.out_of_order->gaps.size(),
+          .gaps_looked_at = me.out_of_order == nullptr ? 0 : me.out_of_order->gaps_looked_at,
+          .limits = me.gap_limits(),
+          .window = me.window.window(),
+          .bitmap = me.window.use(),
+          .state_bytes = me.window.allocated_bytes() + me.records_bytes(),
+          .operations = me.operations->size(),
+          .escaped = me.escape->size(),
+          .responses = me.resources.size(),
+          .receives = me.receives.size()};
+}
+void Responder::recovery_changed(Instant now) {
+  Impl& me = *impl_;
+  me.tolerance.configure(tolerance_config(me.recovery()));
+  if (me.paths) me.paths->configure(me.recovery());
+  if (me.halted || me.out_of_order == nullptr || me.out_of_order->gaps.empty()) return;
+  if (me.speaks_bitmap()) {
+    me.out_of_order->feedback.look = true;
+    me.scan_gaps(now, now);
+  } else {
+    me.judge_base_gap(now, now);
+  }
+}
+
+PeerCredit Responder::own_credit() const { return impl_->env.credit_share(); }
+
+}  // namespace brdma::qp

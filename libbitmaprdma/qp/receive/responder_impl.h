@@ -1,0 +1,388 @@
+// qp/receive/responder_impl.h - private to the responder's files: its state, and the functions of each flow.
+//
+//   handle_request -> admission (receive_request.cc)
+//        psn == base    -> execute (execute.cc) -> advanced -> drain (hold: what came early and is now in order)
+//        psn ahead      -> place_early / hold_early (place_early.cc), gap records (promote_gaps.cc)
+//        psn behind     -> duplicate (receive_request.cc), answered again (serve_read.cc)
+//   poll_...       -> serve_read.cc (responses, atomics, NAKs), promote_gaps.cc (FFM), acknowledge.cc
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/lazy.h"
+#include "bitmap/receive_window.h"
+#include "memory/copy.h"
+#include "qp/paths/paths_receive.h"
+#include "qp/paths/response_paths.h"
+#include "qp/queues/receive_queue.h"
+#include "qp/receive/gap_judgement.h"
+#include "qp/receive/out_of_order.h"
+#include "qp/receive/responder.h"
+#include "qp/respond/responder_resources.h"
+#include "qp/respond/response_log.h"
+#include "recovery/gap_judge.h"
+#include "recovery/learnt_tolerance.h"
+#include "recovery/rtt_estimator.h"
+#include "registry/escape_channel.h"
+#include "registry/receive_registry.h"
+#include "wire/control.h"
+#include "wire/edn.h"
+#include "wire/local_reference.h"
+
+namespace brdma::qp {
+
+inline constexpr Duration kAckDelayOutOfOrder = 5_us;
+inline constexpr Duration kRepeatFirst = 500_us;  // of an FFM; nothing is known of the path yet
+
+// How the in-order execution of a packet ended.
+enum class Verdict : std::uint8_t {
+  kDone,
+  kNotReady,        // no receive posted, or no room for another answer: RNR NAK, the base stays
+  kInvalidRequest,  // NAK 0x61, queue pair to error
+  kAccessError,     // NAK 0x62; also of memory that is there no longer
+  kOperationError,  // NAK 0x63: our own receive buffer is at fault, or memory that was to be fetched
+  kNotFetched,      // its data is not to be had (any more): as if it had not come
+};
+
+struct Responder::Impl {
+  Impl(const Environment& environment, Identity& owner);
+  ~Impl() {
+    end_out_of_order();
+    receives.clear();  // what came from a shared queue
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  // The message that in-order execution is in the middle of. Either format of packet continues it.
+  struct Message {
+    enum class Kind : std::uint8_t { kNone, kSend, kWrite };
+    Kind kind = Kind::kNone;
+    std::uint32_t packets = 0;
+    std::uint64_t bytes = 0;  // payload so far
+    wire::Reth reth;          // of a WRITE: where the whole message begins
+  };
+  struct Acknowledgement {
+    bool pending = false;       // something is not acknowledged yet that wants to be
+    bool requested = false;     // the peer asked (AckReq): due, but may wait for data to travel behind
+    bool forced = false;        // due now
+    std::uint32_t packets = 0;  // since the last one
+    Instant since;              // of the first of them
+    std::uint32_t copies = 0;   // to send behind the next one
+    std::uint32_t repeats = 0;  // data batches that are still to say it once more
+    bool echo_valid = false;    // the newest bitmap packet's timestamp
+    bool echo_kept = false;     // of several paths: that of a copy, until it is sent
+    std::uint8_t echo_path = 0;
+    Psn told;  // base that the last one spoke of
+    std::uint64_t echo = 0;
+    Instant echo_arrival;  // here; before that it was so long in this host
+    Duration echo_waited;
+  };
+  // single_write.cc
+  [[nodiscard]] std::byte* place_of(const wire::SingleWrite& write) const;
+  void take_single(const wire::SingleWrite& write, std::byte* to, Outcome& outcome, Instant now);
+  // middle_write.cc
+  [[nodiscard]] bool is_middle_of_write(const wire::Packet& packet) const;
+  bool take_middle_write(const wire::Packet& packet, Instant now);
+  // Of a packet in bitmap mode: what its acknowledgement will send back.
+  void note_echo(std::uint8_t path, std::uint64_t timestamp, Instant now) {
+    ack.echo_valid = true;
+    ack.echo_path = path;
+    ack.echo = timestamp;
+    ack.echo_arrival = now;
+    ack.echo_waited = env.waited;
+  }
+  // receive_request.cc
+  Outcome handle_request(const wire::Packet& packet, Instant now);
+  void handle_ahead(const wire::Packet& packet, Instant newest_before, Instant now);
+  [[nodiscard]] bool state_is_full() const;
+  [[nodiscard]] bool has_record(const wire::Packet& packet) const;
+  void note_duplicate(const wire::Packet& packet, Instant now);
+  void handle_duplicate(const wire::Packet& packet, Instant now);
+  void replay_read(const wire::Packet& packet, Instant now);
+  void replay_atomic(const wire::Packet& packet, Instant now);
+  void replay_confirmation(const wire::Packet& packet, Instant now);
+  void drain(Outcome& outcome, Instant now);
+  void fill_gap(const wire::Packet& packet, Outcome& outcome, Instant now);
+  void retry_base(Outcome& outcome, Instant now);
+  void wait_for_receive(const wire::Packet& packet, Instant now);
+  [[nodiscard]] bool keep_unready(const wire::Packet& packet, Instant now);
+  [[nodiscard]] Duration rnr_hold() const;
+  void refuse_waiting();
+  void advanced(const wire::Packet& packet);
+  void not_ready(const wire::Packet& packet);
+  void repeat_not_ready(const wire::Packet& behind);
+  void fail(Verdict verdict, Psn psn, Outcome& outcome);
+  void drop(DropReason reason, const wire::Packet& packet, Instant now);
+
+  // execute.cc
+  Verdict execute(const wire::Packet& packet, bool placed, Outcome& outcome, Instant now);
+  Verdict execute_send(const wire::Packet& packet, bool placed, Outcome& outcome, Instant now);
+  Verdict execute_write(const wire::Packet& packet, bool placed, Outcome& outcome, Instant now);
+  Verdict execute_single_write(const wire::Packet& packet);  // one packet, its data in it, without immediate
+  Verdict begin_write(const wire::Packet& packet, std::byte*& to);
+  Verdict execute_read(const wire::Packet& packet);
+  Verdict execute_atomic(const wire::Packet& packet);
+  bool place_write(const wire::Packet& packet, std::byte* to);  // `to`: where that is known
+  // execute_confirmed.cc: ATOMIC WRITE, FLUSH
+  Verdict execute_confirmed(const wire::Packet& packet);
+  void confirm(const wire::Packet& packet, bool replay);
+  [[nodiscard]] Verdict check_confirmed(const wire::Packet& packet) const;
+  [[nodiscard]] Verdict check_atomic_write(const wire::Packet& packet, std::byte** word) const;
+  [[nodiscard]] Verdict check_flush(const wire::Packet& packet) const;
+  [[nodiscard]] bool store_word(const wire::Packet& packet, std::byte* word);
+  [[nodiscard]] bool payload_fits_opcode(const wire::Packet& packet) const;
+  [[nodiscard]] Verdict check_read(const wire::Packet& packet) const;
+  [[nodiscard]] bool overlaps_early(const wire::Packet& packet) const;
+  [[nodiscard]] Verdict check_atomic(const wire::Packet& packet, std::byte** word) const;
+  void complete_receive(const wire::Packet& packet, CompletionStatus status, std::uint32_t bytes, Outcome& outcome,
+                        Instant now);
+
+  // fetch_local.cc: data of described packets
+  [[nodiscard]] bool admits_reference(const wire::Packet& packet) const;
+  [[nodiscard]] Verdict verdict_of(FetchResult result) const;
+  Verdict fetch_write(const wire::Packet& packet, std::byte* to);
+  Verdict fetch_uncovered(const wire::Packet& packet, const wire::LocalReference& all, std::byte* to);
+  Verdict fetch_send(const wire::Packet& packet, memory::Fault& own_fault);
+  [[nodiscard]] static std::size_t data_bytes(const wire::Packet& packet) {
+    if (packet.bxth.by_reference()) [[unlikely]]
+      return wire::referenced_bytes(packet.payload);
+    return packet.payload.size();
+  }
+  // PSNs that a request takes: a READ's answers have one each.
+  [[nodiscard]] std::uint32_t psns_of(const wire::Packet& packet) const {
+    return packet.op == wire::RcOp::kReadRequest && !packet.bxth.by_reference()
+               ? response_packets(packet.reth.length, mtu)
+               : std::uint32_t{1};
+  }
+
+  // place_early.cc: the reason why not, nullopt when the packet is now kept (and may be marked as received).
+  std::optional<DropReason> keep_early(const wire::Packet& packet, Instant now);
+  std::optional<DropReason> place_or_hold(const wire::Packet& packet);
+  std::optional<DropReason> place_send_early(const wire::Packet& packet);
+  std::optional<DropReason> place_write_early(const wire::Packet& packet);
+  std::optional<DropReason> check_held(const wire::Packet& packet);
+  [[nodiscard]] std::optional<std::size_t> receive_index(const wire::Packet& packet);
+
+  // receive_operation.cc
+  [[nodiscard]] std::uint64_t target_of(const wire::Packet& packet) const;
+  [[nodiscard]] registry::Match look(const wire::Packet& packet) const;
+  [[nodiscard]] std::byte* registered_place(const wire::Packet& packet) const;
+  void register_operation(const wire::Packet& packet, Instant now);
+  void note_operation(const wire::Packet& packet, registry::Match match, Instant now);
+  void enter_operation(const wire::Packet& packet, Instant now);
+  void operation_executed(const wire::Packet& packet, Instant now);
+  std::optional<DropReason> keep_operation(const wire::Packet& packet, Instant now);
+  std::optional<DropReason> keep_in_escape(const wire::Packet& packet, Instant now);
+  void release_escaped(std::uint8_t number, Instant now);
+  void settle(const wire::Packet& packet);
+  [[nodiscard]] Duration escape_time() const;
+  void expire_escaped(Instant now);
+  void hide_escaped(std::uint32_t bit_count, std::byte* bits) const;
+  // Up to here nothing is in the escape channel.
+  [[nodiscard]] Psn before_escaped(Psn end) const;
+  // The packet is part of an operation of a large transfer.
+  [[nodiscard]] static bool in_operation(const wire::Packet& packet) {
+    return packet.bxth.operation_packets != 0 && (wire::is_write(packet.op) || wire::is_send(packet.op));
+  }
+  // Copies what no packet of a higher PSN has written there. False: not all of the memory is there.
+  [[nodiscard]] bool copy_uncovered(Psn psn, std::byte* to, ConstBytes payload) const {
+    if (out_of_order == nullptr) [[likely]]
+      return copy_end_last(to, payload);
+    return copy_between(psn, to, payload);
+  }
+  [[nodiscard]] bool copy_between(Psn psn, std::byte* to, ConstBytes payload) const;
+
+  // promote_gaps.cc
+  // When the packet at hand came to this host. Gaps are timed and judged by that: whoever lost its core for a while
+  // would else take for lost what lies in its socket, behind the packet that shows the gap.
+  [[nodiscard]] Instant arrived_at(Instant now) const { return now - env.waited; }
+  // When the newest packet of bitmap mode came to this host.
+  [[nodiscard]] Instant newest_arrival() const { return ack.echo_arrival - ack.echo_waited; }
+  void note_early(Psn previous_highest, const wire::Packet& packet, Instant newest_before, Instant now);
+  [[nodiscard]] Instant base_moved(Psn gap, Instant newest_before, Instant seen) const;
+  [[nodiscard]] Instant stall_begin(Instant base_stuck_since, Instant first_seen) const {
+    return recovery::stall_begin(base_stuck_since, first_seen, recovery().age_max);
+  }
+  bool note_later_packet();
+  bool note_filled(const wire::Packet& packet, Instant now);  // true: its gap is closed
+  [[nodiscard]] bool is_sent_again(const wire::Packet& packet, Psn psn) const;
+  void gaps_after_advance(Instant now, Instant seen);
+  // `seen`: up to when all that has come is known; now, where a timer asks.
+  void scan_gaps(Instant now, Instant seen);
+  void find_feedback(Instant seen);
+  void look_at_named(Instant seen);
+  void judge_base_gap(Instant now, Instant seen);
+  void go_back_to_base();
+  [[nodiscard]] recovery::GapLimits own_limits() const;  // those of a single path, learnt ones included
+  void promote_request_gap(bitmap::GapRecord& gap, recovery::LossCause cause, Instant now);
+  [[nodiscard]] recovery::GapVerdict judge_gap(std::size_t i, Instant seen) const;
+  void note_response(const bitmap::GapRecord& gap, Instant now);
+  void note_late(const wire::Packet& packet, const bitmap::GapTable::Filled& filled, Instant seen);
+  [[nodiscard]] bool beyond_one_path(Psn psn, Instant first_seen, Instant now) const;
+  [[nodiscard]] Duration repeat_interval(std::uint16_t feedbacks) const;
+  void request_sequence_nak();
+  bool poll_feedback(TransmitBatch& batch, Instant now);
+
+  // paths_evidence.cc: where the peer sends on several paths
+  void note_path(const wire::Packet& packet, Instant now);
+  void keep_echo(const wire::Packet& copy);
+  void note_acknowledgement_lost();
+  void look_for_path_evidence(const wire::Packet& packet, Instant now);
+  [[nodiscard]] recovery::GapLimits gap_limits() const { return paths ? paths->limits() : own_limits(); }
+
+  // spray_responses.cc: where there are several paths to the peer
+  std::uint8_t response_path(std::span<const recovery::PathFacts> sending, Instant now);
+  void note_rerequested(Psn first, std::uint32_t count, Instant now);
+
+  // resend_responses.cc: what a switch says that it dropped
+  void log_response(const Response& response, bool is_read);
+  struct ResentResponse {
+    bool known = false;
+    std::uint64_t bytes = 0;
+  };
+  std::uint64_t handle_edn(const wire::Edn& edn, Instant now);
+  std::uint32_t response_again(const wire::Edn& edn, std::uint32_t place, std::uint32_t end, ResentResponse& all,
+                               Instant now);
+  std::uint32_t atomic_again(const wire::Edn& edn, std::uint32_t place, ResentResponse& all, Instant now);
+  void make_response_log();
+  [[nodiscard]] bool may_leave_again(const wire::Edn& edn, std::uint32_t place, Instant since, Instant now) const;
+  [[nodiscard]] bool just_sent_again(Psn psn, std::uint32_t count, Instant now) const;
+  void note_sent_again(const Response& response, Instant now);
+  void resend_responses(const wire::Edn& edn, Instant now);
+  void repeat_with_data();
+
+  // acknowledge.cc
+  void note_for_acknowledgement(bool asked, Instant now) {
+    const bool bitmap = speaks_bitmap();
+    if (!bitmap && !asked) return;  // a standard requester asks when it wants one
+    if (!ack.pending || asked) ack.since = now;
+    ack.pending = true;
+    ack.requested = ack.requested || asked;
+    if (bitmap) ++ack.packets;
+  }
+  // Only what is said most often fits into a data packet: all before the base has arrived, nothing beyond it.
+  [[nodiscard]] bool may_piggyback() const { return identity.peer_reads_piggybacks && window.empty(); }
+  [[nodiscard]] wire::Piggyback piggyback_now(Instant now) const;
+  void note_acknowledged(Instant now);
+  void acknowledge_soon(Instant now);
+  void acknowledge_copy(Instant now);
+  void send_final_acks();
+  bool poll_acknowledgement(TransmitBatch& batch, Instant now);
+  bool piggyback_acknowledgement(TransmitBatch& batch, Instant now);
+  void acknowledged(std::uint8_t syndrome, Instant now);
+  [[nodiscard]] std::uint32_t made_at(Instant now) const;
+  bool send_acknowledgement(TransmitBatch& batch, const wire::Aeth& aeth, Psn psn, bool bitmap, Instant now);
+  bool send_standard_ack(TransmitBatch& batch, const wire::Aeth& aeth, Psn psn);
+  bool send_bitmap_ack(TransmitBatch& batch, const wire::Aeth& aeth, Instant now);
+  bool send_with_bits(TransmitBatch& batch, const wire::Aeth& aeth, Instant now);
+  [[nodiscard]] wire::BitmapAck bitmap_ack(const wire::Aeth& aeth, Instant now) const;
+  [[nodiscard]] wire::Bth ack_header() const;
+  [[nodiscard]] Instant acknowledgement_deadline() const { return ack.since + ack_delay(); }
+  // While packets are missing, the sender is told sooner what has arrived.
+  [[nodiscard]] Duration ack_delay() const {
+    return window.empty() ? recovery().ack_delay : std::min(recovery().ack_delay, kAckDelayOutOfOrder);
+  }
+  [[nodiscard]] std::uint16_t judged() const;
+  // pending.h
+  [[nodiscard]] bool only_acknowledges() const;
+  [[nodiscard]] bool has_nothing_pending() const;
+  [[nodiscard]] bool is_idle() const;
+  [[nodiscard]] bool acknowledgement_due(Instant now) const;
+  [[nodiscard]] bool acknowledgement_deferrable(Instant now, int delays) const;
+  [[nodiscard]] bool many_unacknowledged() const { return speaks_bitmap() && ack.packets >= recovery().ack_packets; }
+
+  // sack_ranges.cc
+  [[nodiscard]] std::uint32_t list_ranges(Psn from, std::byte* out);
+  void note_ranges_reported(std::uint32_t count);
+
+  // serve_read.cc
+  enum class Sending : std::uint8_t {
+    kFull,   // does not fit into this batch
+    kMore,   // something was added, or changed: look at the front again
+    kDone,   // the answer has left
+    kStale,  // the answer is not wanted any more
+  };
+  bool poll_responses(TransmitBatch& batch, bool naks, Instant now);
+  Sending send_by_reference(Response& response, TransmitBatch& batch, Instant now);  // fetch_local.cc
+  Sending send_read_packet(Response& response, TransmitBatch& batch, Instant now);
+  Sending send_atomic_response(const Response& response, TransmitBatch& batch, Instant now);
+  Sending send_nak(const Response& response, TransmitBatch& batch, Instant now);
+  void refuse_read(const Response& response);
+  [[nodiscard]] wire::Packet response_packet(const Response& response, wire::RcOp op, Instant now) const;
+  void label(wire::Packet& packet, const Response& response, const TransmitBatch& batch);
+  void count_response(const wire::Packet& packet, const Response& response, std::size_t bytes, Instant now) const;
+  void trace_response(const wire::Packet& packet, const Response& response, std::size_t bytes, Instant now) const;
+
+  // serve_read_middle.cc
+  [[nodiscard]] std::uint32_t middle_left(const Response& response) const;
+  bool send_middle(Response& response, TransmitBatch& batch, Instant now);
+
+  // responder.cc
+  void start(Psn first);
+  void reset_connection();
+  [[nodiscard]] std::size_t records_bytes() const;  // of early packets (payload apart), of gaps
+  void begin_out_of_order();
+  void end_out_of_order();
+  // Of the packets that came early, if that PSN is one of them.
+  [[nodiscard]] const EarlyPackets::Record* find_early(Psn psn) const {
+    return out_of_order == nullptr ? nullptr : out_of_order->early.find(psn);
+  }
+  Status post_receive(const ReceiveRequest& request);
+  void receive_posted() {
+    if (blocked) retry_blocked = true;
+  }
+  void flush(Instant now);
+  Outcome handle_timeout(Instant now);
+  [[nodiscard]] std::optional<Instant> next_timeout() const;
+
+  // The peer reads bitmap-mode packets: it has said so, or sent one.
+  [[nodiscard]] bool speaks_bitmap() const { return identity.bitmap_agreed || bitmap_seen; }
+  [[nodiscard]] Psn base() const { return window.base(); }
+
+  const Environment& env;
+  Identity& identity;
+  // The engine's, or this queue pair's own: read it anew each time.
+  [[nodiscard]] const RecoveryConfig& recovery() const { return *identity.recovery; }
+  ReceiveQueue receives;
+  bitmap::ReceiveWindow window;
+  OutOfOrderState* out_of_order = nullptr;        // while the window holds something: what belongs to that
+  recovery::LearntTolerance tolerance;            // of a single path
+  std::unique_ptr<ReceivePaths> paths;            // only where the peer sends on several
+  std::unique_ptr<ResponsePaths> response_paths;  // only where answers may go by several
+  std::unique_ptr<ResponseLog> response_log;      // with the first answer in bitmap mode
+  struct Unheard {
+    Psn highest;              // when the last sign was seen
+    std::uint32_t signs = 0;  // in a row, nothing new between them
+    std::uint32_t changes = 0;
+  };
+  Unheard unheard;
+  std::uint32_t ffm_serial = 0;
+  Lazy<registry::ReceiveRegistry> operations;  // of large transfers
+  Lazy<registry::EscapeChannel> escape;
+  ResponderResources resources;
+  Message message;
+  std::uint32_t mtu = 256;
+  std::uint32_t msn = 0;  // messages completed; 24 bits
+  std::uint32_t rsn = 0;  // receives completed; 24 bits
+  bool started = false;
+  bool halted = false;  // a fatal NAK was made: nothing is taken any more
+  bool bitmap_seen = false;
+  bool established = false;  // IBV_EVENT_COMM_EST was raised, or is not to be
+  bool rnr_wait = false;     // an RNR NAK was sent for the base: what follows is dropped until it comes again
+  bool blocked = false;      // a held packet at the base waits for a receive: post_receive() sets retry_blocked
+  bool retry_blocked = false;
+  bool sequence_nak_sent = false;  // for this base
+  bool feedback_due = false;
+  std::uint16_t gaps_promoted = 0;
+  Acknowledgement ack;
+  recovery::RttEstimator feedback_rtt;   // from an FFM to the packet that it asked for
+  Duration repeat_first = kRepeatFirst;  // until that has been measured
+  Instant last_call;
+  std::optional<Outcome> owed;  // found while sending; handed out by the next handle_timeout()
+};
+
+}  // namespace brdma::qp

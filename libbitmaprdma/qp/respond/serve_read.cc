@@ -1,0 +1,152 @@
+// qp/respond/serve_read.cc - answers on their way: READ responses, results of atomics, NAKs, in the order of their
+// requests. A READ's data is read from the application's memory when its packet is made, and its key is looked up then:
+// the region may be gone since the request came.
+#include <algorithm>
+
+#include "qp/receive/responder_impl.h"
+
+namespace brdma::qp {
+
+using wire::RcOp;
+
+bool Responder::Impl::poll_responses(TransmitBatch& batch, bool naks, Instant now) {
+  bool added = false;
+  while (!resources.empty()) {
+    Response& response = resources.front();
+    if (!naks && response.kind == Response::Kind::kNak) break;
+    Sending sending = Sending::kDone;
+    switch (response.kind) {
+      case Response::Kind::kRead:
+        sending = send_read_packet(response, batch, now);
+        break;
+      case Response::Kind::kAtomic:
+        sending = send_atomic_response(response, batch, now);
+        break;
+      case Response::Kind::kNak:
+        sending = send_nak(response, batch, now);
+        break;
+    }
+    if (sending == Sending::kFull) break;
+    if (sending != Sending::kMore) resources.pop();
+    added = added || sending != Sending::kStale;
+  }
+  if (added && response_paths) [[unlikely]]
+    response_paths->batch_left(batch.path(), now);
+  return added;
+}
+
+wire::Packet Responder::Impl::response_packet(const Response& response, RcOp op, Instant now) const {
+  wire::Packet packet;
+  packet.op = op;
+  packet.bitmap = response.bitmap;
+  packet.bth.opcode = wire::opcode_of(op, response.bitmap);
+  packet.bth.dest_qpn = identity.attributes.destination_qpn;
+  packet.bth.psn = response.psn;
+  packet.aeth = {wire::kSyndromeAck, response.msn};
+  if (response.bitmap) {
+    packet.bxth.retransmitted = response.replay;
+    packet.bxth.source_qpn = identity.qpn;
+    packet.bxth.token = identity.peer_token;
+    packet.bxth.msn = response.message;
+    packet.bxth.packet_index = response.packet_index;
+    packet.bxth.timestamp = wire::timestamp_of(now);
+  }
+  return packet;
+}
+
+// The answer is about to be added to the batch: which path it takes, and what went before it there.
+void Responder::Impl::label(wire::Packet& packet, const Response& response, const TransmitBatch& batch) {
+  if (!response_paths || !response.bitmap) [[likely]]
+    return;
+  packet.bxth.path = batch.path();
+  packet.bxth.before = response_paths->sent(batch.path(), response.psn, response.replay);
+}
+
+void Responder::Impl::count_response(const wire::Packet& packet, const Response& response, std::size_t bytes,
+                                     Instant now) const {
+  if (!response.replay) env.count(Counter::kSentDataPackets);
+  trace_response(packet, response, bytes, now);
+}
+
+void Responder::Impl::trace_response(const wire::Packet& packet, const Response& response, std::size_t bytes,
+                                     Instant now) const {
+  if (env.sink == nullptr) [[likely]]
+    return;
+  env.trace(now, identity.qpn,
+            trace::PacketSent{packet.bth.opcode, packet.bth.psn, static_cast<std::uint32_t>(bytes), response.replay});
+}
+
+Responder::Impl::Sending Responder::Impl::send_read_packet(Response& response, TransmitBatch& batch, Instant now) {
+  if (response.by_reference) [[unlikely]]
+    return send_by_reference(response, batch, now);
+  if (send_middle(response, batch, now)) return Sending::kMore;
+  const std::uint32_t size = std::min(response.bytes_left, mtu);
+  const bool last = response.bytes_left <= mtu;
+  if (response_paths && batch.packets() >= response_paths->batch_max(batch.path())) [[unlikely]]
+    return Sending::kFull;
+  const RcOp op = response.started ? (last ? RcOp::kReadResponseLast : RcOp::kReadResponseMiddle)
+                                   : (last ? RcOp::kReadResponseOnly : RcOp::kReadResponseFirst);
+  wire::Packet packet = response_packet(response, op, now);
+  if (!batch.fits(TransmitBatch::packet_bytes(packet, size), size == 0 ? 0 : 1, response.bitmap)) return Sending::kFull;
+  std::byte* data = nullptr;
+  const bool there = env.memory.resolve(identity.accessor(), response.rkey, response.address, size, kAccessRemoteRead,
+                                        &data) == memory::Fault::kNone &&
+                     env.memory.holds(data, size);
+  if (!there && response.unasked) {  // read before, and done with
+    env.count(Counter::kEdnPacketsGone, response_packets(response.bytes_left, mtu));
+    return Sending::kStale;
+  }
+  if (!there) {
+    refuse_read(response);
+    return Sending::kMore;
+  }
+  const Slice slice{data, size};
+  label(packet, response, batch);
+  batch.add(packet, size == 0 ? std::span<const Slice>{} : std::span<const Slice>{&slice, 1}, size);
+  count_response(packet, response, size, now);
+  if (response.replay) note_sent_again(response, now);
+  response.started = true;
+  response.psn = response.psn + 1;
+  response.packet_index = (response.packet_index + 1) & 0xFF'FFFF;
+  response.address += size;
+  response.bytes_left -= size;
+  return last ? Sending::kDone : Sending::kMore;
+}
+
+// The region, or its memory, went away while its data was being sent: the rest of the answers makes place for a NAK.
+void Responder::Impl::refuse_read(const Response& response) {
+  Response nak;
+  nak.syndrome = wire::kSyndromeNakRemoteAccess;
+  nak.psn = response.psn;
+  nak.msn = (response.msn - 1) & Psn::kMask;  // the READ is not done
+  if (!halted) {
+    owed = Outcome{true, kEventQpAccessError};
+    env.count(Counter::kRemoteAccessErrors);
+  }
+  halted = true;
+  resources.replace_all(nak);
+}
+
+Responder::Impl::Sending Responder::Impl::send_atomic_response(const Response& response, TransmitBatch& batch,
+                                                               Instant now) {
+  wire::Packet packet = response_packet(response, RcOp::kAtomicAcknowledge, now);
+  packet.atomic_original = response.original;
+  if (!batch.fits(TransmitBatch::packet_bytes(packet, 0), 0, response.bitmap)) return Sending::kFull;
+  label(packet, response, batch);
+  batch.add(packet, {}, 0);
+  count_response(packet, response, sizeof response.original, now);
+  if (response.replay) note_sent_again(response, now);
+  return Sending::kDone;
+}
+
+Responder::Impl::Sending Responder::Impl::send_nak(const Response& response, TransmitBatch& batch, Instant now) {
+  // What it asks for has come meanwhile: the peer must not go back for it.
+  if (!halted && response.psn != base()) return Sending::kStale;
+  // A BitmapAck can only speak of the base.
+  const bool bitmap = response.bitmap && response.psn == base();
+  if (!send_acknowledgement(batch, {response.syndrome, response.msn}, response.psn, bitmap, now)) return Sending::kFull;
+  if (response.syndrome == wire::kSyndromeNakSequence) env.count(Counter::kSentSeqNak);
+  return Sending::kDone;
+}
+
+}  // namespace brdma::qp

@@ -1,0 +1,62 @@
+// The inside of the answer to a READ: packets of a whole path MTU that are neither the first nor the last of it. What
+// is the same for all of them is looked at once, as transmit_middle.cc does for requests. It does what serve_read.cc
+// would do with each, and leaves to it whatever is not as usual: standard packets, several paths, what is sent again.
+#include <algorithm>
+
+#include "qp/receive/responder_impl.h"
+
+namespace brdma::qp {
+
+// How many packets of its inside are still to be sent, where they may leave in runs.
+std::uint32_t Responder::Impl::middle_left(const Response& response) const {
+  if (!response.started || response.bytes_left <= mtu) return 0;
+  if (!response.bitmap || response.replay || response_paths) return 0;
+  return (response.bytes_left - 1) / mtu;
+}
+
+// True: some were added. Memory that is not to be read any more is found again, and told of, by who sends a packet
+// alone.
+bool Responder::Impl::send_middle(Response& response, TransmitBatch& batch, Instant now) {
+  std::uint32_t count = middle_left(response);
+  if (count == 0) return false;
+  wire::Packet packet = response_packet(response, wire::RcOp::kReadResponseMiddle, now);
+  count =
+      static_cast<std::uint32_t>(std::min<std::size_t>(count, batch.room(TransmitBatch::packet_bytes(packet, mtu))));
+  if (count == 0) return false;
+  std::byte* data = nullptr;
+  const std::uint64_t bytes = std::uint64_t{count} * mtu;
+  if (env.memory.resolve(identity.accessor(), response.rkey, response.address, bytes, kAccessRemoteRead, &data) !=
+          memory::Fault::kNone ||
+      !env.memory.holds(data, bytes)) {
+    return false;
+  }
+  const wire::RunHeaders headers{packet};
+  wire::RunHeaders::Own own;
+  own.psn = response.psn;
+  own.msn = response.message;
+  own.packet_index = response.packet_index;
+  std::uint32_t sent = 0;
+  if (batch.takes_middle(mtu, count)) [[likely]] {
+    batch.add_middle({headers, own}, own, data, mtu, sent = count, /*asks=*/false);
+  } else {
+    for (; sent < count && batch.takes_slices(1); ++sent, data += mtu) {
+      const Slice slice{data, mtu};
+      batch.add_of_run(headers, own, {&slice, 1}, mtu);
+      own.psn = own.psn + 1;
+      own.packet_index = (own.packet_index + 1) & Psn::kMask;
+    }
+  }
+  if (sent == 0) return false;
+  for (std::uint32_t i = 0; env.sink != nullptr && i < sent; ++i) {
+    packet.bth.psn = response.psn + i;
+    trace_response(packet, response, mtu, now);
+  }
+  env.count(Counter::kSentDataPackets, sent);
+  response.psn = own.psn;
+  response.packet_index = own.packet_index;
+  response.address += std::uint64_t{sent} * mtu;
+  response.bytes_left -= sent * mtu;
+  return true;
+}
+
+}  // namespace brdma::qp

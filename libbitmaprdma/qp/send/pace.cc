@@ -1,0 +1,164 @@
+// Congestion beside the window: which control a queue pair has, waiting for its rate, marks of ECN and the notification
+// packets that speak of them (CNP, IBTA annex A17).
+#include <algorithm>
+
+#include "qp/send/requester_impl.h"
+#include "qp/state/queue_pair.h"
+
+namespace brdma {
+namespace {
+
+constexpr std::uint8_t kEcnMask = 3, kEct0 = 2, kEct1 = 1;  // of the traffic class (RFC 3168)
+
+}  // namespace
+
+namespace qp {
+
+// Not where it is asked: the short ways ask, of queue pairs that most often have none, and stay as short as they were.
+bool CongestionState::is_idle(const WanConfig& config) const {
+  return !rate && !spread && !waits && !responses && !cnp_due && managed == nullptr && !stopped.has_due() &&
+         (!inquiry || inquiry->is_idle(config));
+}
+
+CongestionState& Requester::Impl::signals_made() {
+  if (!signals) signals = std::make_unique<CongestionState>();
+  return *signals;
+}
+
+// What is set may be another control, or the same with other numbers: either begins anew. `congestion` goes on
+// measuring the path whatever bounds the sending.
+void Requester::Impl::choose_control() {
+  const CongestionConfig& config = id.recovery->congestion;
+  congestion.set_bounded(config.control == CongestionControl::kWindow || config.control == CongestionControl::kPaced);
+  response_congestion.set_bounded(!congestion::goes_by_round_trips(config.control));
+  if (signals && signals->rate && signals->rate->config() == config) return;
+  if (congestion::is_rate_control(config.control)) {
+    signals_made().rate.emplace(config, env.active_qps);
+  } else if (signals) {
+    signals->rate.reset();
+  }
+  choose_response_pace();
+  choose_spreading();
+}
+
+void Requester::Impl::on_rtt_sample(Duration round_trip, Duration base, Instant now) {
+  if (signals && signals->rate) signals->rate->on_round_trip(round_trip, base, now);
+}
+
+congestion::RateControl* Requester::rate() const {
+  return impl_ != nullptr && impl_->signals && impl_->signals->rate ? &*impl_->signals->rate : nullptr;
+}
+
+Pace Requester::pace() const {
+  if (impl_ == nullptr || !impl_->signals) [[likely]]
+    return {};
+  CongestionState& signals = *impl_->signals;
+  return {.rate = rate(),
+          .spread = signals.spread ? &*signals.spread : nullptr,
+          .managed = signals.managed != nullptr ? &signals.managed->pacer : nullptr};
+}
+
+// Asked after output: is there some that waits for its rate?
+void Requester::note_paced(bool more, Instant now) {
+  CongestionState& signals = *impl_->signals;
+  const bool waits = more && pace().allowance(now) == 0;
+  if (waits && !signals.waits) impl_->env.count(Counter::kPaceWaits);
+  signals.waits = waits;
+  // What waits for that would go on within the window: the path is in use in full.
+  if (waits && signals.spread) impl_->congestion_limited = true;
+  if (signals.responses) impl_->note_responses_paced(now);
+}
+
+// What waited is asked again, whenever that will be.
+void Requester::end_pace_wait(Instant now) {
+  if (!impl_->signals) return;
+  CongestionState& signals = *impl_->signals;
+  if (signals.waits && pace().any() && now >= pace().ready_at()) signals.waits = false;
+  if (signals.responses && signals.responses->waits && now >= signals.responses->rate.ready_at()) {
+    signals.responses->waits = false;
+  }
+}
+
+std::optional<Instant> Requester::paced_until() const {
+  if (!impl_->signals) return std::nullopt;
+  const CongestionState& signals = *impl_->signals;
+  std::optional<Instant> first;
+  if (signals.responses && signals.responses->waits) first = signals.responses->rate.ready_at();
+  if (!signals.waits) return first;
+  const Pace own = pace();
+  if (!own.any()) return first;
+  return first ? std::min(*first, own.ready_at()) : own.ready_at();
+}
+
+bool Requester::has_unpaced_output(Instant now) const { return impl_->has_output(now); }
+
+void Requester::handle_cnp(Instant now) {
+  congestion::RateControl* const own = rate();
+  impl_->env.count(own != nullptr && own->on_cnp(now) ? Counter::kCnpHandled : Counter::kCnpIgnored);
+}
+
+void Requester::note_marked(Instant now) {
+  impl_->env.count(Counter::kMarkedPackets);
+  const Duration interval = impl_->id.recovery->congestion.cnp_interval;
+  if (interval == Duration{}) return;
+  CongestionState& signals = impl_->signals_made();
+  signals.cnp_due = signals.cnps.on_marked(now, interval) || signals.cnp_due;
+}
+
+void Requester::note_responses_dropped(std::uint64_t bytes, Instant now) {
+  congestion::RateControl* const own = rate();
+  if (own == nullptr || !own->paces_responses() || !own->config().edn) return;
+  impl_->env.count(Counter::kEdnReductions);
+  own->on_drops(bytes, std::max(impl_->rtt.smoothed(), impl_->id.recovery->resend_interval_min), now);
+}
+
+bool Requester::cnp_due() const { return impl_->signals && impl_->signals->cnp_due; }
+
+// A packet of its own, and a standard one whoever the peer is: routers and NICs know it.
+bool Requester::poll_cnp(TransmitBatch& batch) {
+  if (!cnp_due()) [[likely]]
+    return false;
+  wire::Packet packet;
+  packet.bth.opcode = wire::kCnpOpcode;
+  packet.bxth.token = impl_->id.bitmap_agreed ? impl_->id.peer_token : 0;
+  packet.bth.becn = true;
+  packet.bth.dest_qpn = impl_->id.attributes.destination_qpn;
+  if (!batch.fits(TransmitBatch::packet_bytes(packet, 0), 0, /*bitmap=*/false)) return false;
+  batch.add(packet, {}, 0);
+  impl_->signals->cnp_due = false;
+  impl_->env.count(Counter::kCnpSent);
+  return true;
+}
+
+}  // namespace qp
+
+void QueuePair::handle_cnp(Instant now) {
+  if (!identity_.can_send()) return environment_.drop(DropReason::kQpState);
+  requester_.handle_cnp(now);
+}
+
+// Of packets that carry or ask for data.
+void QueuePair::note_marked(const wire::Packet& packet, Instant now) {
+  if (packet.control || packet.op == wire::RcOp::kAcknowledge) return;
+  requester_.note_marked(now);
+}
+
+std::uint8_t QueuePair::marked_traffic_class() const {
+  const CongestionConfig& config = identity_.recovery->congestion;
+  const auto with = [this](std::uint8_t ecn) {
+    return static_cast<std::uint8_t>((identity_.attributes.traffic_class & ~kEcnMask) | ecn);
+  };
+  switch (config.ecn) {
+    case EcnField::kAuto:
+      break;
+    case EcnField::kOff:
+      return with(0);
+    case EcnField::kEct0:
+      return with(kEct0);
+    case EcnField::kEct1:
+      return with(kEct1);
+  }
+  return takes_marks() ? with(kEct0) : identity_.attributes.traffic_class;
+}
+
+}  // namespace brdma

@@ -1,0 +1,94 @@
+// Posting: the request is checked and copied; nothing is looked up in memory tables yet (a bad key is a completion with
+// an error, not a failed post).
+#include <cerrno>
+#include <limits>
+
+#include "qp/send/requester_impl.h"
+#include "qp/state/limits.h"
+
+namespace brdma::qp {
+namespace {
+
+bool known(WorkOpcode opcode) {
+  return opcode <= WorkOpcode::kSendWithInvalidate || opcode == WorkOpcode::kFlush ||
+         opcode == WorkOpcode::kAtomicWrite;
+}
+bool is_atomic(WorkOpcode opcode) {
+  return opcode == WorkOpcode::kAtomicCmpSwap || opcode == WorkOpcode::kAtomicFetchAdd;
+}
+bool is_confirmed(WorkOpcode opcode) { return opcode == WorkOpcode::kFlush || opcode == WorkOpcode::kAtomicWrite; }
+// WRITEs and SENDs: of a scatter list to send there is no more to check.
+bool only_sends(WorkOpcode opcode) { return opcode <= WorkOpcode::kSendWithImm; }
+bool has_result(WorkOpcode opcode) { return opcode == WorkOpcode::kRdmaRead || is_atomic(opcode); }
+
+// What check() would find of the usual: a WRITE or SEND from one piece of memory.
+bool plainly_valid(const SendRequest& request) {
+  return only_sends(request.opcode) && (request.flags & ~(kSendFence | kSendSignaled | kSendSolicited)) == 0 &&
+         request.sges.size() == 1 && request.sges.front().length <= kMessageBytesMax;
+}
+
+constexpr std::uint32_t kAtomicBytes = 8;
+
+// An ATOMIC WRITE has 8 bytes to send and an aligned place for them (IBTA 1.5, oA19-28), a FLUSH has none to send.
+bool confirmed_valid(const SendRequest& request, std::uint32_t length) {
+  if (request.opcode == WorkOpcode::kAtomicWrite)
+    return length == kAtomicBytes && request.remote_address % kAtomicBytes == 0;
+  const auto placement = request.swap & 0xFF, selectivity = request.swap >> 8;
+  constexpr std::uint64_t kPlacements = wire::kFlushGlobal | wire::kFlushPersistent;
+  return length == 0 && placement != 0 && (placement & ~kPlacements) == 0 && selectivity <= wire::kFlushRegion &&
+         request.compare_or_add <= std::numeric_limits<std::uint32_t>::max();
+}
+
+}  // namespace
+
+Status Requester::post_send(std::span<const SendRequest> requests, std::size_t& posted) {
+  Impl& me = impl();
+  std::uint32_t length = 0;
+  for (posted = 0; posted < requests.size(); ++posted) {
+    const SendRequest& request = requests[posted];
+    if (plainly_valid(request)) [[likely]] {
+      length = request.sges.front().length;
+    } else if (const Status status = me.check(request, length); !status.ok()) {
+      return status;
+    }
+    if (me.queue.full()) return Status{ENOMEM};
+    if (!me.queue.push(request, length)) return Status{EFAULT};
+  }
+  return Status::success();
+}
+
+Status Requester::check_send(std::span<const SendRequest> requests) const {
+  std::uint32_t length = 0;
+  for (const SendRequest& request : requests) {
+    if (const Status status = impl_->check(request, length); !status.ok()) return status;
+  }
+  return requests.size() > impl_->queue.room() ? Status{ENOMEM} : Status::success();
+}
+
+Status Requester::Impl::check(const SendRequest& request, std::uint32_t& length) const {
+  constexpr std::uint32_t kFlags = kSendFence | kSendSignaled | kSendSolicited | kSendInline;
+  if (!known(request.opcode) || (request.flags & ~kFlags) != 0) return Status{EINVAL};
+  // The count before anything is read: a wild one leads out of the caller's list. Inline data is copied now, so there
+  // the number of entries matters for nothing else.
+  const bool inlined = (request.flags & kSendInline) != 0;
+  // Nothing to send or to place: local operations have neither.
+  if (is_local(request.opcode)) return inlined || !request.sges.empty() ? Status{EINVAL} : Status::success();
+  if (request.sges.size() > (inlined ? kSgesMax : id.capabilities.send_sge_max)) return Status{EINVAL};
+  std::uint64_t sum = 0;
+  for (const Sge& sge : request.sges) sum += sge.length;
+  if (sum > kMessageBytesMax) return Status{EINVAL};
+  length = static_cast<std::uint32_t>(sum);
+  if (only_sends(request.opcode) && !inlined) [[likely]]
+    return Status::success();
+  if ((has_result(request.opcode) || is_confirmed(request.opcode)) && id.attributes.max_rd_atomic == 0)
+    return Status{EINVAL};
+  if (is_confirmed(request.opcode) && !confirmed_valid(request, length)) return Status{EINVAL};
+  if (inlined) {  // READs and atomics have nothing to copy
+    return has_result(request.opcode) || sum > id.capabilities.inline_bytes_max ? Status{EINVAL} : Status::success();
+  }
+  if (is_atomic(request.opcode) && (request.sges.size() != 1 || length < kAtomicBytes)) return Status{EINVAL};
+  if (is_atomic(request.opcode)) length = kAtomicBytes;
+  return Status::success();
+}
+
+}  // namespace brdma::qp

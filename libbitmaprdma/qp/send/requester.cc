@@ -1,0 +1,210 @@
+#include "qp/send/requester.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "qp/send/pace.h"
+#include "qp/send/requester_impl.h"
+
+namespace brdma::qp {
+
+Requester::Requester(const Environment& environment, Identity& identity)
+    : impl_(Parts{identity.type == QpType::kRc ? std::make_unique<Impl>(environment, identity) : nullptr}) {}
+Requester::Parts::Parts(std::unique_ptr<Impl> parts) : impl_(std::move(parts)) {}
+Requester::Parts::~Parts() = default;
+Requester::~Requester() {
+  if (impl_ != nullptr && impl_->timers.is_stalled()) impl_->env.count(Counter::kStallsEnded);
+}
+
+void Requester::start(Psn first) { impl_->begin_from(first); }
+
+void Requester::reset() {
+  impl_->queue.clear();
+  impl_->begin_from(Psn{});
+}
+
+void Requester::flush(Instant now) {
+  Impl& me = *impl_;
+  while (!me.queue.empty()) me.complete_head(CompletionStatus::kFlushed, now);
+  me.end_stall(now);
+  me.forget_flight();
+}
+
+bool Requester::poll_requests(TransmitBatch& batch, Instant now) {
+  return paced(pace(), batch, now, [&] { return impl_->poll_requests(batch, now); });
+}
+
+bool Requester::Impl::poll_requests(TransmitBatch& batch, Instant now) {
+  Impl& me = *this;
+  if (!me.id.can_send() || me.rnr_until || me.paused(now)) return false;
+  if (me.paths && me.paths->is_probe(batch.path()) && me.poll_path_probe(batch, now)) [[unlikely]]
+    return true;
+  const bool resent = me.poll_resend(batch, now);
+  // New packets only behind the repaired ones: a standard peer takes nothing else.
+  const bool added = me.window.pending() == 0 && me.poll_new(batch, now);
+  if (resent || added) me.timers.on_activity(now);
+  if (me.paths && (resent || added)) me.paths->batch_left(batch.path());
+  // No credit, and nothing on its way whose acknowledgement could bring some: one packet will ask.
+  if (me.credit_stalled && me.flight.packets == 0 && !me.credit_probe_at) {
+    me.credit_probe_at = now + me.retransmit_timeout();
+  }
+  return resent || added;
+}
+
+bool Requester::has_output(Instant now) const {
+  if (impl_->all_has_left() || !impl_->has_output(now)) return false;
+  const Pace own = pace();
+  return !own.any() || own.allowance(now) > 0;
+}
+
+bool Requester::Impl::has_output(Instant now) {
+  Impl& me = *this;
+  if (!me.id.can_send() || me.rnr_until || me.paused(now)) return false;
+  if (me.window.pending() > 0) {
+    if (me.holds_back(now) || me.resend_window_full()) return false;
+    const auto next = me.sequence_of(me.window.next_pending(me.window.base()));
+    return next && me.may_leave(*next) && (me.congestion_admits(me.id.mtu()) || me.timers.has_grant());
+  }
+  return me.ready_to_send_new(now) || (me.paths && me.paths->probe_due(now) && me.copyable());
+}
+
+// Of one message, and nothing again: some tens of microseconds for the driver, as long as an acknowledgement may wait.
+bool Requester::ends_soon() const {
+  constexpr std::uint64_t kSoonBytes = 512 * 1024;
+  const Impl& me = *impl_;
+  if (me.window.pending() > 0 || me.all_begun_is_sent() || !me.nothing_behind()) return false;
+  const Message& last = me.messages[me.messages.size() - 1];
+  return !last.answered() && last.length - last.payload_before(me.next_sequence(), me.id.mtu()) <= kSoonBytes;
+}
+
+bool Requester::all_complete() const { return impl_->queue.head() == impl_->queue.tail(); }
+
+bool Requester::next_is_large() const { return impl_->next_is_large(); }
+
+bool Requester::idle() const { return impl_->queue.head() == impl_->queue.next() && impl_->read_cut == 0; }
+
+Outcome Requester::take_outcome(Instant now) { return impl_->outcome(now); }
+
+std::uint32_t Requester::packets_in_flight() const { return impl_.as_it_is().flight.packets; }
+
+Requester::Snapshot Requester::snapshot() const {
+  const Impl& me = *impl_;
+  return Snapshot{
+      .base = me.window.base(),
+      .next = me.window.next(),
+      .operations = me.operations->size(),
+      .unacked = me.window.unacked(),
+      .pending = me.window.pending(),
+      .messages = me.messages.size(),
+      .work_requests = me.queue.tail() - me.queue.head(),
+      .flight_packets = me.flight.packets,
+      .responses_messages = me.responses.messages,
+      .responses_packets = me.responses.packets,
+      .flight_bytes = me.flight.bytes,
+      .pipe_bytes = me.flight.pipe,
+      .responses_bytes = me.responses.bytes,
+      .congestion_bytes = me.congestion.bounded() ? me.congestion.bytes() : 0,
+      .rate = rate() != nullptr ? std::optional{rate()->rate()} : std::nullopt,
+      .response_rate = me.response_pace() != nullptr ? std::optional{me.response_pace()->rate.rate()} : std::nullopt,
+      .srtt = me.rtt.smoothed(),
+      .base_rtt = me.congestion.base_rtt(),
+      .waits_for_receiver = me.rnr_until.has_value(),
+      .window = me.window.window(),
+      .looked_at = me.looked_at,
+      .bitmap = me.window.use()};
+}
+
+namespace {
+
+// No longer than half of the state allowed can hold the entries of; the rest is the receiving half's.
+bitmap::WindowShape send_shape(const RecoveryConfig& recovery) {
+  bitmap::WindowShape shape = window_shape(recovery);
+  const auto affordable = static_cast<std::uint32_t>(recovery.state_bytes_max / 2 / sizeof(bitmap::SendEntry));
+  shape.window = std::min(shape.window, affordable);
+  return shape;
+}
+
+}  // namespace
+
+Requester::Impl::Impl(const Environment& environment, Identity& identity)
+    : env(environment),
+      id(identity),
+      queue(identity.capabilities),
+      window(Psn{}, send_shape(*identity.recovery), environment.segments) {}
+
+std::optional<Sequence> Requester::Impl::sequence_of(Psn psn) const {
+  if (!window.contains(psn)) return std::nullopt;
+  return base + static_cast<Sequence>(distance(psn, window.base()));
+}
+
+void Requester::Impl::begin_from(Psn first) {
+  forget_flight();
+  paths.reset();
+  response_receive_paths.reset();
+  window.reset(first);
+  base = cumulative = responses_seen = arrived_end = 0;
+  if (auto* const table = operations.if_made()) table->restart();
+  next_msn = next_rsn = 0;
+  sender_judge.reset();
+  if (SenderJudge::is_wanted(id.recovery->mode)) sender_judge = std::make_unique<SenderJudge>(*id.recovery);
+  rtt = recovery::RttEstimator{};
+  congestion = {};
+  response_congestion = {};
+  signals.reset();
+  choose_control();
+  if (timers.is_stalled()) env.count(Counter::kStallsEnded);
+  timers = RetransmissionTimers{};
+  feedback_order = recovery::FeedbackOrder{};
+  credit_stalled = congestion_limited = completions_lost = false;
+  bridged = 0;
+}
+
+void Requester::Impl::forget_flight() {
+  messages.clear();
+  if (auto* const table = operations.if_made()) table->clear();
+  window.reset(window.next());
+  base = cumulative = responses_seen = arrived_end = next_sequence();
+  end_loss_recovery();
+  if (recovery::DelayJudge* const judge = delay_judge()) judge->forget_flight();
+  flight = Flight{};
+  resent_under_way = 0;
+  if (paths) paths->forget_flight();
+  if (response_receive_paths) response_receive_paths->clear();
+  responses = Responses{};
+  read_cut = 0;
+  packets_since_ack_request = 0;
+  rnr_until.reset();
+  rnr_count = 0;
+  rnr_recovery.reset();
+  broken_wqe.reset();
+  credit_probe_at.reset();
+  credit_override = false;
+  timers.forget_timeouts();
+}
+
+LossRecovery& Requester::Impl::repairing() {
+  if (loss_recovery == nullptr) {
+    loss_recovery = env.loss_recovery.take();
+    loss_recovery->response_gaps.begin(bitmap::response_gaps_max(id.recovery->window_packets));
+  }
+  return *loss_recovery;
+}
+
+void Requester::Impl::end_loss_recovery() {
+  if (loss_recovery == nullptr) return;
+  loss_recovery->response_gaps.clear();
+  loss_recovery->held_until.reset();
+  loss_recovery->response_tolerance.forget();
+  loss_recovery->overtaking = recovery::Overtaking{};
+  loss_recovery->gone_back_to.reset();
+  env.loss_recovery.give(std::exchange(loss_recovery, nullptr));
+}
+
+void Requester::Impl::trace_entry(Sequence sequence, bitmap::EntryState from, bitmap::EntryState to,
+                                  Instant now) const {
+  if (env.sink == nullptr) return;
+  env.trace(now, id.qpn,
+            trace::EntryMoved{psn_of(sequence), static_cast<trace::Entry>(from), static_cast<trace::Entry>(to)});
+}
+
+}  // namespace brdma::qp

@@ -1,0 +1,574 @@
+// qp/send/requester_impl.h - private: the requester's parts and what its files share. Start at requester.h.
+//
+// Sequences (message_table.h) are the order that everything here is kept in:
+//   base <= cumulative <= next_sequence()      base: oldest entry of the send window
+// All requests before `cumulative` were executed by the peer; between base and cumulative only answers to READs and
+// atomics are missing. A work request is complete when the base has passed its last packet, and never earlier: bits of
+// a BitmapAck beyond the base say "arrived", not "executed", and may be taken back.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "base/compact_optional.h"
+#include "base/lazy.h"
+#include "bitmap/send_window.h"
+#include "congestion/delay_window.h"
+#include "qp/loss/retransmission_timers.h"
+#include "qp/loss/sender_judge.h"
+#include "qp/paths/paths_receive.h"
+#include "qp/queues/message_table.h"
+#include "qp/queues/payload_cursor.h"
+#include "qp/queues/send_queue.h"
+#include "qp/receive/gap_judgement.h"
+#include "qp/receive/out_of_order.h"
+#include "qp/send/congestion_state.h"
+#include "qp/send/requester.h"
+#include "recovery/gap_judge.h"
+#include "recovery/learnt_tolerance.h"
+#include "recovery/retransmit_request.h"
+#include "recovery/rtt_estimator.h"
+#include "registry/operation_table.h"
+#include "wire/local_reference.h"
+
+namespace brdma::qp {
+
+// What is on its way to the peer. Requests for answers count as one packet without bytes.
+struct Flight {
+  std::uint32_t packets = 0;  // sent, not acknowledged: under the peer's credit
+  std::uint64_t bytes = 0;    // their payload
+  std::uint64_t pipe = 0;     // of those bytes, what is not judged lost: under the congestion window
+};
+
+// READs, atomics and other requests whose answers are on their way to us: under our own credit.
+struct Responses {
+  std::uint16_t messages = 0;  // at most max_rd_atomic
+  bool limited = false;        // since the last measured round trip the congestion window held a READ back
+  std::uint32_t packets = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t came = 0;  // bytes that arrived since then
+};
+
+// After an RNR NAK: what follows the refused packet may be refused as well, and all behind that thrown away once more.
+// So only packets before `end` leave; when those have been executed, twice as many.
+struct RnrRecovery {
+  Sequence end = 0;
+  std::uint32_t packets = 1;
+};
+
+}  // namespace brdma::qp
+
+namespace brdma {
+template <>
+struct CompactNone<qp::RnrRecovery> {
+  static constexpr qp::RnrRecovery value() { return {.packets = 0}; }
+  static constexpr bool is(const qp::RnrRecovery& rnr_recovery) { return rnr_recovery.packets == 0; }
+};
+}  // namespace brdma
+
+namespace brdma::qp {
+
+// After the loss of a READ request so many go twice.
+inline constexpr std::uint8_t kCopiesAfterLoss = 128;
+
+struct Requester::Impl {
+  Impl(const Environment& environment, Identity& identity);
+  ~Impl() {
+    end_loss_recovery();
+    if (env.round_trip.requester == this) env.round_trip.requester = nullptr;
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  const Environment& env;
+  Identity& id;
+  SendQueue queue;
+  MessageTable messages;
+  bitmap::SendWindow window;
+  Lazy<registry::OperationTable> operations;  // segments of large commands under way
+  LossRecovery* loss_recovery = nullptr;      // while something is missing or was late (out_of_order.h)
+  recovery::RttEstimator rtt;
+  unsigned rnr_count = 0;
+  congestion::DelayWindow congestion;           // bytes of requests under way
+  congestion::DelayWindow response_congestion;  // bytes of answers asked for
+
+  Sequence base = 0, cumulative = 0;
+  Sequence arrived_end = 0;     // one past the newest packet known to have arrived
+  Instant cumulative_moved;     // or begun to be waited for: stall of the send window
+  Sequence responses_seen = 0;  // one past the newest response that came
+  std::uint32_t next_msn = 0, next_rsn = 0;
+  std::uint32_t read_cut = 0;           // bytes of the work request at queue.next() that are in chunks already
+  mutable std::uint32_t looked_at = 0;  // entries and words, for acknowledgements: their cost, for tests; wraps
+  Flight flight;
+  Responses responses;
+  RetransmissionTimers timers;
+
+  CompactOptional<Instant> rnr_until;  // receiver was not ready: nothing leaves before
+  CompactOptional<RnrRecovery> rnr_recovery;
+  recovery::FeedbackOrder feedback_order;
+  std::uint32_t resent_under_way = 0;         // entries in kRetransmittedUnacked: sent again, not acknowledged yet
+  std::unique_ptr<SenderJudge> sender_judge;  // only in the modes in which the sender judges by itself
+  std::unique_ptr<CongestionState> signals;   // a rate, marks of ECN (pace.cc)
+  std::uint32_t packets_since_ack_request = 0;
+  std::uint16_t answered_from = 0;  // the UDP port of the peer that the answer came from
+  std::uint8_t copies = 0;          // of so many of the next READ requests: one was lost of late (copy_request.cc)
+  bool credit_stalled = false;
+  bool congestion_limited = false;  // since the last acknowledgement
+  bool credit_override = false;     // see credit_probe_at
+  bool completions_lost = false;    // a completion queue was full
+  bool wants_local = false;         // a large message has begun, and nothing is known of the peer's process
+  CompletionStatus broken_status = CompletionStatus::kLocalProtectionError;
+  CompactOptional<Instant> credit_probe_at;   // nothing in flight and no credit: ask by a packet
+  std::uint64_t bridged = 0;                  // beyond the congestion window, while no acknowledgement comes
+  Instant bridge_from;                        // no more of that before
+  Instant base_moved;                         // stall of the window, for the judgement of answer gaps
+  CompactOptional<std::uint64_t> broken_wqe;  // local fault: fails when all before it are complete
+
+  std::unique_ptr<SendPaths> paths;                      // only where there are several (spray.cc)
+  std::unique_ptr<ReceivePaths> response_receive_paths;  // only where answers come by several (response_evidence.cc)
+
+  // --- numbers (requester.cc) ---
+  [[nodiscard]] Sequence next_sequence() const { return base + window.in_window(); }
+  [[nodiscard]] Psn psn_of(Sequence sequence) const {
+    return window.base() + static_cast<std::uint32_t>((sequence - base) & Psn::kMask);
+  }
+  // Of a PSN that a peer named, if it lies in [base, next_sequence()).
+  [[nodiscard]] std::optional<Sequence> sequence_of(Psn psn) const;
+  [[nodiscard]] Message& message_of(Sequence sequence) { return messages[messages.find(sequence)]; }
+  [[nodiscard]] bool all_begun_is_sent() const {
+    return messages.empty() || messages[messages.size() - 1].end() == next_sequence();
+  }
+  // Nothing is posted that has not begun, begun that has not left, or to be sent again.
+  [[nodiscard]] bool all_has_left() const {
+    return queue.next() == queue.tail() && window.pending() == 0 && all_begun_is_sent() && !paths;
+  }
+  // --- pending.h ---
+  [[nodiscard]] bool is_idle() const;
+  [[nodiscard]] bool begins_small() const;
+  // --- requester.cc ---
+  void begin_from(Psn first);
+  void forget_flight();
+  [[nodiscard]] LossRecovery& repairing();
+  void end_loss_recovery();
+  // When retransmissions that wait for others have waited long enough.
+  [[nodiscard]] std::optional<Instant> held_until() const {
+    return loss_recovery == nullptr ? std::nullopt : loss_recovery->held_until;
+  }
+
+  // --- post_send.cc ---
+  [[nodiscard]] Status check(const SendRequest& request, std::uint32_t& length) const;
+
+  // --- local_operation.cc ---
+  // Of what was posted: all that leaves a packet has begun.
+  [[nodiscard]] bool nothing_behind() const {
+    const std::uint64_t next = queue.next();
+    return next == queue.tail() || (is_local(queue[next].opcode) && only_local_behind());
+  }
+  [[nodiscard]] bool only_local_behind() const;
+  bool execute_local(Instant now);  // false: it failed, nothing goes on behind it
+
+  // --- transmit_new.cc ---
+  [[nodiscard]] bool admits(std::uint32_t psns, std::uint32_t payload, bool answered);
+  [[nodiscard]] std::uint32_t unstated_window() const;
+  [[nodiscard]] bool ready_to_send_new(Instant now);
+  void begin_message();
+  [[nodiscard]] std::uint32_t next_chunk_bytes() const;
+  [[nodiscard]] bool may_begin(const SendWqe& wqe, Instant now);
+  [[nodiscard]] PeerCredit response_limit() const;
+  bool poll_new(TransmitBatch& batch, Instant now);
+  bool transmit_data(const Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
+  bool transmit_request(Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
+  [[nodiscard]] bool wants_ack(const Message& message, bool last);
+  [[nodiscard]] std::uint32_t ack_request_interval() const;
+  [[nodiscard]] std::uint32_t ack_request_interval(const Message& message) const;
+  void left(Instant now) {  // something new was sent when nothing was in flight
+    timers.on_flight_begun(now);
+    cumulative_moved = now;
+  }
+
+  // --- local_reference.cc ---
+  [[nodiscard]] bool sends_by_reference(const SendWqe& wqe) const;
+  [[nodiscard]] bool worth_a_reference(const SendWqe& wqe) const;  // where the peer can fetch
+  // How much of the WRITE or SEND at queue.next() the next packet describes; 0: its data is sent.
+  [[nodiscard]] std::uint32_t next_referenced() const {
+    if (id.local == nullptr) [[likely]]
+      return 0;
+    return referable();
+  }
+  [[nodiscard]] std::uint32_t referable() const;
+  void begin_by_reference(Message& message, const SendWqe& wqe, std::uint32_t bytes);
+  [[nodiscard]] bool next_read_is_by_reference() const;
+  // Memory for a description, which the batch copies.
+  class DescriptionBuffer {
+   public:
+    std::span<const Slice> describe(std::uint64_t key, std::span<const Slice> data);
+
+   private:
+    std::array<std::byte, wire::kReferenceSizeMax> bytes_;
+    Slice slice_;
+  };
+  bool fetch_response(const wire::Packet& packet, const Message& message);
+  [[nodiscard]] bool has_references(const Message& message) const;
+
+  // --- transmit_small.cc ---
+  struct Allowance {
+    std::uint64_t packets = 0, bytes = 0;
+  };
+  // Nothing is missing, nothing is being tried: packets may leave in runs.
+  [[nodiscard]] bool flows() const {
+    return id.bitmap_agreed && !paths && !rnr_recovery && !broken_wqe && sender_judge == nullptr &&
+           arrived_end <= cumulative;
+  }
+  [[nodiscard]] bool may_run() const;
+  [[nodiscard]] Allowance allowance() const;
+  [[nodiscard]] bool is_small(const SendWqe& wqe) const {
+    return (wqe.opcode == WorkOpcode::kRdmaWrite || wqe.opcode == WorkOpcode::kSend) && wqe.length <= kCopiedBytesMax &&
+           wqe.length <= id.mtu() && (wqe.flags & kSendFence) == 0;
+  }
+  bool transmit_small(PayloadCursor& cursor, TransmitBatch& batch, Instant now);
+  struct SmallRun {
+    WorkOpcode opcode{};
+    Allowance allowed, used;
+    std::uint32_t ack_interval = 0;
+    std::size_t packet_bytes = 0, room = 0;  // of the last; so many more of that size fit into the batch
+    Message message;                         // the next one
+    wire::RunHeaders headers;
+    [[nodiscard]] bool writes() const { return opcode == WorkOpcode::kRdmaWrite; }
+  };
+  [[nodiscard]] bool is_last_posted(const Message& message) const { return message.wqe + 1 == queue.tail(); }
+  [[nodiscard]] SmallRun begin_run(Instant now) const;
+  bool add_to_run(SmallRun& run, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
+  void trace_run(const SmallRun& run, Instant now) const;
+  void end_run(const SmallRun& run, std::uint8_t path, Instant now);
+  void count_run(const Allowance& used, std::uint8_t path, Instant now);  // what has left for the first time
+
+  // --- transmit_single.cc ---
+  [[nodiscard]] bool is_single_request() const;
+  [[nodiscard]] const std::byte* piece_of(std::uint64_t number) const;
+  // `room`: for what is to lie between BXTH and what follows it; the caller writes it to where the batch says.
+  bool transmit_single(TransmitBatch& batch, std::size_t room, Instant now);
+  void trace_single(const Message& message, std::size_t packet_bytes, Instant now) const;
+
+  // --- transmit_middle.cc ---
+  [[nodiscard]] bool may_send_middle(const Message& message) const;
+  [[nodiscard]] std::uint64_t middle_allowed(const Message& message) const;
+  [[nodiscard]] std::uint32_t packets_until_request(std::uint32_t ack_interval, std::uint64_t used) const;
+  void trace_middle(const Message& message, std::uint64_t packets, std::size_t bytes, Instant now) const;
+  bool transmit_middle(const Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
+
+  // --- pace.cc ---
+  [[nodiscard]] CongestionState& signals_made();
+  [[nodiscard]] bool has_signals() const { return signals && !signals->is_idle(id.recovery->wan); }  // to be heeded
+  void choose_control();
+  [[nodiscard]] bool wants_spreading() const;
+  void choose_spreading();
+  void spread_window(Instant now);
+  void on_rtt_sample(Duration round_trip, Duration base, Instant now);  // `base`: the path's own, without queues
+  [[nodiscard]] bool has_output(Instant now);                           // whatever its rate allows
+  bool poll_requests(TransmitBatch& batch, Instant now);
+
+  // --- pace_responses.cc ---
+  [[nodiscard]] ResponsePace* response_pace() const { return signals ? signals->responses.get() : nullptr; }
+  void choose_response_pace();
+  [[nodiscard]] std::uint32_t paced_chunk_packets() const;
+  void on_read_requested(const Message& message, std::uint32_t packets, Instant now);
+  void on_response_rtt_sample(Duration round_trip, Instant now);
+  void note_responses_paced(Instant now);
+
+  // --- copy_request.cc ---
+  bool copy_last_request(const wire::Packet& next, TransmitBatch& batch, Instant now);
+  void note_request_lost() { copies = kCopiesAfterLoss; }
+
+  // --- large_transfer.cc ---
+  [[nodiscard]] bool is_large(const SendWqe& wqe) const;
+  [[nodiscard]] std::uint8_t segment_packets(const SendWqe& wqe) const;
+  [[nodiscard]] bool segment_may_leave(const Message& message) const;
+  void begin_segment(const Message& message, Sequence sequence);
+  [[nodiscard]] std::uint8_t operation_of(const Message& message, Sequence sequence) const;
+  void label(wire::Bxth& bxth, const Message& message, std::uint32_t index) const;
+  [[nodiscard]] bool names_unsent(const wire::BitmapAck& ack) const;
+  [[nodiscard]] static bool is_named(const wire::BitmapAck& ack, std::uint8_t number);
+  void take_operations(const wire::BitmapAck& ack, Instant now);
+  [[nodiscard]] bool next_is_large();
+  [[nodiscard]] bool next_is_answered();
+
+  // --- build_packet.cc ---
+  void build_data(wire::Packet& packet, const Message& message, Sequence sequence, bool again, Instant now) const;
+  // The request for `count` responses (or for what has one) from `sequence` on.
+  void build_request(wire::Packet& packet, const Message& message, Sequence sequence, std::uint32_t count, bool again,
+                     Instant now) const;
+  // Bytes that the request carries.
+  [[nodiscard]] std::uint32_t request_payload(const Message& message) const {
+    return message.kind == MessageKind::kConfirmed ? queue[message.wqe].length : 0;
+  }
+  void trace_sent(const wire::Packet& packet, std::size_t bytes, bool again, Instant now) const;
+
+  // --- withdraw.cc ---
+  void withdraw(Instant made, Instant now);
+
+  // --- spray.cc ---
+  SendPaths& all_paths();
+  // The packet is about to be added to the batch: which path it takes, and what went before it there.
+  void label(wire::Packet& packet, const TransmitBatch& batch, std::uint32_t psns, bool again, Instant now);
+  [[nodiscard]] std::optional<Sequence> copyable() const;
+  bool poll_path_probe(TransmitBatch& batch, Instant now);
+  Duration note_echo(const wire::BitmapAck& ack, std::uint16_t source_port, Instant sent, Duration round_trip,
+                     Instant now);
+  Duration note_response(std::uint8_t path, Instant sent, Instant now);
+  void on_path_echo(const wire::BitmapAck& ack, std::uint16_t source_port, Instant now);
+  void note_repetition_answered(Sequence sequence, const Message& message, Instant now);
+  void note_lost(Sequence sequence, const Message& message);
+  void note_path_alive(std::uint8_t path, bool returned, Instant now);
+  void resend_of_path(std::uint8_t path, Instant now);
+  [[nodiscard]] Duration apart_on_paths() const;
+  [[nodiscard]] Duration round_trip_expected() const;
+
+  // --- resend.cc ---
+  // Entry `sequence` is to be sent again; false where it is acknowledged or pending already.
+  bool request_resend(Sequence sequence, const Message& message, Counter cause, Instant now);
+  void left_again(Sequence sequence, std::uint8_t path, Instant now);  // pending -> retransmitted
+  // All that is not acknowledged in [from, to); how many. READ requests and atomics as a whole.
+  std::uint32_t request_resend_range(Sequence from, Sequence to, Counter cause, Instant now);
+  [[nodiscard]] bool goes_back() const { return id.recovery->mode == RecoveryMode::kGoBackN; }
+  // A standard peer's window is small enough to need no other.
+  [[nodiscard]] bool congestion_admits(std::uint32_t payload) const {
+    if (!id.bitmap_agreed && !goes_back()) return true;
+    return flight.pipe == 0 || under_way() + payload <= congestion.bytes() + bridged;
+  }
+  // Under the congestion window. Of what is missing before something that has arrived, little is still in the network
+  // (FACK's reckoning), though it waits as reordering to be judged; where much is lost and much tolerated, counting all
+  // of it would keep the window full of packets that are gone. An eighth may count: a verdict finds room at once then.
+  [[nodiscard]] std::uint64_t under_way() const {
+    if (paths || arrived_end <= cumulative) return flight.pipe;
+    const std::uint64_t behind = (next_sequence() - arrived_end + resent_under_way) * id.mtu();
+    return std::min(flight.pipe, behind + congestion.bytes() / 8);
+  }
+  [[nodiscard]] bool may_leave(Sequence sequence) const { return !rnr_recovery || sequence < rnr_recovery->end; }
+  [[nodiscard]] bool ends_rnr_recovery(Sequence sequence) const {
+    return rnr_recovery && sequence + 1 == rnr_recovery->end;
+  }
+  bool poll_resend(TransmitBatch& batch, Instant now);
+  [[nodiscard]] bool holds_back(Instant now) const;
+  [[nodiscard]] bool resend_window_full(std::uint32_t more = 0) const;  // were `more` under way besides
+  bool resend_data(Sequence sequence, const Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
+  struct Rerequested {  // responses of one message
+    Sequence first, end;
+    [[nodiscard]] std::uint32_t packets() const { return static_cast<std::uint32_t>(end - first); }
+  };
+  [[nodiscard]] Rerequested read_rerequest(Sequence pending, const Message& message) const;
+  bool resend_request(Sequence pending, Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now);
+  // The peer got something that we sent at `sent`: decides what a timeout left in doubt.
+  void note_evidence(Instant sent, Instant now);
+
+  // --- handle_ack.cc ---
+  Outcome handle_aeth(const wire::Packet& packet, Instant now);
+  bool acknowledge(Sequence sequence, const Message& message, Instant now);
+  void note_overtaken(Psn late, Instant now);
+  void request_is_received(Message& message);
+  [[nodiscard]] std::uint64_t payload_of_run(Sequence from, Sequence boundary) const;
+  void acknowledge_run(Sequence from, Sequence boundary, Instant now);
+  void take_echo(const wire::BitmapAck& ack, std::uint64_t acknowledged, std::uint16_t source_port, Instant now);
+  void take_round_trip(const congestion::RoundTrip& trip, std::uint64_t acknowledged, Instant echo, Instant now);
+  void acknowledge_each_before(Sequence boundary, Instant now);
+  void acknowledge_unreported(const Message& message, Sequence from, Sequence to, Instant now);
+  void acknowledge_requests_before(Sequence boundary, Instant now);
+  [[nodiscard]] Sequence first_unreported(Sequence from, Sequence to) const;
+  bool take_reported(Sequence sequence, Instant now);
+  void acknowledge_bits(const wire::BitmapAck& ack, Sequence from, Instant now);
+  void acknowledge_ranges(const wire::BitmapAck& ack, Sequence from, Instant now);
+  void take_back(const wire::BitmapAck& ack, Sequence from, Instant now);
+  void reopen(Sequence sequence, const Message& message, Instant now);
+  void apply_judgement(Sequence from, Sequence to, Instant now);
+  struct EchoedPacket {
+    Instant sent;
+    std::uint8_t path = 0;
+  };
+  void resend_old_holes(Sequence from, Sequence to, std::optional<EchoedPacket> echo, Instant now);
+  [[nodiscard]] bool lost_again(const bitmap::SendEntry& entry, Instant sent, const std::optional<EchoedPacket>& echo,
+                                Instant now) const;
+  void widen_rnr_recovery();
+  Outcome handle_rnr(std::uint8_t syndrome, Sequence at, Instant now);
+  void go_back_for_nak(Sequence sequence, Instant now);
+  [[nodiscard]] bool refuses_rest(std::uint8_t syndrome, Sequence at) const;
+  Outcome handle_fatal_nak(std::uint8_t syndrome, Sequence at, Instant now);
+  void note_progress(Instant now) {
+    timers.on_progress(now);
+    if (timers.is_stalled()) [[unlikely]]
+      end_stall(now);
+  }
+  void end_stall(Instant now);
+  void sample_rtt(Duration measured, Instant now);
+
+  // --- ack_fast_path.h ---
+  struct CumulativeAck {  // all before the base has arrived, nothing beyond it, and it is no NAK
+    Psn base;
+    std::uint32_t credit_packets = 0, credit_bytes = 0;
+    std::uint64_t ts_echo = 0;
+    Duration held, waited;
+    bool echo_valid = false;
+    std::uint8_t syndrome = 0;
+  };
+  template <class Ack>  // wire::BitmapAck, wire::Piggyback
+  [[nodiscard]] static CumulativeAck plain(const Ack& ack) {
+    return {.base = ack.base,
+            .credit_packets = ack.credit_packets,
+            .credit_bytes = ack.credit_bytes,
+            .ts_echo = ack.ts_echo,
+            .held = ack.held(),
+            .waited = ack.waited,
+            .echo_valid = ack.echo_valid,
+            .syndrome = ack.syndrome};
+  }
+  [[nodiscard]] bool acknowledges_in_bulk() const;
+  [[nodiscard]] bool acknowledges_all(const CumulativeAck& ack) const;
+  void acknowledge_all(Instant now);
+  void on_cumulative_ack(const CumulativeAck& ack, Instant now);
+  void on_ack_round_trip(const CumulativeAck& ack, std::uint64_t acknowledged, Instant now);
+  void work_in() {  // the round trip that was heard, if that is not done yet
+    if (env.round_trip.requester == this) apply_pending_round_trip();
+  }
+  void apply_pending_round_trip();
+
+  // --- handle_feedback.cc ---
+  struct Feedback {
+    bool overtaken = false;          // a newer FFM came before it
+    std::optional<Instant> highest;  // when the newest packet left that its receiver had
+  };
+  bool repair(const wire::FfmGap& gap, const Feedback& feedback, Instant now);
+  [[nodiscard]] std::optional<Instant> newest_known(Psn highest, Instant now) const;
+  [[nodiscard]] bool recent_drops_reported(Instant now) const;
+  // Is that packet, named by an FFM, to be sent again? Counts why not.
+  [[nodiscard]] bool accepts_feedback(Sequence sequence, const Feedback& feedback, Instant now);
+
+  // --- handle_edn.cc ---
+  bool resend_dropped(Sequence sequence, const wire::Edn& edn, Instant now);
+  void pause_for(const wire::Edn& edn, Instant now);
+  void slow_down(std::uint64_t dropped, Duration drain, Instant now);  // bytes
+  [[nodiscard]] bool paused(Instant now) const;
+  [[nodiscard]] std::optional<Instant> paused_until() const {
+    return loss_recovery == nullptr ? std::nullopt : loss_recovery->paused_until;
+  }
+
+  // --- judge_sent.cc ---
+  void note_delivered(Sequence sequence, Instant now);
+  void judge_by_acknowledgement(const wire::BitmapAck& ack, Sequence from, Instant now);
+  void judge_sent(Instant now);
+  [[nodiscard]] std::optional<Instant> own_judgement_at() const;
+  void judge_by_time(Instant now);
+
+  // --- judge_delays.cc ---
+  [[nodiscard]] recovery::DelayJudge* delay_judge() const {
+    return sender_judge == nullptr ? nullptr : sender_judge->delays();
+  }
+  void log_sent(Sequence sequence, Instant now) {
+    if (sender_judge != nullptr && id.bitmap_agreed) [[unlikely]]
+      if (recovery::DelayJudge* const judge = sender_judge->delays()) judge->sent(sequence, now);
+  }
+  [[nodiscard]] bool waits_since(Sequence sequence, Instant sent, Instant now);
+  [[nodiscard]] recovery::DelayJudge::Limits delay_limits() const;
+  void on_delay_samples(recovery::DelayJudge& judge, const wire::BitmapAck& ack, Sequence from, Instant now);
+  void log_what_is_under_way(recovery::DelayJudge& judge, Instant now);
+  void walk_window(recovery::DelayJudge& judge, Instant now);
+
+  // --- link_state.cc ---
+  void note_timed_out(std::uint32_t packets, Instant now);
+  void conclude_inquiry(Instant now);
+  [[nodiscard]] std::optional<Instant> inquiry_until() const;
+
+  // --- handle_response.cc ---
+  Outcome handle_read_response(const wire::Packet& packet, Sequence sequence, Message& message, Instant now);
+  Outcome handle_confirmation(const wire::Packet& packet, Sequence sequence, Message& message, Instant now);
+  Outcome handle_atomic_ack(const wire::Packet& packet, Sequence sequence, Message& message, Instant now);
+  Outcome take_response(const wire::Packet& packet, Sequence sequence, Message& message, Instant now);
+  [[nodiscard]] Sequence first_missing_response() const;
+  void measure_response(Sequence sequence, const Message& message, Instant sent, Instant now);
+  void record_response(const wire::Packet& packet, Sequence sequence, Instant sent, Instant now);
+  void judge_response_gaps(Instant now, Instant seen);
+  [[nodiscard]] bool stops_base(const bitmap::GapRecord& gap) const;
+  [[nodiscard]] Instant response_stall_begin(const bitmap::GapRecord& gap) const;
+  [[nodiscard]] recovery::GapFacts response_gap_facts(const bitmap::GapRecord& gap, Instant seen) const;
+  // As Responder::Impl::arrived_at(), for answers.
+  [[nodiscard]] Instant arrived_at(Instant now) const { return now - env.waited; }
+  void note_late_response(const wire::Packet& packet, Instant now);
+  void request_again(bitmap::GapRecord& gap, Counter cause, Instant now);
+  void go_back_to_missing_response(Instant now);
+  [[nodiscard]] std::optional<Instant> response_gap_deadline() const;
+  [[nodiscard]] Duration rerequest_interval(std::uint16_t times) const;
+
+  // --- middle_response.cc ---
+  [[nodiscard]] bool is_inside(const wire::Packet& packet) const;
+  bool take_middle_response(const wire::Packet& packet, Instant now);
+
+  // --- response_evidence.cc: where the peer answers on several paths ---
+  void note_response_path(const wire::Packet& packet, Instant now);
+  void look_for_response_evidence(const wire::Packet& packet, Instant sent, Instant now);
+  [[nodiscard]] bool rerequest_lost(const bitmap::GapRecord& gap, Instant now) const;
+  [[nodiscard]] recovery::GapLimits response_limits() const;
+  [[nodiscard]] recovery::GapLimits rerequest_limits() const;
+  [[nodiscard]] recovery::GapLimits one_path_limits() const {
+    const recovery::ToleranceConfig config = tolerance_config(*id.recovery);
+    return loss_recovery == nullptr ? config.reference : loss_recovery->response_tolerance.limits(config);
+  }
+
+  // --- stopped_peer.cc ---
+  [[nodiscard]] recovery::StoppedPeerLimits stopped_limits() const;
+  [[nodiscard]] bool peer_is_stopped() const;
+  [[nodiscard]] std::optional<Instant> stopped_query_at() const;
+
+  // --- timeout.cc ---
+  [[nodiscard]] bool waits_plainly() const;
+  [[nodiscard]] Instant plain_deadline() const;
+  [[nodiscard]] std::optional<Instant> retransmit_deadline() const;
+  [[nodiscard]] std::optional<Instant> probe_deadline() const;
+  [[nodiscard]] std::optional<Instant> retry_limit_at() const;
+  [[nodiscard]] bool may_exceed_retry_limit() const;
+  [[nodiscard]] Duration retry_time() const;    // that one retry has
+  [[nodiscard]] Duration retries_time() const;  // all of them, and the first transmission
+  [[nodiscard]] Duration stopped_timeout() const;
+  void note_own_pause(Instant now);
+  [[nodiscard]] Duration attribute_timeout() const;
+  [[nodiscard]] Duration two_trips() const;
+  [[nodiscard]] Duration retransmit_timeout() const;
+  [[nodiscard]] bool follows_irn() const { return sender_judge != nullptr && sender_judge->irn(); }
+  [[nodiscard]] Duration irn_timeout() const;
+  void resend_by_irn(Instant now);
+  [[nodiscard]] Duration probe_timeout() const;
+  [[nodiscard]] Duration response_expected() const;
+  [[nodiscard]] Duration stall_limit() const;
+  [[nodiscard]] std::optional<Instant> stall_deadline() const;
+  void fire_stall(Instant now);
+  void suspect(Sequence sequence, Instant now);
+  [[nodiscard]] std::optional<Instant> bridge_deadline() const;
+  void extend_bridge(Instant now);
+  [[nodiscard]] Sequence last_open(Instant now);
+  void fire_retransmit_timeout(Instant now);
+  void fire_probe(Instant now);
+  void end_rnr_wait(Instant now);
+
+  // --- complete.cc ---
+  void advance(Instant now);
+  void complete_passed(Instant now);
+  void complete_head(CompletionStatus status, Instant now);
+  void complete_next(CompletionStatus status, Instant now);
+  void make_completion(const SendWqe& wqe, CompletionStatus status, Instant now);
+  // Work request `wqe` failed at the peer: what is before it and incomplete is flushed, it completes with `status`.
+  Outcome fail(std::uint64_t wqe, CompletionStatus status, Instant now);
+  void break_locally(std::uint64_t wqe, CompletionStatus status);
+  [[nodiscard]] bool has_outcome() const { return broken_wqe || completions_lost || wants_local; }
+  Outcome outcome(Instant now) {
+    if (!broken_wqe && !completions_lost) [[likely]]
+      return {.wants_local = wants_local};
+    return outcome_of_fault(now);
+  }
+  Outcome outcome_of_fault(Instant now);
+
+  void trace_entry(Sequence sequence, bitmap::EntryState from, bitmap::EntryState to, Instant now) const;
+};
+
+inline Requester::Impl* Requester::Parts::up_to_date() const {
+  if (impl_ != nullptr) [[likely]]
+    impl_->work_in();
+  return impl_.get();
+}
+
+}  // namespace brdma::qp

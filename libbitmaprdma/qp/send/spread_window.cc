@@ -1,0 +1,82 @@
+// A window that leaves over a round trip instead of at once. On a long path the queue before the slowest link holds a
+// small part of what is under way: a window's worth of retransmissions at once, or the first window after a silence,
+// would be dropped there. And a window that is longer than the path, sent at once, fills and empties that queue within
+// a round trip, whose shortest sample then shows no queue at all, so that it would grow.
+//
+// While the window doubles: twice what it asks for. Then a sixteenth more than what was delivered of late, so that more
+// is found where there is more: what is too much is heard of two round trips later, and by then an eighth of what the
+// path holds waits in its queue. As long as no queue is heard of, a millisecond's worth besides, up to a quarter in
+// all: so late acknowledgements end a round on a busy host, which on a path of 10 ms is measured a tenth too low then,
+// and with a sixteenth alone the rate would fall from round to round on a path that is all but empty.
+//
+// A timer that comes late is made up for by a sixteenth of the window: on a busy host it is late by milliseconds.
+#include <algorithm>
+
+#include "qp/send/requester_impl.h"
+
+namespace brdma::qp {
+namespace {
+
+constexpr std::uint64_t kBurstsPerWindow = 16;
+constexpr std::uint64_t kRateMin = 1'000'000, kRateMax = std::uint64_t{1} << 40;  // bit/s
+constexpr std::uint64_t kMoreMax = 4;                                             // a part of what was delivered
+// The window grows no further than what they let leave.
+constexpr auto kMore = static_cast<std::uint64_t>(congestion::DelayWindowConfig{}.spread_more);
+constexpr Duration kLate = congestion::DelayWindowConfig{}.spread_late;
+// From such a path on a window is spread unasked: what an application posts when a gap has closed, and all behind it
+// completed at once, would leave as one burst, which no queue in front of it holds.
+constexpr Duration kSpreadFrom = 8_ms;
+
+std::uint64_t more_than(std::uint64_t delivered, Duration trip, const congestion::DelayWindow& congestion) {
+  const std::uint64_t more = delivered / kMore;
+  if (congestion.queue() >= congestion.queueing() / 2) return more;
+  const auto late = static_cast<unsigned __int128>(delivered) * static_cast<std::uint64_t>(kLate.ns()) /
+                    static_cast<std::uint64_t>(trip.ns());
+  return std::min(delivered / kMoreMax, more + static_cast<std::uint64_t>(late));
+}
+
+}  // namespace
+
+// Asked for, or the path is long.
+bool Requester::Impl::wants_spreading() const {
+  const RecoveryConfig& config = *id.recovery;
+  if (config.congestion.control != CongestionControl::kWindow)
+    return config.congestion.control == CongestionControl::kPaced;
+  const bool spreads = signals && signals->spread;
+  return waits_for_delays(config.mode) || congestion.base_rtt() >= (spreads ? kSpreadFrom / 2 : kSpreadFrom);
+}
+
+void Requester::Impl::choose_spreading() {
+  const RecoveryConfig& config = *id.recovery;
+  const bool wanted = wants_spreading();
+  congestion.set_spread(wanted);
+  if (wanted == (signals && signals->spread)) return;
+  if (!wanted) {
+    signals->spread.reset();
+    return;
+  }
+  const congestion::PacerConfig pacer{.burst_bytes = config.congestion.burst_bytes,
+                                      .interval = config.congestion.pace_interval};
+  // Nothing is known of the path: its first window leaves as it is.
+  signals_made().spread.emplace(pacer, Bandwidth::from_bps(kRateMax));
+}
+
+void Requester::Impl::spread_window(Instant now) {
+  if (wants_spreading() != (signals && signals->spread)) [[unlikely]]
+    choose_spreading();
+  const Duration trip = rtt.smoothed();
+  if (!signals || !signals->spread || trip <= Duration{}) return;
+  const auto second = static_cast<std::uint64_t>((1_s).ns());
+  const auto window = static_cast<unsigned __int128>(congestion.bytes() + bridged) * second /
+                      static_cast<std::uint64_t>(trip.ns());  // bytes a second
+  congestion.set_spread(true);
+  const std::uint64_t delivered = congestion.delivered();
+  const unsigned __int128 bytes =
+      congestion.starting() || delivered == 0 ? window * 2 : delivered + more_than(delivered, trip, congestion);
+  const auto bits = static_cast<std::uint64_t>(std::min<unsigned __int128>(bytes * 8, kRateMax));
+  signals->spread->set_burst(
+      std::max<std::uint64_t>(id.recovery->congestion.burst_bytes, congestion.bytes() / kBurstsPerWindow));
+  signals->spread->set_rate(Bandwidth::from_bps(std::max(kRateMin, bits)), now);
+}
+
+}  // namespace brdma::qp

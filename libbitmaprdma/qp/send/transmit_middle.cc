@@ -1,0 +1,88 @@
+// The inside of a long WRITE or SEND: packets of a whole path MTU that are neither the first nor the last of it. What
+// is the same for all of them is looked at once. It does what transmit_new.cc would do with each, and leaves to it
+// whatever is not as usual, as transmit_small.cc does.
+#include <algorithm>
+
+#include "qp/send/requester_impl.h"
+
+namespace brdma::qp {
+
+bool Requester::Impl::may_send_middle(const Message& message) const {
+  return flows() && !message.answered() && message.by_reference == 0 && message.segment_packets == 0;
+}
+
+// How many packets of the message's inside may leave before anything has to be asked again.
+std::uint64_t Requester::Impl::middle_allowed(const Message& message) const {
+  const Sequence next = next_sequence();
+  if (next == message.first || next + 1 >= message.end() || !may_send_middle(message)) return 0;
+  const Allowance allowed = allowance();
+  return std::min({std::uint64_t{message.end() - 1 - next}, allowed.packets, allowed.bytes / id.mtu()});
+}
+
+// The next that asks for an acknowledgement is how many packets away, after `used` that have been added? 1: the next.
+std::uint32_t Requester::Impl::packets_until_request(std::uint32_t ack_interval, std::uint64_t used) const {
+  const std::uint64_t under_way = flight.packets + used;
+  const std::uint64_t interval = ack_interval - std::min(ack_interval, packets_since_ack_request);
+  const std::uint64_t credit = id.peer_credit.packets - std::min<std::uint64_t>(id.peer_credit.packets, under_way);
+  return static_cast<std::uint32_t>(std::max<std::uint64_t>(std::min(interval, credit), 1));
+}
+
+void Requester::Impl::trace_middle(const Message& message, std::uint64_t packets, std::size_t bytes,
+                                   Instant now) const {
+  for (std::uint64_t i = 0; i < packets; ++i) {
+    wire::Packet packet;
+    build_data(packet, message, next_sequence() + i, false, now);
+    trace_sent(packet, bytes, false, now);
+  }
+}
+
+// True: some were added.
+bool Requester::Impl::transmit_middle(const Message& message, PayloadCursor& cursor, TransmitBatch& batch,
+                                      Instant now) {
+  std::uint64_t count = middle_allowed(message);
+  if (count == 0) return false;
+  const std::uint32_t mtu = id.mtu();
+  const Sequence first = next_sequence();
+  wire::Packet packet;
+  build_data(packet, message, first, false, now);
+  const std::size_t bytes = TransmitBatch::packet_bytes(packet, mtu);
+  count = std::min<std::uint64_t>(count, batch.room(bytes));
+  if (count == 0) return false;
+  const wire::RunHeaders headers{packet};
+  wire::RunHeaders::Own own{.psn = psn_of(first),
+                            .msn = message.msn,
+                            .rsn = message.rsn,
+                            .packet_index = static_cast<std::uint32_t>(first - message.first),
+                            .reth = packet.reth};
+  const wire::MiddleHeaders inside{headers, own};
+  const std::uint32_t ack_interval = ack_request_interval();
+  cursor.seek(queue, message.wqe, message.offset + own.packet_index * mtu);
+  Allowance used;
+  while (used.packets < count) {
+    const std::uint32_t asked = packets_until_request(ack_interval, used.packets);
+    std::uint32_t added = std::min(asked, static_cast<std::uint32_t>(count - used.packets));
+    const std::byte* at = nullptr;
+    if (batch.takes_middle(mtu, added) && (added = cursor.take_run(mtu, added, at)) > 0) [[likely]] {
+      batch.add_middle(inside, own, at, mtu, added, added == asked);
+    } else {
+      // Memory that is not ours to read is found again, and told of, by who sends this packet alone.
+      if (!cursor.take(mtu) || !batch.takes_slices(cursor.slices().size())) break;
+      added = 1;
+      own.ack_request = added == asked;
+      batch.add_of_run(headers, own, cursor.slices(), mtu);
+      own.psn = own.psn + 1;
+      ++own.packet_index;
+      own.reth.address += mtu;
+    }
+    packets_since_ack_request = added == asked ? 0 : packets_since_ack_request + added;
+    used.packets += added;
+  }
+  if (used.packets == 0) return false;
+  if (env.sink != nullptr) [[unlikely]]
+    trace_middle(message, used.packets, bytes, now);
+  used.bytes = used.packets * mtu;
+  count_run(used, batch.path(), now);
+  return true;
+}
+
+}  // namespace brdma::qp

@@ -1,0 +1,332 @@
+// New packets: a message begins when fence, READ limits, window and credit allow its first packet, then goes on packet
+// by packet. The order of work requests is the order on the wire.
+#include <algorithm>
+#include <utility>
+
+#include "qp/send/requester_impl.h"
+
+namespace brdma::qp {
+namespace {
+
+// Inside long messages an acknowledgement is asked for so often: a standard peer gives none unasked, and an answer a
+// batch costs a receiver a third of its time.
+constexpr std::uint32_t kPacketsPerAckRequest = 16, kPacketsPerAckRequestBitmap = 64;
+constexpr std::uint32_t kAckRequestsPerWindow = 4;  // at least: a small window must not wait for its acknowledgement
+// Each request is one more packet whose loss stops all that are behind it, for a responder answers in order.
+constexpr std::uint32_t kReadsInParallel = 3;
+
+MessageKind kind_of(WorkOpcode opcode) {
+  switch (opcode) {
+    case WorkOpcode::kRdmaWrite:
+    case WorkOpcode::kRdmaWriteWithImm:
+      return MessageKind::kWrite;
+    case WorkOpcode::kRdmaRead:
+      return MessageKind::kRead;
+    case WorkOpcode::kAtomicCmpSwap:
+    case WorkOpcode::kAtomicFetchAdd:
+      return MessageKind::kAtomic;
+    case WorkOpcode::kAtomicWrite:
+    case WorkOpcode::kFlush:
+      return MessageKind::kConfirmed;
+    default:
+      return MessageKind::kSend;
+  }
+}
+
+std::uint32_t packets_of(std::uint32_t bytes, std::uint32_t mtu) { return bytes == 0 ? 1 : (bytes + mtu - 1) / mtu; }
+
+}  // namespace
+
+// May `psns` more PSNs leave, `payload` bytes with the first packet? The peer's window and credit, and the congestion
+// window; a standard peer states none of them.
+bool Requester::Impl::admits(std::uint32_t psns, std::uint32_t payload, bool answered) {
+  if (window.room() < psns) return false;
+  if (!id.bitmap_agreed) {
+    if (flight.packets >= unstated_window()) return false;
+    if (answered || congestion_admits(payload)) return true;
+    congestion_limited = true;
+    return false;
+  }
+  if (next_sequence() + psns - cumulative > id.peer_window) return false;
+  const bool credit = flight.packets < id.peer_credit.packets &&
+                      (flight.packets == 0 || flight.bytes + payload <= id.peer_credit.bytes);
+  if (!credit && !credit_override) {
+    if (!credit_stalled) env.count(Counter::kCreditStalls);
+    credit_stalled = true;
+    return false;
+  }
+  if (!answered && !congestion_admits(payload)) {
+    congestion_limited = true;
+    return false;
+  }
+  return true;
+}
+
+// Packets in flight towards a peer that states no credit. Going back N we are the yardstick of plain RoCE, between two
+// of ours: as many bytes at every path MTU as of the largest packets, which fills the path as a NIC would (the
+// congestion window keeps it off the queue).
+std::uint32_t Requester::Impl::unstated_window() const {
+  const std::uint32_t packets = id.recovery->standard_window_packets;
+  if (!goes_back()) return packets;
+  return std::max(packets, std::min(packets * (mtu_bytes(PathMtu::k4096) / id.mtu()), env.credit_share().packets));
+}
+
+bool Requester::Impl::ready_to_send_new(Instant now) {
+  if (!may_leave(next_sequence())) return false;
+  const std::uint32_t mtu = id.mtu();
+  if (!all_begun_is_sent()) {
+    const Message& message = messages.back();
+    if (broken_wqe && message.wqe >= *broken_wqe) return false;
+    if (message.answered()) return admits(message.packets, 0, true);
+    if (!segment_may_leave(message)) return false;
+    return admits(1, message.payload_at(next_sequence(), mtu), false);
+  }
+  if (queue.next() == queue.tail() || broken_wqe) return false;
+  if (id.state != QpState::kRts && read_cut == 0) return false;  // SQD: only what has begun
+  const SendWqe& wqe = queue[queue.next()];
+  if (!may_begin(wqe, now)) return false;
+  if (is_local(wqe.opcode)) [[unlikely]]
+    return true;
+  switch (kind_of(wqe.opcode)) {
+    case MessageKind::kRead:
+      return admits(next_read_is_by_reference() ? 1 : packets_of(next_chunk_bytes(), mtu), 0, true);
+    case MessageKind::kAtomic:
+    case MessageKind::kConfirmed:
+      return admits(1, 0, true);
+    default:
+      if (next_referenced() != 0) [[unlikely]]
+        return flight.packets < kFetchesInFlight && admits(1, wire::kReferenceSizeMax, false);
+      if (operations->full() && segment_packets(wqe) != 0) return false;
+      return admits(1, std::min(wqe.length, mtu), false);
+  }
+}
+
+// Is what would leave next a request for answers?
+bool Requester::Impl::next_is_answered() {
+  if (!all_begun_is_sent()) return messages.back().answered();
+  if (queue.next() == queue.tail()) return false;
+  return is_answered(kind_of(queue[queue.next()].opcode));
+}
+
+// What READs may have on its way to us: the socket's share, and what the path carries. Plain RoCE knows neither, but
+// the first keeps the socket from being drowned.
+PeerCredit Requester::Impl::response_limit() const {
+  PeerCredit limit = env.credit_share();
+  if (goes_back()) return limit;
+  limit.bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(limit.bytes, response_congestion.bytes()));
+  return limit;
+}
+
+bool Requester::Impl::may_begin(const SendWqe& wqe, Instant now) {
+  if ((wqe.flags & kSendFence) != 0 && read_cut == 0 && responses.messages > 0) return false;
+  const MessageKind kind = kind_of(wqe.opcode);
+  if (!is_answered(kind)) return true;
+  if (responses.messages >= id.attributes.max_rd_atomic) return false;
+  if (kind != MessageKind::kRead) return true;
+  if (ResponsePace* const pace = response_pace(); pace != nullptr && pace->rate.allowance(now) == 0) [[unlikely]]
+    return false;
+  if (responses.messages == 0) return true;
+  if (next_read_is_by_reference()) [[unlikely]]
+    return responses.messages < kFetchesInFlight;
+  const std::uint32_t chunk = next_chunk_bytes();
+  const PeerCredit limit = response_limit();
+  if (responses.bytes + chunk > limit.bytes) responses.limited = true;
+  return responses.bytes + chunk <= limit.bytes && responses.packets + packets_of(chunk, id.mtu()) <= limit.packets;
+}
+
+// How much of the READ at queue.next() the next READ request asks for: several of them fill the limit, and none
+// is larger than a part of the window.
+std::uint32_t Requester::Impl::next_chunk_bytes() const {
+  const std::uint32_t mtu = id.mtu();
+  const std::uint32_t left = queue[queue.next()].length - read_cut;
+  if (next_read_is_by_reference()) [[unlikely]]
+    return std::min(left, kFetchBytesMax);
+  const PeerCredit limit = response_limit();
+  const std::uint32_t parallel = std::clamp<std::uint32_t>(id.attributes.max_rd_atomic, 1, kReadsInParallel);
+  std::uint32_t window_packets = id.recovery->window_packets;
+  if (id.bitmap_agreed) window_packets = std::min(window_packets, id.peer_window);
+  std::uint32_t packets = std::max(
+      std::min({window_packets / 8, limit.packets / parallel, limit.bytes / parallel / mtu, kReadChunkBytesMax / mtu}),
+      1u);
+  if (response_pace() != nullptr) [[unlikely]]
+    packets = std::min(packets, paced_chunk_packets());
+  return std::min(left, packets * mtu);
+}
+
+// Precondition: ready_to_send_new() with nothing begun left to send.
+void Requester::Impl::begin_message() {
+  const std::uint64_t number = queue.next();
+  const SendWqe& wqe = queue[number];
+  Message message;
+  message.first = next_sequence();
+  message.wqe = number;
+  message.kind = kind_of(wqe.opcode);
+  message.msn = next_msn;
+  message.rsn = next_rsn;
+  message.length = wqe.length;
+  if (id.local_state == LocalState::kNotAsked && worth_a_reference(wqe)) wants_local = true;
+  if (message.kind == MessageKind::kRead) {
+    message.offset = read_cut;
+    message.length = next_chunk_bytes();
+    if (next_read_is_by_reference()) [[unlikely]]
+      message.by_reference = std::exchange(message.length, wire::reference_size(1));
+    read_cut += message.by_reference != 0 ? message.by_reference : message.length;
+    message.last_of_wqe = read_cut == wqe.length;
+    if (message.last_of_wqe) read_cut = 0;
+    if (!writable(env.memory, id.pd, queue, number)) break_locally(number, CompletionStatus::kLocalProtectionError);
+  }
+  if (message.kind == MessageKind::kConfirmed) message.length = 0;  // of its answer
+  if (!message.answered()) {
+    if (const std::uint32_t bytes = next_referenced(); bytes != 0) [[unlikely]]
+      begin_by_reference(message, wqe, bytes);
+  }
+  message.packets = message.kind == MessageKind::kAtomic ? 1 : packets_of(message.length, id.mtu());
+  if (message.last_of_wqe || message.kind == MessageKind::kRead) {  // else on the wire a part of one message
+    next_msn = (next_msn + 1) & Psn::kMask;
+    const bool consumes_receive = message.kind == MessageKind::kSend || wqe.opcode == WorkOpcode::kRdmaWriteWithImm;
+    if (consumes_receive) next_rsn = (next_rsn + 1) & Psn::kMask;
+  }
+  if (message.answered()) {
+    ++responses.messages;
+    responses.packets += message.packets;
+    responses.bytes += message.length;
+  }
+  message.segment_packets = message.answered() || message.by_reference != 0 ? std::uint8_t{0} : segment_packets(wqe);
+  message.first_operation = operations->next_number();
+  messages.push_back(message);
+  if (message.last_of_wqe) queue.begin_next();
+}
+
+bool Requester::Impl::poll_new(TransmitBatch& batch, Instant now) {
+  if (queue.next() == queue.tail() && all_begun_is_sent()) return false;
+  PayloadCursor cursor(env.memory, id.pd, 0);
+  bool added = false;
+  while (true) {
+    if (transmit_small(cursor, batch, now)) {
+      added = true;
+      if (queue.next() == queue.tail()) break;
+    }
+    if (!ready_to_send_new(now)) break;
+    if (all_begun_is_sent()) {
+      if (is_local(queue[queue.next()].opcode)) [[unlikely]] {
+        if (!execute_local(now)) break;
+        continue;
+      }
+      begin_message();
+    }
+    Message& message = messages.back();
+    if (broken_wqe && message.wqe >= *broken_wqe) break;
+    if (message.packets > 2 && transmit_middle(message, cursor, batch, now)) {
+      added = true;
+      continue;
+    }
+    const bool sent =
+        message.answered() ? transmit_request(message, cursor, batch, now) : transmit_data(message, cursor, batch, now);
+    if (!sent) break;
+    added = true;
+  }
+  env.note_length(now, id.qpn, trace::WindowSide::kSend, window);
+  return added;
+}
+
+bool Requester::Impl::transmit_data(const Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now) {
+  const std::uint32_t mtu = id.mtu();
+  const Sequence sequence = next_sequence();
+  const std::uint32_t payload = message.payload_at(sequence, mtu);
+  cursor.seek(queue, message.wqe, message.offset + static_cast<std::uint32_t>(sequence - message.first) * mtu);
+  if (!cursor.take(message.by_reference != 0 ? message.by_reference : payload)) {
+    break_locally(message.wqe, CompletionStatus::kLocalProtectionError);
+    return false;
+  }
+  DescriptionBuffer description;
+  std::span<const Slice> slices = cursor.slices();
+  if (message.by_reference != 0) [[unlikely]]
+    slices = description.describe(id.local->own_key(), slices);
+  wire::Packet packet;
+  build_data(packet, message, sequence, false, now);
+  const std::size_t bytes = TransmitBatch::packet_bytes(packet, payload);
+  if (!batch.fits(bytes, slices.size(), packet.bitmap)) return false;
+  packet.bth.ack_request = wants_ack(message, sequence + 1 == message.end());
+  if (window.in_window() == 0) left(now);
+  if (paths) [[unlikely]]
+    label(packet, batch, 1, false, now);
+  batch.add(packet, slices, payload);
+  if (message.by_reference != 0) [[unlikely]]
+    env.count(Counter::kByReference);
+  if (message.segment_packets != 0) begin_segment(message, sequence);
+  window.sent(batch.path(), now);
+  log_sent(sequence, now);
+  ++flight.packets;
+  flight.bytes += payload;
+  flight.pipe += payload;
+  credit_stalled = credit_override = false;
+  timers.on_new_data();
+  credit_probe_at.reset();
+  env.count(Counter::kSentDataPackets);
+  trace_sent(packet, bytes, false, now);
+  return true;
+}
+
+bool Requester::Impl::transmit_request(Message& message, PayloadCursor& cursor, TransmitBatch& batch, Instant now) {
+  const std::uint32_t payload = request_payload(message);
+  cursor.seek(queue, message.wqe, 0);
+  if (!cursor.take(payload)) {
+    break_locally(message.wqe, CompletionStatus::kLocalProtectionError);
+    return false;
+  }
+  wire::Packet packet;
+  build_request(packet, message, message.first, message.packets, false, now);
+  const std::size_t bytes = TransmitBatch::packet_bytes(packet, payload);
+  if (!batch.fits(bytes, cursor.slices().size(), packet.bitmap)) return false;
+  if (copies > 0 && !copy_last_request(packet, batch, now)) [[unlikely]]
+    return false;
+  if (window.in_window() == 0) left(now);
+  if (paths) [[unlikely]]
+    label(packet, batch, message.packets, false, now);
+  batch.add(packet, cursor.slices(), payload);
+  window.sent_run(message.packets, batch.path(), now);
+  log_sent(message.first, now);
+  message.in_flight_counted = true;
+  on_read_requested(message, message.packets, now);
+  ++flight.packets;
+  packets_since_ack_request = 0;
+  credit_stalled = credit_override = false;
+  timers.on_new_data();
+  credit_probe_at.reset();
+  env.count(Counter::kSentDataPackets);
+  trace_sent(packet, bytes, false, now);
+  return true;
+}
+
+// Asked for at the end of all that was posted, and now and then before: what has something behind it is acknowledged
+// with that. A standard peer, who may take long to see what is behind, is asked at each end that the application waits
+// for.
+bool Requester::Impl::wants_ack(const Message& message, bool last) {
+  const bool waited_for = id.signal_all || (queue[message.wqe].flags & kSendSignaled) != 0;
+  ++packets_since_ack_request;
+  const std::uint32_t limit = id.bitmap_agreed ? id.peer_credit.packets : unstated_window();
+  const bool pressing = nothing_behind() || (waited_for && !id.bitmap_agreed);
+  const bool wanted = (last && pressing) || ends_rnr_recovery(next_sequence()) ||
+                      packets_since_ack_request >= ack_request_interval(message) || flight.packets + 1 >= limit;
+  if (wanted) packets_since_ack_request = 0;
+  return wanted;
+}
+
+std::uint32_t Requester::Impl::ack_request_interval(const Message& message) const {
+  return message.by_reference != 0 ? kFetchesInFlight / kAckRequestsPerWindow : ack_request_interval();
+}
+
+std::uint32_t Requester::Impl::ack_request_interval() const {
+  const std::uint64_t window = congestion.bounded() ? congestion.bytes() : kAckRequestsPerWindow * kBytesPerSample;
+  const auto share = [this](std::uint64_t bytes, std::uint32_t packets, std::uint32_t most) {
+    const std::uint64_t wanted = std::min<std::uint64_t>(bytes / id.mtu(), packets) / kAckRequestsPerWindow;
+    return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(wanted, 1, most));
+  };
+  if (id.bitmap_agreed) {
+    return share(std::min<std::uint64_t>(window, id.peer_credit.bytes), id.peer_credit.packets,
+                 kPacketsPerAckRequestBitmap);
+  }
+  return goes_back() ? share(window, unstated_window(), kPacketsPerAckRequest) : kPacketsPerAckRequest;
+}
+
+}  // namespace brdma::qp

@@ -1,0 +1,101 @@
+// One small request, posted to a queue pair that has nothing else under way: what most turns are where many queue pairs
+// are used in turn, and where programs answer each other. It does what a run (transmit_small.cc) of one packet would
+// do, and leaves to that whatever is not as usual.
+#include <algorithm>
+
+#include "qp/send/requester_impl.h"
+
+namespace brdma::qp {
+
+// Nothing is under way, kept, tried or paced, and one request waits.
+inline bool Requester::Impl::is_single_request() const {
+  const std::uint32_t threshold = env.config.transfer.threshold_bytes;
+  return messages.empty() && window.in_window() == 0 && queue.next() + 1 == queue.tail() && id.state == QpState::kRts &&
+         loss_recovery == nullptr && !has_signals() && !rnr_until && read_cut == 0 && flows() &&
+         (threshold == 0 || threshold > kCopiedBytesMax);
+}
+
+// Its memory, where it is in one piece; null: the long way says what is wrong, or takes it together.
+inline const std::byte* Requester::Impl::piece_of(std::uint64_t number) const {
+  const SendWqe& wqe = queue[number];
+  if (wqe.inlined) return queue.inline_bytes(number);
+  if (wqe.sge_count != 1) return nullptr;
+  const Sge& sge = queue.sges(number)[0];
+  std::byte* at = nullptr;
+  (void)env.memory.resolve(memory::Accessor{id.pd}, sge.lkey, sge.address, sge.length, 0, &at);
+  return env.memory.holds(at, sge.length) ? at : nullptr;
+}
+
+// False: nothing has happened.
+bool Requester::Impl::transmit_single(TransmitBatch& batch, std::size_t room, Instant now) {
+  if (!is_single_request()) return false;
+  const std::uint64_t number = queue.next();
+  const SendWqe& wqe = queue[number];
+  const std::uint32_t length = wqe.length;
+  if (!is_small(wqe) || id.peer_credit.packets == 0 || id.peer_window == 0 || length > id.peer_credit.bytes ||
+      length > congestion.bytes() + bridged) {
+    return false;
+  }
+  const bool writes = wqe.opcode == WorkOpcode::kRdmaWrite;
+  const std::size_t headers = wire::kBthSize + wire::kBxthSize + room + (writes ? wire::kRethSize : 0);
+  const std::size_t size = TransmitBatch::packet_bytes(headers, length);
+  if (room == 0 ? !batch.fits(size, 0, true) : size > wire::packet_bytes_max(id.mtu()) || !batch.fits_grown(size))
+    return false;
+  const std::byte* const payload = piece_of(number);
+  if (payload == nullptr) return false;
+
+  Message message;
+  message.first = next_sequence();
+  message.wqe = number;
+  message.packets = 1;
+  message.length = length;
+  message.kind = writes ? MessageKind::kWrite : MessageKind::kSend;
+  message.msn = next_msn;
+  message.rsn = next_rsn;
+  message.first_operation = operations->next_number();
+  // As build_data() gives them; nothing is behind it, so its acknowledgement is asked for.
+  wire::Bth bth;
+  bth.opcode = wire::opcode_of(writes ? wire::RcOp::kWriteOnly : wire::RcOp::kSendOnly, /*bitmap=*/true);
+  bth.dest_qpn = id.attributes.destination_qpn;
+  bth.psn = window.base();
+  bth.ack_request = true;
+  bth.solicited = !writes && (wqe.flags & kSendSolicited) != 0;
+  wire::Bxth bxth;
+  bxth.source_qpn = id.qpn;
+  bxth.token = id.peer_token;
+  bxth.piggyback = room != 0;
+  bxth.msn = message.msn;
+  bxth.rsn = message.rsn;
+  bxth.timestamp = wire::timestamp_of(now);
+  std::byte* const at = batch.begin_copied(headers, length);
+  bth.pad = static_cast<std::uint8_t>(TransmitBatch::pad_of(length));
+  wire::emit_bth(bth, at);
+  wire::emit_bxth(bxth, at + wire::kBthSize);
+  if (writes) wire::emit_reth({wqe.remote_address, wqe.rkey, length}, at + headers - wire::kRethSize);
+  batch.end_copied(payload);
+
+  queue.begin_next();
+  if (env.sink != nullptr) [[unlikely]]
+    trace_single(message, size - room, now);
+  messages.push_back(message);
+  next_msn = (next_msn + 1) & Psn::kMask;
+  if (!writes) next_rsn = (next_rsn + 1) & Psn::kMask;
+  packets_since_ack_request = 0;
+  left(now);
+  timers.on_activity(now);
+  window.sent_single(batch.path(), now);
+  flight = {.packets = 1, .bytes = length, .pipe = length};
+  credit_stalled = credit_override = false;
+  credit_probe_at.reset();
+  env.count(Counter::kSentDataPackets);
+  env.note_length(now, id.qpn, trace::WindowSide::kSend, window);
+  return true;
+}
+
+void Requester::Impl::trace_single(const Message& message, std::size_t packet_bytes, Instant now) const {
+  wire::Packet packet;
+  build_data(packet, message, message.first, false, now);
+  trace_sent(packet, packet_bytes, false, now);
+}
+
+}  // namespace brdma::qp

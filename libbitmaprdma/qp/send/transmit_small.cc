@@ -1,0 +1,128 @@
+// Small requests, a packet each, one after the other: what is the same for all of them is looked at once. It does what
+// transmit_new.cc would do with each, and leaves to it whatever is not as usual: losses, several paths, the last of the
+// credit, and what may leave without any because nothing else is on its way.
+#include <algorithm>
+
+#include "qp/send/requester_impl.h"
+
+namespace brdma::qp {
+namespace {
+
+std::uint64_t above(std::uint64_t limit, std::uint64_t used) { return limit > used ? limit - used : 0; }
+
+}  // namespace
+
+bool Requester::Impl::may_run() const {
+  const std::uint32_t threshold = env.config.transfer.threshold_bytes;
+  return flows() && id.state == QpState::kRts && all_begun_is_sent() && read_cut == 0 &&
+         (threshold == 0 || threshold > kCopiedBytesMax);
+}
+
+// What may leave before anything has to be asked again.
+Requester::Impl::Allowance Requester::Impl::allowance() const {
+  const std::uint64_t window_bytes = congestion.bytes() + bridged;
+  return {std::min({std::uint64_t{window.room()}, above(id.peer_credit.packets, flight.packets),
+                    above(id.peer_window, next_sequence() - cumulative)}),
+          std::min(above(id.peer_credit.bytes, flight.bytes), above(window_bytes, flight.pipe))};
+}
+
+bool Requester::Impl::transmit_small(PayloadCursor& cursor, TransmitBatch& batch, Instant now) {
+  const std::uint64_t next = queue.next();
+  if (next == queue.tail() || !is_small(queue[next]) || !may_run()) return false;
+  SmallRun run = begin_run(now);
+  while (run.message.wqe != queue.tail() && run.used.packets < run.allowed.packets) {
+    if (!add_to_run(run, cursor, batch, now)) break;
+  }
+  if (run.used.packets == 0) return false;
+  end_run(run, batch.path(), now);
+  return true;
+}
+
+Requester::Impl::SmallRun Requester::Impl::begin_run(Instant now) const {
+  SmallRun run;
+  run.opcode = queue[queue.next()].opcode;
+  run.allowed = allowance();
+  run.message.first = next_sequence();
+  run.message.wqe = queue.next();
+  run.message.packets = 1;
+  run.message.kind = run.writes() ? MessageKind::kWrite : MessageKind::kSend;
+  run.message.msn = next_msn;
+  run.message.rsn = next_rsn;
+  run.message.first_operation = operations->next_number();
+  // One that is alone asks for its acknowledgement anyway (nothing_behind).
+  run.ack_interval = is_last_posted(run.message) ? 1 : ack_request_interval();
+  // As build_data() gives them for each; over many queue pairs a run is one packet most often.
+  wire::Bth bth;
+  bth.opcode = wire::opcode_of(run.writes() ? wire::RcOp::kWriteOnly : wire::RcOp::kSendOnly, /*bitmap=*/true);
+  bth.dest_qpn = id.attributes.destination_qpn;
+  wire::Bxth bxth;
+  bxth.source_qpn = id.qpn;
+  bxth.token = id.peer_token;
+  bxth.timestamp = wire::timestamp_of(now);
+  run.headers = wire::RunHeaders{bth, bxth, run.writes()};
+  return run;
+}
+
+void Requester::Impl::trace_run(const SmallRun& run, Instant now) const {
+  wire::Packet packet;
+  build_data(packet, run.message, run.message.first, false, now);
+  trace_sent(packet, run.packet_bytes, false, now);
+}
+
+// False: the next one is of another kind, or finds no room, or its memory is not ours to read.
+bool Requester::Impl::add_to_run(SmallRun& run, PayloadCursor& cursor, TransmitBatch& batch, Instant now) {
+  Message& message = run.message;
+  const SendWqe& wqe = queue[message.wqe];
+  if (wqe.opcode != run.opcode || !is_small(wqe) || run.used.bytes + wqe.length > run.allowed.bytes) return false;
+  const std::size_t packet_bytes = TransmitBatch::packet_bytes(run.headers.size(), wqe.length);
+  if (packet_bytes != run.packet_bytes) {
+    run.packet_bytes = packet_bytes;
+    run.room = is_last_posted(message) ? std::size_t{batch.fits(packet_bytes, 0, true)} : batch.room(packet_bytes);
+  }
+  if (run.room == 0 || !cursor.take_all(queue, message.wqe)) return false;
+  --run.room;
+  queue.begin_next();
+  const bool asks = ++packets_since_ack_request >= run.ack_interval ||
+                    flight.packets + run.used.packets + 1 >= id.peer_credit.packets || nothing_behind();
+  if (asks) packets_since_ack_request = 0;
+  batch.add_of_run(run.headers,
+                   {.psn = psn_of(message.first),
+                    .ack_request = asks,
+                    .solicited = !run.writes() && (wqe.flags & kSendSolicited) != 0,
+                    .msn = message.msn,
+                    .rsn = message.rsn,
+                    .reth = {wqe.remote_address, wqe.rkey, wqe.length}},
+                   cursor.slices(), wqe.length);
+  if (env.sink != nullptr) [[unlikely]]
+    trace_run(run, now);
+  message.length = wqe.length;
+  messages.push_back(message);
+  ++message.first;
+  ++message.wqe;
+  message.msn = (message.msn + 1) & Psn::kMask;
+  if (!run.writes()) message.rsn = (message.rsn + 1) & Psn::kMask;
+  ++run.used.packets;
+  run.used.bytes += wqe.length;
+  return true;
+}
+
+void Requester::Impl::end_run(const SmallRun& run, std::uint8_t path, Instant now) {
+  next_msn = run.message.msn;
+  next_rsn = run.message.rsn;
+  count_run(run.used, path, now);
+}
+
+void Requester::Impl::count_run(const Allowance& used, std::uint8_t path, Instant now) {
+  const auto packets = static_cast<std::uint32_t>(used.packets);
+  if (window.in_window() == 0) left(now);
+  window.sent_run(packets, path, now);
+  flight.packets += packets;
+  flight.bytes += used.bytes;
+  flight.pipe += used.bytes;
+  credit_stalled = credit_override = false;
+  timers.on_new_data();
+  credit_probe_at.reset();
+  env.count(Counter::kSentDataPackets, packets);
+}
+
+}  // namespace brdma::qp

@@ -1,0 +1,84 @@
+// qp/state/identity.h - what requester and responder of one queue pair both read: who it is, whom it talks to, in which
+// mode.
+#pragma once
+
+#include <cstdint>
+
+#include "base/config.h"
+#include "base/local_memory.h"
+#include "base/units.h"
+#include "bitmaprdma/types.h"
+#include "memory/memory_table.h"
+#include "qp/queues/completion_queue.h"
+
+namespace brdma {
+class SharedReceiveQueue;
+}
+
+namespace brdma::qp {
+
+class LocalPath;  // qp/state/local_path.h
+
+// enum ibv_event_type, as far as queue pairs raise them.
+inline constexpr int kEventQpFatal = 1, kEventQpRequestError = 2, kEventQpAccessError = 3, kEventCommEstablished = 4,
+                     kEventSqDrained = 5, kEventLastWqeReached = 16;
+
+// What a part asks its queue pair to do; parts never change the state themselves.
+struct Outcome {
+  bool to_error = false;     // move to kErr and flush both queues
+  int async_event = -1;      // enum ibv_event_type to raise, -1 = none
+  bool sends_fail = false;   // UC, UD: move to kSqe and flush the send queue
+  bool wants_local = false;  // a message of the size that is fetched between processes of one host
+  [[nodiscard]] bool asks_something() const { return to_error || sends_fail || wants_local || async_event >= 0; }
+};
+
+// Credit stated by the peer: what may be in flight towards it.
+struct PeerCredit {
+  std::uint32_t packets = 0;
+  std::uint32_t bytes = 0;
+};
+
+struct Identity {
+  std::uint32_t qpn = 0;
+  QpType type = QpType::kRc;
+  QpState state = QpState::kReset;
+  bool signal_all = false;
+  QpAttributes attributes;
+  QpCapabilities capabilities;
+  void* user = nullptr;
+  ProtectionDomain* pd = nullptr;
+  CompletionQueue* send_cq = nullptr;
+  CompletionQueue* receive_cq = nullptr;
+  SharedReceiveQueue* srq = nullptr;         // null: receives of its own
+  const RecoveryConfig* recovery = nullptr;  // one of the engine's: changed at run time (Engine::change_recovery)
+
+  // Every packet of bitmap mode carries the token of its receiver, a new random one for each connection. A host that
+  // has seen none of its packets cannot make one. 0: none yet. Until bitmap mode is agreed peer_token is unproven.
+  std::uint64_t own_token = 0, peer_token = 0;
+  // Bitmap mode: agreed once CAPS went both ways; then requests leave as bitmap packets. Standard packets that the peer
+  // sent before it knew are accepted for a while, then refused.
+  Instant standard_until;
+  bool bitmap_agreed = false;
+  bool peer_reads_piggybacks = false;  // acknowledgements may travel inside data packets: both sides' CAPS say so
+  bool peer_reads_operations = false;  // large transfers may travel as operations: the peer's CAPS say so
+  bool peer_reads_ranges = false;      // likewise: ranges behind the bits of an acknowledgement
+  bool peer_reads_waited = false;      // likewise: how long what it acknowledges has waited
+  bool peer_knows_copies = false;      // likewise: copies of READ requests
+  bool peer_knows_link_state = false;  // likewise: link-state inquiries
+  LocalState local_state = LocalState::kOff;  // is its data fetched from its memory, or why not
+  std::uint32_t peer_window = 0;
+  std::uint32_t sending_paths = 1;    // that we may spray over: our source ports, as many as the peer tells apart
+  std::uint32_t receiving_paths = 1;  // that the peer sends on and we tell apart; 1: its path ids say nothing
+  PeerCredit peer_credit;             // from the last CAPS or BitmapAck
+  LocalPath* local = nullptr;         // the peer has an address of this host; owned by the queue pair
+
+  // Of memory, on behalf of the peer.
+  [[nodiscard]] memory::Accessor accessor() const { return memory::Accessor{pd, qpn}; }
+  [[nodiscard]] std::uint32_t mtu() const { return mtu_bytes(attributes.path_mtu); }
+  [[nodiscard]] bool can_receive() const {
+    return state == QpState::kRtr || state == QpState::kRts || state == QpState::kSqd || state == QpState::kSqe;
+  }
+  [[nodiscard]] bool can_send() const { return state == QpState::kRts || state == QpState::kSqd; }
+};
+
+}  // namespace brdma::qp

@@ -1,0 +1,83 @@
+// Seen at a glance, in the state of both halves: does a queue pair rest, and which half has something to say? Of many
+// queue pairs used in turn each sends a packet and rests as soon as that is acknowledged: it then needs no turn and no
+// timer, and in the turns that it has only one half is asked.
+#include "base/check.h"
+#include "base/fetch_ahead.h"
+#include "qp/state/pending.h"
+#include "qp/state/queue_pair.h"
+
+namespace brdma {
+namespace qp {
+
+bool Requester::is_idle() const { return impl().is_idle(); }
+
+// Of UC and UD there is nothing.
+void Requester::fetch_ahead() const {
+  if (impl_ != nullptr) brdma::fetch_ahead<sizeof(Impl)>(&impl());
+}
+void Requester::fetch_slots() const {
+  if (impl_ == nullptr) return;
+  impl().queue.fetch_slot();
+  impl().messages.fetch_slot();
+}
+// Of who only sends: what is_idle() looks at.
+void Responder::fetch_ahead() const {
+  if (impl_ == nullptr) return;
+  brdma::fetch_ahead<sizeof impl_->escape>(&impl_->escape);
+  brdma::fetch_ahead<1>(&impl_->resources);
+  brdma::fetch_ahead<1>(&impl_->ack);
+}
+
+}  // namespace qp
+
+inline bool QueuePair::looks_idle() const {
+  return !unreliable_ && requester_.impl().is_idle() && responder_.impl().is_idle() && !negotiation_.ask_due &&
+         !negotiation_.response_due && !negotiation_.ask_again && !drain_wanted_;
+}
+
+bool QueuePair::is_idle() const { return looks_idle(); }
+
+QueuePair::Standing QueuePair::standing() const {
+  if (looks_idle()) return Standing::kIdle;
+  if (unreliable_) return Standing::kRegular;
+  if (requester_.impl().begins_small()) {
+    BRDMA_CHECK_SLOW(!next_is_large());
+    return Standing::kRegular;
+  }
+  return next_is_large() ? Standing::kLarge : Standing::kRegular;
+}
+
+bool QueuePair::has_said_all() const {
+  return !unreliable_ && !negotiation_.ask_due && !negotiation_.response_due &&
+         responder_.impl().has_nothing_pending() && !requester_.impl().has_signals() &&
+         requester_.impl().all_has_left();
+}
+
+// Where nothing is left to be said but an acknowledgement at most.
+QueuePair::Output QueuePair::output(Instant now) const {
+  const bool acknowledges = !unreliable_ && identity_.can_receive() && !negotiation_.ask_due &&
+                            !negotiation_.response_due && responder_.impl().only_acknowledges() &&
+                            !requester_.impl().has_signals() && requester_.impl().all_has_left();
+  if (!acknowledges) return closer_output(now);
+  Output note_acknowledged = Output::kNone;
+  if (responder_.impl().acknowledgement_due(now))
+    note_acknowledged = responder_.impl().acknowledgement_deferrable(now, 1) ? Output::kDeferrable : Output::kUrgent;
+  BRDMA_CHECK_SLOW(closer_output(now) == note_acknowledged);
+  return note_acknowledged;
+}
+
+std::optional<Instant> QueuePair::next_timeout() const {
+  if (!identity_.can_receive() || unreliable_ || looks_idle()) return std::nullopt;
+  qp::Requester::Impl& requester = requester_.impl();
+  const qp::Responder::Impl& responder = responder_.impl();
+  requester.work_in();
+  const bool plain = requester.waits_plainly() && responder.out_of_order == nullptr && !responder.owed &&
+                     !responder.retry_blocked && responder.escape->empty() && !negotiation_.ask_again;
+  if (!plain) return first_timeout();
+  Instant first = requester.plain_deadline();
+  if (responder.ack.pending && !responder.ack.forced) first = std::min(first, responder.acknowledgement_deadline());
+  BRDMA_CHECK_SLOW(first_timeout() == first);
+  return first;
+}
+
+}  // namespace brdma

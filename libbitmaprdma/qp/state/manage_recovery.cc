@@ -1,0 +1,159 @@
+// What an operator sees of gaps and of the limits in force, and has sent again by hand (spec 1: management): both
+// receivers of a queue pair, of requests and of READ responses, and the sender.
+#include <algorithm>
+
+#include "qp/receive/responder_impl.h"
+#include "qp/send/requester_impl.h"
+#include "qp/state/queue_pair.h"
+
+namespace brdma::qp {
+namespace {
+
+using bitmap::GapRecord;
+using bitmap::GapState;
+using recovery::LossCause;
+
+bool is_missing_in(const GapRecord& gap, Psn psn) {
+  const std::int32_t offset = distance(psn, gap.start);
+  return offset >= 0 && offset < static_cast<std::int32_t>(gap.length);
+}
+
+// `stalls_since`: where the base stands because of it.
+OpenGap open_gap(const GapRecord& gap, Psn highest, const std::optional<Instant>& stalls_since, Instant now) {
+  return {.start = gap.start,
+          .length = gap.length,
+          .first_seen = gap.first_seen,
+          .promoted = gap.state == GapState::kPromoted,
+          .cause = static_cast<LossCause>(gap.cause),
+          .path = gap.path,
+          .path_known = gap.path_known,
+          .depth = static_cast<std::uint32_t>(std::max(distance(highest, gap.start), 0)),
+          .stalls = stalls_since.has_value(),
+          .stalled = stalls_since ? now - *stalls_since : Duration{},
+          .feedbacks = gap.feedbacks,
+          .last_feedback = gap.last_feedback};
+}
+
+void add(RetransmitRequested& all, const GapRecord& gap) {
+  if (all.gaps++ == 0) all.first = gap.start;
+  all.packets += gap.length;
+}
+
+}  // namespace
+
+std::vector<OpenGap> Responder::open_gaps(Instant now) const {
+  const Impl& me = *impl_;
+  std::vector<OpenGap> open;
+  if (me.out_of_order == nullptr) return open;
+  for (std::size_t i = 0; i < me.out_of_order->gaps.size(); ++i) {
+    const GapRecord& gap = me.out_of_order->gaps[i];
+    std::optional<Instant> stalls_since;
+    if (gap.start == me.base()) stalls_since = me.stall_begin(gap.base_stuck_since, gap.first_seen);
+    open.push_back(open_gap(gap, me.window.highest(), stalls_since, now));
+  }
+  return open;
+}
+
+recovery::GapLimits Responder::limits(Instant now) const {
+  const Impl& me = *impl_;
+  return me.paths ? me.paths->limits_at(now) : me.tolerance.limits_at(tolerance_config(me.recovery()), now);
+}
+
+std::vector<PathReceived> Responder::receive_paths(Instant now) const {
+  return impl_->paths ? impl_->paths->report(now) : std::vector<PathReceived>{};
+}
+
+RetransmitRequested Responder::retransmit_gaps(std::optional<Psn> psn, Instant now) {
+  Impl& me = *impl_;
+  RetransmitRequested asked;
+  if (me.halted || me.out_of_order == nullptr) return asked;
+  for (std::size_t i = 0; i < me.out_of_order->gaps.size(); ++i) {
+    GapRecord& gap = me.out_of_order->gaps[i];
+    if ((psn && !is_missing_in(gap, *psn)) || (!me.speaks_bitmap() && gap.start != me.base())) continue;
+    add(asked, gap);
+    if (gap.state == GapState::kWaiting) me.promote_request_gap(gap, LossCause::kRequested, now);
+    if (gap.feedbacks != 0) gap.last_feedback = now - me.repeat_interval(gap.feedbacks);  // due again
+  }
+  if (asked.gaps == 0) return asked;
+  if (me.speaks_bitmap()) {
+    me.out_of_order->feedback.look = me.feedback_due = true;
+  } else {
+    me.go_back_to_base();
+  }
+  return asked;
+}
+
+std::vector<OpenGap> Requester::open_gaps(Instant now) const {
+  const Impl& me = *impl_;
+  std::vector<OpenGap> open;
+  if (me.loss_recovery == nullptr) return open;
+  for (std::size_t i = 0; i < me.loss_recovery->response_gaps.size(); ++i) {
+    const GapRecord& gap = me.loss_recovery->response_gaps[i];
+    std::optional<Instant> stalls_since;
+    if (me.stops_base(gap)) stalls_since = me.response_stall_begin(gap);
+    open.push_back(open_gap(gap, me.psn_of(me.responses_seen) - 1, stalls_since, now));
+    open.back().response = true;
+  }
+  return open;
+}
+
+recovery::GapLimits Requester::limits(Instant now) const {
+  const Impl& me = *impl_;
+  const recovery::ToleranceConfig config = tolerance_config(*me.id.recovery);
+  if (me.response_receive_paths) return me.response_receive_paths->limits_at(now);
+  return me.loss_recovery == nullptr ? config.reference : me.loss_recovery->response_tolerance.limits_at(config, now);
+}
+
+std::vector<PathReceived> Requester::receive_paths(Instant now) const {
+  return impl_->response_receive_paths ? impl_->response_receive_paths->report(now) : std::vector<PathReceived>{};
+}
+
+RetransmitRequested Requester::retransmit(std::optional<Psn> first, std::uint32_t count, Instant now) {
+  Impl& me = *impl_;
+  Sequence from = me.base, to = me.next_sequence();
+  if (first) {
+    const auto named = me.sequence_of(*first);
+    if (!named || *named >= to) return {};
+    from = *named;
+    // A standard peer takes packets in order: what is behind one that it misses comes again as well.
+    if (me.id.bitmap_agreed) to = std::min<Sequence>(to, from + count);
+  }
+  const std::uint32_t packets = me.request_resend_range(from, to, Counter::kRetransmittedRequest, now);
+  return {.first = me.psn_of(from), .packets = packets};
+}
+
+RetransmitRequested Requester::retransmit_gaps(std::optional<Psn> psn, Instant now) {
+  Impl& me = *impl_;
+  RetransmitRequested asked;
+  if (me.loss_recovery == nullptr) return asked;
+  for (std::size_t i = 0; i < me.loss_recovery->response_gaps.size(); ++i) {
+    GapRecord& gap = me.loss_recovery->response_gaps[i];
+    if (psn && !is_missing_in(gap, *psn)) continue;
+    add(asked, gap);
+    if (gap.state == GapState::kWaiting) promote(gap, LossCause::kRequested, me.env, me.id, now);
+    me.request_again(gap, Counter::kRetransmittedRequest, now);
+  }
+  return asked;
+}
+
+}  // namespace brdma::qp
+
+namespace brdma {
+
+qp::RetransmitRequested QueuePair::retransmit(std::optional<Psn> first, std::uint32_t count, Instant now) {
+  count_here();
+  return identity_.can_send() && !unreliable_ ? requester_.retransmit(first, count, now) : qp::RetransmitRequested{};
+}
+
+qp::RetransmitRequested QueuePair::retransmit_gaps(std::optional<Psn> psn, Instant now) {
+  count_here();
+  if (!identity_.can_receive() || unreliable_) return {};
+  const qp::RetransmitRequested requests = responder_.retransmit_gaps(psn, now);
+  const qp::RetransmitRequested responses =
+      identity_.can_send() ? requester_.retransmit_gaps(psn, now) : qp::RetransmitRequested{};
+  return {.first = requests.gaps != 0 ? requests.first : responses.first,
+          .packets = requests.packets + responses.packets,
+          .gaps = requests.gaps + responses.gaps};
+}
+
+}  // namespace brdma

@@ -1,0 +1,86 @@
+// What a queue pair takes, part by part (qp/state/memory_use.h). A test holds the sums against the allocator.
+#include "qp/state/memory_use.h"
+
+#include "qp/receive/responder_impl.h"
+#include "qp/send/requester_impl.h"
+#include "qp/state/queue_pair.h"
+
+namespace brdma {
+namespace qp {
+namespace {
+
+// All of a half counts as transport; what is something else is taken out of that.
+class Tally {
+ public:
+  explicit Tally(std::size_t whole) { use_.transport = whole; }
+  template <class Part>
+  void take(std::size_t MemoryUse::*kind, const Part& part, std::size_t allocated = 0) {
+    use_.transport -= sizeof part;
+    (use_.*kind) += sizeof part + allocated;
+  }
+  void add(std::size_t MemoryUse::*kind, std::size_t allocated) { use_.*kind += allocated; }
+  [[nodiscard]] MemoryUse use() const { return use_; }
+
+ private:
+  MemoryUse use_;
+};
+
+}  // namespace
+
+MemoryUse Requester::memory() const {
+  const Impl& me = *impl_;
+  Tally tally{sizeof me};
+  tally.take(&MemoryUse::windows, me.window, me.window.allocated_bytes());
+  tally.take(&MemoryUse::recovery, me.feedback_order);
+  tally.take(&MemoryUse::recovery, me.resent_under_way);
+  tally.take(&MemoryUse::recovery, me.loss_recovery);
+  if (me.loss_recovery != nullptr)
+    tally.add(&MemoryUse::recovery, sizeof(LossRecovery) + me.loss_recovery->allocated_bytes());
+  tally.take(&MemoryUse::queues, me.queue, me.queue.allocated_bytes());
+  tally.take(&MemoryUse::queues, me.messages, me.messages.allocated_bytes());
+  tally.add(&MemoryUse::transport, me.congestion.allocated_bytes() + me.response_congestion.allocated_bytes());
+  tally.add(&MemoryUse::transport, me.operations.allocated_bytes());
+  if (me.signals) tally.add(&MemoryUse::transport, sizeof(CongestionState));
+  if (me.response_pace() != nullptr) tally.add(&MemoryUse::transport, sizeof(ResponsePace));
+  if (me.sender_judge) tally.add(&MemoryUse::recovery, me.sender_judge->allocated_bytes());
+  if (me.paths) tally.add(&MemoryUse::transport, me.paths->allocated_bytes());
+  if (me.response_receive_paths) tally.add(&MemoryUse::transport, me.response_receive_paths->allocated_bytes());
+  return tally.use();
+}
+
+MemoryUse Responder::memory() const {
+  const Impl& me = *impl_;
+  Tally tally{sizeof me};
+  tally.take(&MemoryUse::windows, me.window, me.window.allocated_bytes());
+  tally.take(&MemoryUse::windows, me.paths, me.paths ? me.paths->allocated_bytes() : 0);
+  if (me.response_paths) tally.add(&MemoryUse::transport, me.response_paths->allocated_bytes());
+  if (me.response_log) tally.add(&MemoryUse::transport, me.response_log->allocated_bytes());
+  tally.take(&MemoryUse::recovery, me.tolerance, me.tolerance.allocated_bytes());
+  tally.take(&MemoryUse::recovery, me.out_of_order);
+  if (me.out_of_order != nullptr) {
+    const OutOfOrderState& out_of_order = *me.out_of_order;
+    tally.add(&MemoryUse::windows, sizeof out_of_order.early + out_of_order.early.allocated_bytes());
+    tally.add(&MemoryUse::recovery,
+              sizeof out_of_order - sizeof out_of_order.early + out_of_order.gaps.allocated_bytes());
+  }
+  tally.take(&MemoryUse::recovery, me.feedback_rtt);
+  tally.take(&MemoryUse::recovery, me.ffm_serial);
+  tally.take(&MemoryUse::recovery, me.gaps_promoted);
+  tally.take(&MemoryUse::queues, me.receives, me.receives.allocated_bytes());
+  tally.take(&MemoryUse::queues, me.resources, me.resources.allocated_bytes());
+  tally.add(&MemoryUse::transport, me.operations.allocated_bytes() + me.escape.allocated_bytes());
+  return tally.use();
+}
+
+}  // namespace qp
+
+qp::MemoryUse QueuePair::memory() const {
+  qp::MemoryUse use{.transport = sizeof *this};
+  if (unreliable_) return use += unreliable_->memory();
+  use += requester_.memory();
+  use += responder_.memory();
+  if (local_) use.transport += sizeof(qp::LocalPath);
+  return use;
+}
+
+}  // namespace brdma

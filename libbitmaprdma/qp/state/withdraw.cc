@@ -1,0 +1,52 @@
+// A batch that will not leave, because memory that its packets are made of is not there any more. For RC it is as if
+// the network had lost it, but known at once: requests leave again, and now their memory is looked at first
+// (MemoryTable::holds), so that the one at fault breaks and the others go. Answers to READs are asked for again by the
+// peer, and refused.
+#include "qp/receive/responder_impl.h"
+#include "qp/send/requester_impl.h"
+#include "qp/state/queue_pair.h"
+
+namespace brdma {
+
+void QueuePair::withdraw(Instant made, Instant now) {
+  count_here();
+  if (unreliable_) {
+    unreliable_->sender.withdraw(now);
+    return carry_out(unreliable_->sender.take_outcome(), now);
+  }
+  if (!identity_.can_receive()) return;
+  responder_.withdraw(now);
+  if (identity_.can_send()) requester_.withdraw(made, now);
+}
+
+namespace qp {
+
+void Requester::withdraw(Instant made, Instant now) { impl_->withdraw(made, now); }
+void Responder::withdraw(Instant now) {
+  if (impl_->established && !impl_->halted) impl_->acknowledge_soon(now);
+}
+
+void Requester::Impl::withdraw(Instant made, Instant now) {
+  constexpr Duration kTick = 64_ns;  // of the times that are kept
+  for (Sequence at = base; at < next_sequence(); ++at) {
+    const bitmap::SendEntry& entry = window.entry(psn_of(at));
+    const bool under_way =
+        entry.state == bitmap::EntryState::kSentUnacked || entry.state == bitmap::EntryState::kRetransmittedUnacked;
+    if (!under_way || window.sent_at(psn_of(at), now) + kTick < made) continue;
+    request_resend(at, message_of(at), Counter::kRetransmittedTimeout, now);
+  }
+}
+
+void UnreliableSender::withdraw(Instant now) {
+  PayloadCursor cursor{env_.memory, id_.pd, /*access=*/0};
+  while (queue_.head() != queue_.next()) {
+    const bool there = cursor.take_all(queue_, queue_.head());
+    complete_head(there ? CompletionStatus::kSuccess : CompletionStatus::kLocalProtectionError, now);
+    if (there) continue;
+    outcome_.sends_fail = true;
+    return;
+  }
+}
+
+}  // namespace qp
+}  // namespace brdma

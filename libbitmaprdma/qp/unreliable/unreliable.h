@@ -1,0 +1,41 @@
+// qp/unreliable/unreliable.h - what a queue pair has in place of Requester and Responder when it is UC or UD: two
+// halves that know nothing of each other. Standard packets only: without acknowledgements there is nothing that bitmap
+// mode could repair.
+#pragma once
+
+#include "qp/state/memory_use.h"
+#include "qp/unreliable/unreliable_receive.h"
+#include "qp/unreliable/unreliable_send.h"
+
+namespace brdma::qp {
+
+struct Unreliable {
+  Unreliable(const Environment& environment, const Identity& identity)
+      : sender(environment, identity), receiver(environment, identity) {}
+
+  void reset() {
+    sender.reset();
+    receiver.reset();
+  }
+  void flush(Instant now) {
+    sender.flush(now);
+    receiver.flush(now);
+  }
+  [[nodiscard]] MemoryUse memory() const {
+    const std::size_t queues = sender.allocated_bytes() + receiver.allocated_bytes();
+    return {.transport = sizeof *this, .queues = queues};
+  }
+
+  UnreliableSender sender;
+  UnreliableReceiver receiver;
+};
+
+// Does a queue pair of this type take packets of this opcode?
+[[nodiscard]] constexpr bool speaks(QpType type, std::uint8_t opcode) {
+  const unsigned transport = opcode & wire::kTransportMask;
+  if (type == QpType::kUc) return transport == wire::kTransportUc;
+  if (type == QpType::kUd) return transport == wire::kTransportUd;
+  return transport != wire::kTransportUc && transport != wire::kTransportUd;
+}
+
+}  // namespace brdma::qp

@@ -1,0 +1,87 @@
+// What a responder knows of the paths that it answers on: what went before an answer on its own, silence, coming back.
+// tests spec 1: multipath
+#include <gtest/gtest.h>
+
+#include "qp/paths/response_paths.h"
+
+namespace brdma::qp {
+namespace {
+
+constexpr Instant at(Duration since_start) { return Instant::from_ns(1'000'000'000) + since_start; }
+
+// A batch of `count` answers from `first` on; which path it took.
+std::uint8_t send(ResponsePaths& paths, std::uint32_t first, std::uint32_t count, Instant now = at(0_us)) {
+  const std::uint8_t path = paths.choose({}, std::nullopt, now);
+  for (std::uint32_t i = 0; i < count; ++i) (void)paths.sent(path, Psn{first + i}, false);
+  paths.batch_left(path, now);
+  return path;
+}
+
+TEST(ResponsePaths, BatchesTakeTurnsAndNameWhatWentBefore) {
+  ResponsePaths paths{4, Spraying::kRoundRobin};
+  for (std::uint32_t batch = 0; batch < 4; ++batch) EXPECT_EQ(send(paths, batch * 3, 3), batch);
+  const std::uint8_t path = paths.choose({}, std::nullopt, at(0_us));
+  EXPECT_EQ(path, 0);
+  const wire::BeforeOnPath before = paths.sent(path, Psn{12}, false);
+  EXPECT_EQ(before.distance, 10);
+  EXPECT_EQ(before.run, 3);
+  EXPECT_EQ(paths.sent(path, Psn{13}, true).distance, 0);  // sent before: says nothing
+}
+
+TEST(ResponsePaths, WhatIsSentAgainTakesAnotherPathThanTheOneThatLostIt) {
+  ResponsePaths paths{2, Spraying::kRoundRobin};
+  EXPECT_EQ(send(paths, 0, 4), 0);
+  EXPECT_EQ(paths.choose({}, std::nullopt, at(0_us)), 1);
+  EXPECT_EQ(send(paths, 4, 4), 1);
+  EXPECT_EQ(paths.choose({}, Psn{2}, at(0_us)), 1);
+  EXPECT_EQ(paths.choose({}, Psn{5}, at(0_us)), 0);
+  (void)paths.sent(1, Psn{2}, true);  // and lost once more
+  paths.batch_left(1, at(0_us));
+  EXPECT_EQ(paths.choose({}, Psn{2}, at(0_us)), 0);
+}
+
+TEST(ResponsePaths, APathThatLosesAllIsSetAsideTriedAndTakenBack) {
+  ResponsePaths paths{2, Spraying::kRoundRobin};
+  for (std::uint32_t batch = 0; batch < 6; ++batch) EXPECT_EQ(send(paths, batch * 2, 2), batch % 2);
+  EXPECT_EQ(paths.asked_again(Psn{2}, 2, at(1_ms)), std::nullopt);
+  EXPECT_EQ(paths.asked_again(Psn{6}, 2, at(1_ms)), std::nullopt);
+  EXPECT_EQ(paths.asked_again(Psn{10}, 1, at(1_ms)), std::nullopt);  // half of the third
+  EXPECT_EQ(paths.asked_again(Psn{11}, 1, at(1_ms)), 1);
+  EXPECT_EQ(send(paths, 12, 4, at(1_ms)), 0);
+  EXPECT_EQ(send(paths, 16, 4, at(2_ms)), 0);
+  EXPECT_EQ(paths.batch_max(1), 1u);
+  EXPECT_EQ(send(paths, 20, 1, at(5_ms)), 1);  // tried
+  EXPECT_EQ(paths.take_back(at(6_ms)), std::nullopt);
+  EXPECT_EQ(paths.asked_again(Psn{20}, 1, at(6_ms)), std::nullopt);  // in vain
+  EXPECT_EQ(paths.take_back(at(9_ms)), std::nullopt);
+  EXPECT_EQ(send(paths, 21, 1, at(9_ms)), 1);
+  EXPECT_EQ(paths.take_back(at(17_ms)), 1);
+  EXPECT_EQ(send(paths, 22, 1, at(17_ms)), 1);
+  EXPECT_EQ(send(paths, 23, 1, at(17_ms)), 0);
+}
+
+// All lost what they had: that says nothing of any.
+TEST(ResponsePaths, WhereAllLoseEverythingNoneIsSetAside) {
+  ResponsePaths paths{2, Spraying::kRoundRobin};
+  for (std::uint32_t batch = 0; batch < 8; ++batch) (void)send(paths, batch * 2, 2);
+  for (std::uint32_t batch = 0; batch < 8; ++batch) {
+    EXPECT_EQ(paths.asked_again(Psn{batch * 2}, 2, at(1_ms)), std::nullopt) << batch;
+  }
+}
+
+// Single losses on both, over a long time.
+TEST(ResponsePaths, LossesHereAndThereAreNoSilence) {
+  ResponsePaths paths{2, Spraying::kRoundRobin};
+  for (std::uint32_t psn = 0; psn < 4000; ++psn) {
+    const std::uint8_t path = send(paths, psn, 1);
+    if (psn % 10 == 3 || psn % 10 == 4) {
+      EXPECT_EQ(paths.asked_again(Psn{psn}, 1, at(0_us)), std::nullopt) << psn << " on " << int{path};
+    }
+  }
+  EXPECT_EQ(paths.batch_max(0), 4u);
+  for (std::uint32_t psn = 4000; psn < 5000; ++psn) (void)send(paths, psn, 1);
+  EXPECT_GT(paths.batch_max(0), 64u);
+}
+
+}  // namespace
+}  // namespace brdma::qp

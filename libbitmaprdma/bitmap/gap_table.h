@@ -31,7 +31,7 @@ struct GapRecord {
   bool path_known = false;          // a packet behind it on its path said so
   std::uint8_t cause = 0;           // why it was promoted (recovery::LossCause); 0 while it waits
   GapState state = GapState::kWaiting;
-  bool path_passed = false;  // answers: its own path has moved past it
+  bool path_passed = false;  // its own path has delivered packets beyond it
   std::uint16_t later_paths =
       0;  // answers: bit k, path k brought one that was asked for after this was asked for again
 };

@@ -205,7 +205,7 @@ std::optional<Instant> Requester::next_timeout() const {
     consider(first, me.retry_limit_at());
     consider(first, me.stopped_query_at());
   }
-  consider(first, me.response_gap_deadline());
+  if (me.loss_recovery != nullptr) consider(first, me.loss_recovery->response_judge_at);
   consider(first, me.credit_probe_at);
   consider(first, me.bridge_deadline());
   consider(first, me.stall_deadline());
@@ -303,7 +303,7 @@ void Requester::Impl::fire_probe(Instant now) {
   timers.on_probe(now);
   if (loss_recovery != nullptr) {
     for (std::size_t i = 0; i < loss_recovery->response_gaps.size(); ++i)
-      request_again(loss_recovery->response_gaps[i], Counter::kRetransmittedFfm, now);
+      request_again(loss_recovery->response_gaps[i], now);
   }
   // A retransmission that everything else waits for, and that may be lost too.
   const bool stuck =

@@ -6,9 +6,6 @@
 
 namespace brdma::qp {
 
-using bitmap::GapRecord;
-using bitmap::GapState;
-
 // A packet that names its path, of a peer whose CAPS says that it sends on several. (Else: the global bitmap alone.)
 void Responder::Impl::note_path(const wire::Packet& packet, Instant now) {
   if (!paths) {
@@ -41,26 +38,9 @@ void Responder::Impl::note_acknowledgement_lost() {
 void Responder::Impl::look_for_path_evidence(const wire::Packet& packet, Instant now) {
   if (!packet.bitmap || out_of_order->gaps.empty()) return;
   const Instant seen = arrived_at(now);
-  const std::size_t records = out_of_order->gaps.size();
-  bool look = paths->attribute(packet.bxth, packet.bth.psn, out_of_order->gaps);
-  if (out_of_order->gaps.size() > records)
-    env.count(Counter::kGapsSeen, out_of_order->gaps.size() - records);  // one has become several
+  const bool look = gap_rules().note_path_evidence(packet.bxth, packet.bth.psn, seen);
   if (out_of_order->gaps.incomplete()) out_of_order->gaps.refill(window, seen, seen);
-  if (!look) {
-    // The oldest that waits without a known path: where all have not passed that, they have passed none behind it.
-    for (std::size_t i = out_of_order->gaps.first_waiting(); i < out_of_order->gaps.size(); ++i) {
-      if (out_of_order->gaps[i].state != GapState::kWaiting || out_of_order->gaps[i].path_known) continue;
-      look = paths->laggard_passed(packet.bxth.path, out_of_order->gaps[i], seen);
-      break;
-    }
-  }
   if (look) scan_gaps(now, seen);
-}
-
-// Would the gap of `psn`, which closes now, have counted as lost on a single path?
-bool Responder::Impl::beyond_one_path(Psn psn, Instant first_seen, Instant now) const {
-  return static_cast<std::uint32_t>(distance(window.highest(), psn)) > recovery().depth_max ||
-         now - first_seen > recovery().age_max;
 }
 
 }  // namespace brdma::qp

@@ -186,9 +186,7 @@ void Requester::Impl::record_response(const wire::Packet& packet, Sequence seque
         // Of a message that has begun to come, the next answer was to be expected since the one before it.
         const bool expected = start > messages[i].first && !response_receive_paths;
         const Instant moved = expected ? std::min(base_moved, seen) : seen;
-        repairing().response_gaps.open(psn_of(start) - 1, psn_of(end), 0, seen, moved);
-        env.count(Counter::kGapsSeen);
-        env.trace(now, id.qpn, trace::GapSeen{psn_of(start), static_cast<std::uint32_t>(end - start)});
+        response_gap_rules().open(psn_of(start) - 1, psn_of(end), 0, seen, moved, now);
       }
     }
     responses_seen = sequence + 1;
@@ -214,97 +212,80 @@ void Requester::Impl::record_response(const wire::Packet& packet, Sequence seque
 void Requester::Impl::note_late_response(const wire::Packet& packet, Instant now) {
   const Instant seen = arrived_at(now);
   const Psn psn = packet.bth.psn;
-  const auto filled = loss_recovery->response_gaps.fill(psn);
-  if (!filled.found) return;
+  using Copy = LateArrival::Copy;
   const bool again = packet.bitmap ? packet.bxth.retransmitted : window.entry(psn).transmissions > 1;
-  const bool original = packet.bitmap && !again, waiting = filled.state == GapState::kWaiting;
-  if (filled.closed && (again || waiting)) env.count(again ? Counter::kGapsRecovered : Counter::kGapsClosed);
-  if (!waiting && original) note_misjudged(psn, env, id, now);
-  if (!original) return;
-  const recovery::Lateness lateness{
-      .depth = static_cast<std::uint32_t>(distance(psn_of(responses_seen - 1), psn)),
-      .age = seen - filled.first_seen,
-      .stall = seen - recovery::stall_begin(filled.base_stuck_since, filled.first_seen, id.recovery->age_max)};
-  const Duration repair = rtt.smoothed();
-  const bool raised =
-      response_receive_paths
-          ? response_receive_paths->came_late(packet.bxth.path, psn, lateness.age, seen, repair)
-          : loss_recovery->response_tolerance.came_late(tolerance_config(*id.recovery), lateness, seen, repair);
-  if (raised) env.count(Counter::kToleranceRaised);
+  const Copy original = packet.bitmap ? Copy::kOriginal : Copy::kUnknown;
+  response_gap_rules().fill({.psn = psn,
+                             .copy = again ? Copy::kRetransmitted : original,
+                             .learns = true,
+                             .path = packet.bxth.path,
+                             .depth = static_cast<std::uint32_t>(distance(psn_of(responses_seen - 1), psn)),
+                             .recovery_time = rtt.smoothed(),
+                             .seen = seen},
+                            now);
 }
 
 Duration Requester::Impl::rerequest_interval(std::uint16_t times) const {
-  Duration interval = rtt.has_sample() ? rtt.probe_timeout(id.recovery->resend_interval_min * 2) : kRerequestFirst;
+  const Duration shortest = id.recovery->resend_interval_min;
+  Duration interval = rtt.has_sample() ? rtt.probe_timeout(shortest * 2) : kRerequestFirst;
   // What is waited for is all that is under way: no queue is before it, and nothing else will come to tell of it.
   if (rtt.has_sample() && times <= kRerequestsBeforeDoubling &&
       loss_recovery->response_gaps.missing() >= responses.packets)
-    interval = std::max(rtt.minimum() * 2, rtt.smoothed());
+    interval = std::max({rtt.minimum() * 2, rtt.smoothed(), shortest});
   for (unsigned i = kRerequestsBeforeDoubling; i < times && interval < kRerequestMax; ++i) interval = interval * 2;
   return std::min(interval, std::max(kRerequestMax, rtt.smoothed() * 2));
 }
 
-// The base stands because of the first gap.
-bool Requester::Impl::stops_base(const GapRecord& gap) const { return distance(gap.start, window.base()) <= 0; }
-
-Instant Requester::Impl::response_stall_begin(const GapRecord& gap) const {
-  const Instant moved = base_moved > gap.first_seen ? base_moved : gap.base_stuck_since;
-  return recovery::stall_begin(moved, gap.first_seen, id.recovery->age_max);
-}
-
-recovery::GapFacts Requester::Impl::response_gap_facts(const GapRecord& gap, Instant seen) const {
-  const bool stops = stops_base(gap);
-  return {.depth = gap.later_packets,
-          .same_path_passed = gap.path_passed,
-          .first_seen = gap.first_seen,
-          .base_stuck_since = stops ? response_stall_begin(gap) : seen,
-          .later_packets = stops ? gap.later_packets : 0};
+// The base has moved, perhaps up to a gap, which stops it from now on.
+void Requester::Impl::note_base_at_gap(Instant now) {
+  bitmap::GapTable& gaps = loss_recovery->response_gaps;
+  if (gaps.empty() || distance(gaps[0].start, window.base()) > 0) return;
+  gaps[0].base_stuck_since = loss_recovery->response_judge_at.emplace(now);
 }
 
 void Requester::Impl::judge_response_gaps(Instant now, Instant seen) {
   if (loss_recovery == nullptr) return;
-  const recovery::GapLimits limits = response_limits();
+  const GapReceiver rules = response_gap_rules();
+  const recovery::GapLimits limits = rules.limits();
+  std::optional<Instant>& next = loss_recovery->response_judge_at;
+  next.reset();
   for (std::size_t i = 0; i < loss_recovery->response_gaps.size(); ++i) {
     GapRecord& gap = loss_recovery->response_gaps[i];
-    if (gap.state == GapState::kPromoted) {
-      if (rerequest_lost(gap, seen) || seen >= gap.last_feedback + rerequest_interval(gap.feedbacks)) {
-        request_again(gap, Counter::kRetransmittedFfm, now);
+    Instant again = gap.last_feedback + rerequest_interval(gap.feedbacks);
+    if (gap.state == GapState::kWaiting) {
+      const auto verdict = rules.judge(gap, gap.later_packets, limits, seen);
+      if (const auto* wait = std::get_if<recovery::WaitUntil>(&verdict)) {
+        again = wait->retry_at;
+      } else {
+        rules.promote(gap, std::get<recovery::Lost>(verdict).cause, now);
+        again = request_again(gap, now);
       }
-      continue;
+    } else if (seen >= again || rerequest_lost(gap, seen)) {
+      again = request_again(gap, now);
     }
-    const auto verdict = recovery::judge(response_gap_facts(gap, seen), limits, seen);
-    const auto* lost = std::get_if<recovery::Lost>(&verdict);
-    if (lost == nullptr) continue;
-    promote(gap, lost->cause, env, id, now);
-    request_again(gap, Counter::kRetransmittedFfm, now);
+    if (!next || again < *next) next = again;
   }
 }
 
-void Requester::Impl::request_again(GapRecord& gap, Counter cause, Instant now) {
+// Requests what is missing of it again. When the next time is, if that is lost too.
+Instant Requester::Impl::request_again(GapRecord& gap, Instant now) {
+  for_each_missing(gap, [&](Sequence at) {
+    const bitmap::SendEntry& entry = window.entry(psn_of(at));
+    const Duration quiet = std::max(id.recovery->resend_interval_min, rtt.smoothed());
+    const Duration since = now - window.sent_at(psn_of(at), now);
+    if (recovery::judge_request({entry.state, entry.transmissions > 1, since}, quiet, false) ==
+        recovery::RequestVerdict::kResend)
+      request_resend(at, message_of(at), Counter::kRetransmittedFfm, now);
+  });
+  return note_requested_again(gap, now);
+}
+
+Instant Requester::Impl::note_requested_again(GapRecord& gap, Instant now) {
   gap.state = GapState::kPromoted;
   gap.last_feedback = now;
   gap.later_packets = gap.later_paths = 0;
   if (gap.feedbacks != 0xFFFF) ++gap.feedbacks;
-  const Sequence start = base + static_cast<Sequence>(std::max(distance(gap.start, window.base()), 0));
-  for (Sequence at = start; at < start + gap.length && at < next_sequence(); ++at) {
-    request_resend(at, message_of(at), cause, now);
-  }
-}
-
-std::optional<Instant> Requester::Impl::response_gap_deadline() const {
-  std::optional<Instant> first;
-  if (loss_recovery == nullptr) return first;
-  const recovery::GapLimits limits = response_limits();
-  for (std::size_t i = 0; i < loss_recovery->response_gaps.size(); ++i) {
-    const GapRecord& gap = loss_recovery->response_gaps[i];
-    Instant at = gap.first_seen + limits.age_max + kTick;
-    if (gap.state == GapState::kPromoted) {
-      at = gap.last_feedback + rerequest_interval(gap.feedbacks);
-    } else if (stops_base(gap)) {
-      at = std::min(at, response_stall_begin(gap) + limits.stall_max + kTick);
-    }
-    if (!first || at < *first) first = at;
-  }
-  return first;
+  return now + rerequest_interval(gap.feedbacks);
 }
 
 }  // namespace brdma::qp

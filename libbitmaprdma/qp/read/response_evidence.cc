@@ -27,23 +27,14 @@ void Requester::Impl::note_response_path(const wire::Packet& packet, Instant now
 // `sent`: when this answer was asked for.
 void Requester::Impl::look_for_response_evidence(const wire::Packet& packet, Instant sent, Instant now) {
   bitmap::GapTable& gaps = loss_recovery->response_gaps;
-  const std::size_t records = gaps.size();
-  bool look = response_receive_paths->attribute(packet.bxth, packet.bth.psn, gaps);
-  if (gaps.size() > records) env.count(Counter::kGapsSeen, gaps.size() - records);  // one has become several
-  bool oldest_unknown = true;
+  response_gap_rules().note_path_evidence(packet.bxth, packet.bth.psn, now);
   for (std::size_t i = 0; i < gaps.size(); ++i) {
+    // The peer responds in the order of requests. A response to a READ that was requested after the gap was
+    // re-requested speaks against the re-request, where it came by the path that the repetition took. Which path that
+    // is is not known.
     GapRecord& gap = gaps[i];
-    if (gap.state == GapState::kPromoted) {
-      // The peer answers in the order of asking. So what was asked for after the gap was asked for again, and came by
-      // the path that the repetition took, speaks against that one. Which path that is we do not know.
-      if (sent > gap.last_feedback) gap.later_paths |= static_cast<std::uint16_t>(1u << packet.bxth.path % kPathsMax);
-      continue;
-    }
-    if (!gap.path_known && std::exchange(oldest_unknown, false)) {
-      // Where all have not passed that, they have passed none behind it.
-      look = response_receive_paths->laggard_passed(packet.bxth.path, gap, now) || look;
-    }
-    if (look) gap.path_passed = response_receive_paths->passed(gap, now);
+    if (gap.state == GapState::kPromoted && sent > gap.last_feedback)
+      gap.later_paths |= static_cast<std::uint16_t>(1u << packet.bxth.path % kPathsMax);
   }
 }
 
@@ -56,10 +47,6 @@ bool Requester::Impl::rerequest_lost(const GapRecord& gap, Instant now) const {
 // How far and how long one answer of a path overtakes another.
 recovery::GapLimits Requester::Impl::rerequest_limits() const {
   return response_receive_paths ? tolerance_config(*id.recovery).reference : one_path_limits();
-}
-
-recovery::GapLimits Requester::Impl::response_limits() const {
-  return response_receive_paths ? response_receive_paths->limits() : one_path_limits();
 }
 
 }  // namespace brdma::qp

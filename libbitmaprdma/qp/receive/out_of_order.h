@@ -96,6 +96,7 @@ struct OutOfOrderState {
 // are under way, and how far packets of late overtook each other.
 struct LossRecovery {
   bitmap::GapTable response_gaps;
+  std::optional<Instant> response_judge_at;      // when time may change what is to be done about them
   recovery::LearntTolerance response_tolerance;  // of answers that come by one path
   std::optional<Instant> held_until;
   std::optional<Instant> paused_until;  // a switch is full: nothing leaves before

@@ -10,7 +10,6 @@ namespace {
 
 using bitmap::GapRecord;
 using bitmap::GapState;
-using recovery::judge;
 using recovery::LossCause;
 using recovery::Lost;
 using recovery::WaitUntil;
@@ -32,15 +31,10 @@ void Responder::Impl::note_early(Psn previous_highest, const wire::Packet& packe
   const std::int32_t beyond = distance(psn, previous_highest);
   if (beyond > 1) {
     const Psn start = previous_highest + 1;
-    const auto length = static_cast<std::uint32_t>(beyond - 1);
     const Instant moved = base_moved(start, newest_before, seen);
-    out_of_order->gaps.open(previous_highest, psn, packet.bxth.path, seen, moved);
-    env.count(Counter::kGapsSeen);
-    env.trace(now, identity.qpn, trace::GapSeen{start, length});
-    tolerance.elapse(seen);
-    if (paths) paths->elapse(seen);
+    gap_rules().open(previous_highest, psn, packet.bxth.path, seen, moved, now);
     const recovery::GapLimits limits = gap_limits();
-    const Instant too_stuck = stall_begin(moved, seen) + limits.stall_max;
+    const Instant too_stuck = recovery::stall_begin(moved, seen, recovery().age_max) + limits.stall_max;
     bring_forward(out_of_order->watch.judge_at, std::min(seen + limits.age_max, too_stuck) + kTick);
     if (!out_of_order->watch.depth_armed) out_of_order->watch.depth_psn = start + limits.depth_max + 1;
     out_of_order->watch.depth_armed = true;
@@ -83,26 +77,27 @@ bool Responder::Impl::note_filled(const wire::Packet& packet, Instant now) {
     const Psn psn = packet.bth.psn + i;
     const GapRecord* const gap = packet.bxth.retransmitted ? out_of_order->gaps.covering(psn) : nullptr;
     if (gap != nullptr) note_response(*gap, arrived_at(now));
-    const std::size_t records = out_of_order->gaps.size();
-    const auto filled = out_of_order->gaps.fill(psn);
-    if (!filled.found) continue;
-    if (out_of_order->gaps.size() > records) env.count(Counter::kGapsSeen);  // one has become two
-    closed = closed || filled.closed;
-    const bool again = is_sent_again(packet, psn), waiting = filled.state == GapState::kWaiting;
-    if (filled.closed && (again || waiting)) env.count(again ? Counter::kGapsRecovered : Counter::kGapsClosed);
-    // Late, not lost. A standard packet does not say whether it is the original.
-    if (i == 0 && packet.bitmap && !packet.bxth.retransmitted) note_late(packet, filled, arrived_at(now));
-    if (again) continue;
-    if (waiting) {
-      if (paths && filled.closed && beyond_one_path(psn, filled.first_seen, arrived_at(now)))
-        env.count(Counter::kCrossPathWaits);
-      continue;
-    }
-    if (i != 0) continue;  // promoted, and yet here comes the original
-    if (paths && filled.feedbacks == 1) paths->expect_repetition(psn, filled.last_feedback);
-    note_misjudged(psn, env, identity, now);
+    const auto filled = gap_rules().fill(late_arrival(packet, psn, arrived_at(now)), now);
+    if (!filled) continue;
+    closed = closed || filled->closed;
+    // It was promoted, and here is the original: the retransmission will come as well.
+    if (filled->misjudged && paths && filled->before.feedbacks == 1)
+      paths->expect_repetition(psn, filled->before.last_feedback);
   }
   return closed;
+}
+
+LateArrival Responder::Impl::late_arrival(const wire::Packet& packet, Psn psn, Instant seen) const {
+  using Copy = LateArrival::Copy;
+  Copy copy = packet.bitmap ? Copy::kOriginal : Copy::kUnknown;
+  if (is_sent_again(packet, psn)) copy = Copy::kRetransmitted;
+  return {.psn = psn,
+          .copy = copy,
+          .learns = psn == packet.bth.psn,
+          .path = packet.bxth.path,
+          .depth = static_cast<std::uint32_t>(distance(window.highest(), psn)),
+          .recovery_time = feedback_rtt.smoothed(),
+          .seen = seen};
 }
 
 // Has `psn` of this packet been sent before? A standard packet does not say. Once a sequence NAK has left, what the
@@ -122,17 +117,6 @@ void Responder::Impl::note_response(const GapRecord& gap, Instant now) {
   } else if (gap.feedbacks > 1 && !feedback_rtt.has_sample()) {
     repeat_first = std::clamp(now - gap.first_seen, repeat_first, kRecoveryMax);
   }
-}
-
-void Responder::Impl::note_late(const wire::Packet& packet, const bitmap::GapTable::Filled& filled, Instant seen) {
-  recovery::Lateness lateness{.depth = static_cast<std::uint32_t>(distance(window.highest(), packet.bth.psn)),
-                              .age = seen - filled.first_seen,
-                              .stall = {}};
-  if (filled.start == base()) lateness.stall = seen - stall_begin(filled.base_stuck_since, filled.first_seen);
-  const Duration repair = feedback_rtt.smoothed();
-  const bool raised = paths ? paths->came_late(packet.bxth.path, packet.bth.psn, lateness.age, seen, repair)
-                            : tolerance.came_late(tolerance_config(recovery()), lateness, seen, repair);
-  if (raised) env.count(Counter::kToleranceRaised);
 }
 
 recovery::GapLimits Responder::Impl::own_limits() const { return tolerance.limits(tolerance_config(recovery())); }
@@ -162,17 +146,8 @@ void Responder::Impl::gaps_after_advance(Instant now, Instant seen) {
   }
 }
 
-recovery::GapVerdict Responder::Impl::judge_gap(std::size_t i, Instant seen) const {
-  const GapRecord& gap = out_of_order->gaps[i];
-  recovery::GapFacts facts;
-  facts.depth = static_cast<std::uint32_t>(distance(window.highest(), gap.start));
-  facts.first_seen = gap.first_seen;
-  // The base stands because of the first gap, not of those behind it.
-  const bool at_base = gap.start == base();
-  facts.base_stuck_since = at_base ? stall_begin(gap.base_stuck_since, gap.first_seen) : seen;
-  facts.later_packets = at_base ? gap.later_packets : 0;
-  facts.same_path_passed = paths && paths->passed(gap, seen);
-  return judge(facts, gap_limits(), seen);
+recovery::GapVerdict Responder::Impl::judge_gap(const GapRecord& gap, Instant seen) {
+  return gap_rules().judge(gap, static_cast<std::uint32_t>(distance(window.highest(), gap.start)), gap_limits(), seen);
 }
 
 // Judges every waiting gap and finds what is next: a deadline, a depth, an FFM to repeat. Those that wait are few: as
@@ -188,7 +163,7 @@ void Responder::Impl::scan_gaps(Instant now, Instant seen) {
     GapRecord& gap = out_of_order->gaps[i];
     ++out_of_order->gaps_looked_at;
     if (gap.state != GapState::kWaiting) continue;
-    const auto verdict = judge_gap(i, seen);
+    const auto verdict = judge_gap(gap, seen);
     if (const auto* wait = std::get_if<WaitUntil>(&verdict)) {
       bring_forward(out_of_order->watch.judge_at, wait->retry_at);
       if (!out_of_order->watch.depth_armed) out_of_order->watch.depth_psn = gap.start + gap_limits().depth_max + 1;
@@ -244,7 +219,7 @@ void Responder::Impl::look_at_named(Instant seen) {
 void Responder::Impl::promote_request_gap(GapRecord& gap, LossCause cause, Instant now) {
   out_of_order->feedback.promoted(gap.start);
   ++gaps_promoted;
-  promote(gap, cause, env, identity, now);
+  gap_rules().promote(gap, cause, now);
 }
 
 // From an FFM until the packet that it asks for should be here, doubling: two round trips at least, and no less than
@@ -266,11 +241,11 @@ void Responder::Impl::judge_base_gap(Instant now, Instant seen) {
   GapRecord& gap = out_of_order->gaps[0];
   recovery::GapVerdict verdict = WaitUntil{seen};
   if (!out_of_order->go_back.active) {
-    verdict = judge_gap(0, seen);
+    verdict = judge_gap(gap, seen);
   } else {
     // It is being sent again already. Only packets beyond it that come a second time say that it was lost again.
     if (out_of_order->go_back.repeats == 0) return;
-    verdict = judge(
+    verdict = recovery::judge(
         {out_of_order->go_back.repeats, false, out_of_order->go_back.first_repeat, out_of_order->go_back.first_repeat},
         own_limits(), seen);
   }

@@ -19,7 +19,7 @@
 #include "qp/paths/paths_receive.h"
 #include "qp/paths/response_paths.h"
 #include "qp/queues/receive_queue.h"
-#include "qp/receive/gap_judgement.h"
+#include "qp/receive/gap_receiver.h"
 #include "qp/receive/out_of_order.h"
 #include "qp/receive/responder.h"
 #include "qp/respond/responder_resources.h"
@@ -204,8 +204,9 @@ struct Responder::Impl {
   [[nodiscard]] Instant newest_arrival() const { return ack.echo_arrival - ack.echo_waited; }
   void note_early(Psn previous_highest, const wire::Packet& packet, Instant newest_before, Instant now);
   [[nodiscard]] Instant base_moved(Psn gap, Instant newest_before, Instant seen) const;
-  [[nodiscard]] Instant stall_begin(Instant base_stuck_since, Instant first_seen) const {
-    return recovery::stall_begin(base_stuck_since, first_seen, recovery().age_max);
+  // The rules for gaps, over the gaps among requests. Precondition: out_of_order.
+  [[nodiscard]] GapReceiver gap_rules() {
+    return GapReceiver{{env, identity, out_of_order->gaps, tolerance, paths.get(), base()}};
   }
   bool note_later_packet();
   bool note_filled(const wire::Packet& packet, Instant now);  // true: its gap is closed
@@ -219,10 +220,9 @@ struct Responder::Impl {
   void go_back_to_base();
   [[nodiscard]] recovery::GapLimits own_limits() const;  // those of a single path, learnt ones included
   void promote_request_gap(bitmap::GapRecord& gap, recovery::LossCause cause, Instant now);
-  [[nodiscard]] recovery::GapVerdict judge_gap(std::size_t i, Instant seen) const;
+  [[nodiscard]] recovery::GapVerdict judge_gap(const bitmap::GapRecord& gap, Instant seen);
   void note_response(const bitmap::GapRecord& gap, Instant now);
-  void note_late(const wire::Packet& packet, const bitmap::GapTable::Filled& filled, Instant seen);
-  [[nodiscard]] bool beyond_one_path(Psn psn, Instant first_seen, Instant now) const;
+  [[nodiscard]] LateArrival late_arrival(const wire::Packet& packet, Psn psn, Instant seen) const;
   [[nodiscard]] Duration repeat_interval(std::uint16_t feedbacks) const;
   void request_sequence_nak();
   bool poll_feedback(TransmitBatch& batch, Instant now);

@@ -44,6 +44,7 @@ void Requester::Impl::advance(Instant now) {
   if (operations->size() > 0) env.count(Counter::kOperationsDone, operations.if_made()->retire_before(base));
   if (loss_recovery != nullptr) [[unlikely]] {
     loss_recovery->response_gaps.drop_before(window.base());
+    note_base_at_gap(now);
     loss_recovery->overtaking.elapse(now);
     loss_recovery->response_tolerance.elapse(now);
     if (loss_recovery->gone_back_to && *loss_recovery->gone_back_to < base) loss_recovery->gone_back_to.reset();

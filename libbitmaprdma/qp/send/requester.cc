@@ -193,6 +193,7 @@ LossRecovery& Requester::Impl::repairing() {
 void Requester::Impl::end_loss_recovery() {
   if (loss_recovery == nullptr) return;
   loss_recovery->response_gaps.clear();
+  loss_recovery->response_judge_at.reset();
   loss_recovery->held_until.reset();
   loss_recovery->response_tolerance.forget();
   loss_recovery->overtaking = recovery::Overtaking{};

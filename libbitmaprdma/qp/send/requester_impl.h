@@ -20,7 +20,7 @@
 #include "qp/queues/message_table.h"
 #include "qp/queues/payload_cursor.h"
 #include "qp/queues/send_queue.h"
-#include "qp/receive/gap_judgement.h"
+#include "qp/receive/gap_receiver.h"
 #include "qp/receive/out_of_order.h"
 #include "qp/send/congestion_state.h"
 #include "qp/send/requester.h"
@@ -483,16 +483,25 @@ struct Requester::Impl {
   [[nodiscard]] Sequence first_missing_response() const;
   void measure_response(Sequence sequence, const Message& message, Instant sent, Instant now);
   void record_response(const wire::Packet& packet, Sequence sequence, Instant sent, Instant now);
+  void note_base_at_gap(Instant now);
   void judge_response_gaps(Instant now, Instant seen);
-  [[nodiscard]] bool stops_base(const bitmap::GapRecord& gap) const;
-  [[nodiscard]] Instant response_stall_begin(const bitmap::GapRecord& gap) const;
-  [[nodiscard]] recovery::GapFacts response_gap_facts(const bitmap::GapRecord& gap, Instant seen) const;
+  // The rules for gaps, over the gaps among READ responses.
+  [[nodiscard]] GapReceiver response_gap_rules() {
+    LossRecovery& state = repairing();
+    return GapReceiver{
+        {env, id, state.response_gaps, state.response_tolerance, response_receive_paths.get(), window.base()}};
+  }
   // As Responder::Impl::arrived_at(), for answers.
   [[nodiscard]] Instant arrived_at(Instant now) const { return now - env.waited; }
   void note_late_response(const wire::Packet& packet, Instant now);
-  void request_again(bitmap::GapRecord& gap, Counter cause, Instant now);
+  Instant request_again(bitmap::GapRecord& gap, Instant now);
+  Instant note_requested_again(bitmap::GapRecord& gap, Instant now);
+  template <typename Function>
+  void for_each_missing(const bitmap::GapRecord& gap, Function&& function) {
+    const Sequence start = base + static_cast<Sequence>(std::max(distance(gap.start, window.base()), 0));
+    for (Sequence at = start; at < start + gap.length && at < next_sequence(); ++at) function(at);
+  }
   void go_back_to_missing_response(Instant now);
-  [[nodiscard]] std::optional<Instant> response_gap_deadline() const;
   [[nodiscard]] Duration rerequest_interval(std::uint16_t times) const;
 
   // --- middle_response.cc ---
@@ -503,7 +512,6 @@ struct Requester::Impl {
   void note_response_path(const wire::Packet& packet, Instant now);
   void look_for_response_evidence(const wire::Packet& packet, Instant sent, Instant now);
   [[nodiscard]] bool rerequest_lost(const bitmap::GapRecord& gap, Instant now) const;
-  [[nodiscard]] recovery::GapLimits response_limits() const;
   [[nodiscard]] recovery::GapLimits rerequest_limits() const;
   [[nodiscard]] recovery::GapLimits one_path_limits() const {
     const recovery::ToleranceConfig config = tolerance_config(*id.recovery);

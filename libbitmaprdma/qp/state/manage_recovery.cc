@@ -42,14 +42,12 @@ void add(RetransmitRequested& all, const GapRecord& gap) {
 }  // namespace
 
 std::vector<OpenGap> Responder::open_gaps(Instant now) const {
-  const Impl& me = *impl_;
+  Impl& me = *impl_;
   std::vector<OpenGap> open;
   if (me.out_of_order == nullptr) return open;
   for (std::size_t i = 0; i < me.out_of_order->gaps.size(); ++i) {
     const GapRecord& gap = me.out_of_order->gaps[i];
-    std::optional<Instant> stalls_since;
-    if (gap.start == me.base()) stalls_since = me.stall_begin(gap.base_stuck_since, gap.first_seen);
-    open.push_back(open_gap(gap, me.window.highest(), stalls_since, now));
+    open.push_back(open_gap(gap, me.window.highest(), me.gap_rules().stalls_since(gap), now));
   }
   return open;
 }
@@ -84,13 +82,12 @@ RetransmitRequested Responder::retransmit_gaps(std::optional<Psn> psn, Instant n
 }
 
 std::vector<OpenGap> Requester::open_gaps(Instant now) const {
-  const Impl& me = *impl_;
+  Impl& me = *impl_;
   std::vector<OpenGap> open;
   if (me.loss_recovery == nullptr) return open;
   for (std::size_t i = 0; i < me.loss_recovery->response_gaps.size(); ++i) {
     const GapRecord& gap = me.loss_recovery->response_gaps[i];
-    std::optional<Instant> stalls_since;
-    if (me.stops_base(gap)) stalls_since = me.response_stall_begin(gap);
+    const auto stalls_since = me.response_gap_rules().stalls_since(gap);
     open.push_back(open_gap(gap, me.psn_of(me.responses_seen) - 1, stalls_since, now));
     open.back().response = true;
   }
@@ -130,9 +127,12 @@ RetransmitRequested Requester::retransmit_gaps(std::optional<Psn> psn, Instant n
     GapRecord& gap = me.loss_recovery->response_gaps[i];
     if (psn && !is_missing_in(gap, *psn)) continue;
     add(asked, gap);
-    if (gap.state == GapState::kWaiting) promote(gap, LossCause::kRequested, me.env, me.id, now);
-    me.request_again(gap, Counter::kRetransmittedRequest, now);
+    if (gap.state == GapState::kWaiting) me.response_gap_rules().promote(gap, LossCause::kRequested, now);
+    me.for_each_missing(
+        gap, [&](Sequence at) { me.request_resend(at, me.message_of(at), Counter::kRetransmittedRequest, now); });
+    me.note_requested_again(gap, now);
   }
+  me.judge_response_gaps(now, now);
   return asked;
 }
 

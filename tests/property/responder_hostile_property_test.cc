@@ -103,7 +103,7 @@ void check_seed(Random& random) {
     ASSERT_LE(state.held_bytes, options.recovery.hold_bytes_max);
     ASSERT_LE(state.early_packets, 64u);
     ASSERT_LE(state.gaps, 64u);
-    ASSERT_LE(state.answers, 64u);
+    ASSERT_LE(state.responses, 64u);
     if (testing::Test::HasFailure()) return;
     if (!rx.failed) continue;
     rx.forget();  // the NAK leaves

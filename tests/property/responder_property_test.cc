@@ -180,7 +180,7 @@ void check_seed(Random& random, RecoveryMode mode) {
   EXPECT_EQ(rx.atomic_answers.size(), plan.world.atomics.size());
   check_reads(rx, plan);
   const auto end = rx.responder->snapshot();
-  EXPECT_EQ(end.early_packets + end.held_bytes + end.gaps + end.answers + end.receives, 0u);
+  EXPECT_EQ(end.early_packets + end.held_bytes + end.gaps + end.responses + end.receives, 0u);
 }
 
 TEST(ResponderProperty, DisorderMakesNoDifferenceInBitmapMode) {

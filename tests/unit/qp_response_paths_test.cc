@@ -43,16 +43,16 @@ TEST(ResponsePaths, WhatIsSentAgainTakesAnotherPathThanTheOneThatLostIt) {
 TEST(ResponsePaths, APathThatLosesAllIsSetAsideTriedAndTakenBack) {
   ResponsePaths paths{2, Spraying::kRoundRobin};
   for (std::uint32_t batch = 0; batch < 6; ++batch) EXPECT_EQ(send(paths, batch * 2, 2), batch % 2);
-  EXPECT_EQ(paths.asked_again(Psn{2}, 2, at(1_ms)), std::nullopt);
-  EXPECT_EQ(paths.asked_again(Psn{6}, 2, at(1_ms)), std::nullopt);
-  EXPECT_EQ(paths.asked_again(Psn{10}, 1, at(1_ms)), std::nullopt);  // half of the third
-  EXPECT_EQ(paths.asked_again(Psn{11}, 1, at(1_ms)), 1);
+  EXPECT_EQ(paths.on_rerequest(Psn{2}, 2, at(1_ms)), std::nullopt);
+  EXPECT_EQ(paths.on_rerequest(Psn{6}, 2, at(1_ms)), std::nullopt);
+  EXPECT_EQ(paths.on_rerequest(Psn{10}, 1, at(1_ms)), std::nullopt);  // half of the third
+  EXPECT_EQ(paths.on_rerequest(Psn{11}, 1, at(1_ms)), 1);
   EXPECT_EQ(send(paths, 12, 4, at(1_ms)), 0);
   EXPECT_EQ(send(paths, 16, 4, at(2_ms)), 0);
   EXPECT_EQ(paths.batch_max(1), 1u);
   EXPECT_EQ(send(paths, 20, 1, at(5_ms)), 1);  // tried
   EXPECT_EQ(paths.take_back(at(6_ms)), std::nullopt);
-  EXPECT_EQ(paths.asked_again(Psn{20}, 1, at(6_ms)), std::nullopt);  // in vain
+  EXPECT_EQ(paths.on_rerequest(Psn{20}, 1, at(6_ms)), std::nullopt);  // in vain
   EXPECT_EQ(paths.take_back(at(9_ms)), std::nullopt);
   EXPECT_EQ(send(paths, 21, 1, at(9_ms)), 1);
   EXPECT_EQ(paths.take_back(at(17_ms)), 1);
@@ -65,7 +65,7 @@ TEST(ResponsePaths, WhereAllLoseEverythingNoneIsSetAside) {
   ResponsePaths paths{2, Spraying::kRoundRobin};
   for (std::uint32_t batch = 0; batch < 8; ++batch) (void)send(paths, batch * 2, 2);
   for (std::uint32_t batch = 0; batch < 8; ++batch) {
-    EXPECT_EQ(paths.asked_again(Psn{batch * 2}, 2, at(1_ms)), std::nullopt) << batch;
+    EXPECT_EQ(paths.on_rerequest(Psn{batch * 2}, 2, at(1_ms)), std::nullopt) << batch;
   }
 }
 
@@ -75,7 +75,7 @@ TEST(ResponsePaths, LossesHereAndThereAreNoSilence) {
   for (std::uint32_t psn = 0; psn < 4000; ++psn) {
     const std::uint8_t path = send(paths, psn, 1);
     if (psn % 10 == 3 || psn % 10 == 4) {
-      EXPECT_EQ(paths.asked_again(Psn{psn}, 1, at(0_us)), std::nullopt) << psn << " on " << int{path};
+      EXPECT_EQ(paths.on_rerequest(Psn{psn}, 1, at(0_us)), std::nullopt) << psn << " on " << int{path};
     }
   }
   EXPECT_EQ(paths.batch_max(0), 4u);

@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "qp/paths/path_probing.h"
+
 namespace brdma::qp {
 namespace {
 
 constexpr std::uint32_t kSilentLosses = 3;  // with 5 % loss one path in 8000 times
-constexpr Duration kProbeFirst = 4_ms, kProbeMax = 1_s;
-constexpr Duration kProbesApart = 200_us;    // a burst is answered by one acknowledgement, which tells of one path
-constexpr std::uint32_t kLossGainShift = 6;  // 1/64 a packet
-constexpr std::uint32_t kPpm = 1'000'000;
+constexpr Duration kProbesApart = 200_us;   // a burst is answered by one acknowledgement, which tells of one path
 
 }  // namespace
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "qp/paths/path_probing.h"
+
 namespace brdma::qp {
 namespace {
 
@@ -10,9 +12,6 @@ namespace {
 constexpr std::size_t kRunsKept = 256;
 // So many runs later what was lost on a path is forgotten: more than wait for an answer.
 constexpr std::uint32_t kRunsRemembered = 32;
-constexpr Duration kProbeFirst = 4_ms, kProbeMax = 1_s;
-constexpr std::uint32_t kLossGainShift = 6;  // 1/64 a packet
-constexpr std::uint32_t kPpm = 1'000'000;
 constexpr std::uint32_t kLossyPpm = 1000;  // of late: a loss counts for some 180 packets of the path
 constexpr std::size_t kBatchWhereLossy = 4;
 
@@ -84,7 +83,7 @@ ResponsePaths::Run* ResponsePaths::find(Psn psn) {
   return nullptr;
 }
 
-std::optional<std::uint8_t> ResponsePaths::read_rerequest(Psn first, std::uint32_t count, Instant now) {
+std::optional<std::uint8_t> ResponsePaths::on_rerequest(Psn first, std::uint32_t count, Instant now) {
   std::optional<std::uint8_t> aside;
   for (std::uint32_t done = 0; done < count;) {
     Run* const run = find(first + done);

@@ -43,7 +43,7 @@ class ResponsePaths {
   void batch_left(std::uint8_t path, Instant now);
 
   // The requester asks for [first, first + count) again. Answers a path that is set aside from here on.
-  std::optional<std::uint8_t> read_rerequest(Psn first, std::uint32_t count, Instant now);
+  std::optional<std::uint8_t> on_rerequest(Psn first, std::uint32_t count, Instant now);
   // A path that was tried, and lost nothing: it is in use again.
   std::optional<std::uint8_t> take_back(Instant now);
 

@@ -19,7 +19,7 @@ std::uint8_t Responder::Impl::response_path(std::span<const recovery::PathFacts>
 void Responder::Impl::note_rerequested(Psn first, std::uint32_t count, Instant now) {
   if (!response_paths) [[likely]]
     return;
-  const auto silent = response_paths->read_rerequest(first, count, now);
+  const auto silent = response_paths->on_rerequest(first, count, now);
   if (!silent) return;
   env.count(Counter::kPathSilent);
   env.trace(now, identity.qpn, trace::PathDown{*silent});

@@ -84,7 +84,7 @@ inline constexpr CounterTest kCounterTests[] = {
     {"kFetches", "unit/device_local_test.cc", "Local", "AWriteIsDescribedAndFetched"},
     {"kFetchedBytes", "unit/device_local_test.cc", "Local", "AWriteIsDescribedAndFetched"},
     {"kFetchFaults", "unit/device_local_test.cc", "Local", "MemoryThatTheKernelCannotReadIsAnError"},
-    {"kDescribed", "unit/device_local_test.cc", "Local", "AWriteIsDescribedAndFetched"},
+    {"kByReference", "unit/device_local_test.cc", "Local", "AWriteIsDescribedAndFetched"},
     {"kMarkedPackets", "unit/device_cnp_test.cc", "Cnp", "MarkedAnswersTellTheResponder"},
     {"kCnpSent", "unit/device_cnp_test.cc", "Cnp", "MarkedPacketsMakeOneInFiftyMicroseconds"},
     {"kCnpHandled", "unit/device_cnp_test.cc", "Cnp", "MarkedPacketsMakeOneInFiftyMicroseconds"},

@@ -56,9 +56,11 @@ void Requester::Impl::advance(Instant now) {
 // Messages that the base has left behind.
 void Requester::Impl::complete_passed(Instant now) {
   while (!messages.empty() && messages.front().end() <= base) {
-    const bool answered = messages.front().answered(), last = messages.front().last_of_wqe;
+    const Message& message = messages.front();
+    const bool answered = message.answered(), last = message.last_of_wqe, send = message.kind == MessageKind::kSend;
     messages.pop_front();
     if (answered) --responses.messages;
+    if (last && send) env.count(Counter::kSends);
     if (last) complete_next(CompletionStatus::kSuccess, now);
   }
 }
@@ -67,7 +69,6 @@ void Requester::Impl::complete_passed(Instant now) {
   const bool good = status == CompletionStatus::kSuccess;
   do {
     const SendWqe& wqe = queue[queue.head()];
-    if (good && is_send(wqe.opcode)) env.count(Counter::kSends);
     if (!good || id.signal_all || (wqe.flags & kSendSignaled) != 0) make_completion(wqe, status, now);
     queue.pop();
     // What was done by ourselves behind it has waited for just this.

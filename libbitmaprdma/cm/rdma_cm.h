@@ -74,6 +74,9 @@ class RdmaCm {
 
   // --- channels ---
   [[nodiscard]] std::optional<RdmaEvent> fetch_event(ChannelNumber channel);
+  // An event of the program's own behind those that wait: kUser or kInternal. EINVAL: another kind, or a request that
+  // is not accepted yet.
+  Status write_event(IdNumber id, RdmaEventKind kind, std::int32_t status, std::uint64_t argument);
   // Destroys what is on it.
   void close_channel(ChannelNumber channel, Instant now);
   void destroy_all(Instant now);

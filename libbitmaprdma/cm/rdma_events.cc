@@ -110,6 +110,16 @@ void RdmaCm::tell(const RdmaId& id, RdmaEventKind kind, std::int32_t status) {
   queue(id.channel, {.kind = kind, .id = id.number, .user = id.user, .counted = id.number, .status = status});
 }
 
+Status RdmaCm::write_event(IdNumber number, RdmaEventKind kind, std::int32_t status, std::uint64_t argument) {
+  const RdmaId* const id = ids_.find(number);
+  if (id == nullptr) return Status{ENOENT};
+  if (kind != RdmaEventKind::kUser && kind != RdmaEventKind::kInternal) return Status{EINVAL};
+  if (id->state == IdState::kRequested) return Status{EINVAL};
+  queue(id->channel,
+        {.kind = kind, .id = number, .user = id->user, .counted = number, .status = status, .argument = argument});
+  return Status::success();
+}
+
 void RdmaCm::addresses_changed(std::uint64_t device_guid) {
   for (auto& [number, id] : ids_.all()) {
     if (!id.device || id.device->guid != device_guid) continue;

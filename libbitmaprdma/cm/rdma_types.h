@@ -49,7 +49,9 @@ enum class RdmaEventKind : std::uint8_t {
   kDeviceRemoval = 11,
   kMulticastJoin = 12,
   kAddressChange = 14,
-  kTimeWaitExit = 15
+  kTimeWaitExit = 15,
+  kUser = 18,  // these two the program, or its librdmacm, writes: RdmaCm::write_event()
+  kInternal = 19
 };
 
 // struct rdma_conn_param, with the private data that came along or is to go.
@@ -81,8 +83,9 @@ struct RdmaEvent {
   ConnectParameters parameters{};
   wire::CmEce ece{};
   std::optional<DatagramDestination>
-      datagram{};                   // of datagram services and multicast, instead of queue pair parameters
-  std::optional<IdNumber> group{};  // of kMulticastJoin: the membership, which counts the event too
+      datagram{};                           // of datagram services and multicast, instead of queue pair parameters
+  std::optional<IdNumber> group{};          // of kMulticastJoin: the membership, which counts the event too
+  std::optional<std::uint64_t> argument{};  // of kUser and kInternal, instead of queue pair parameters
 };
 
 // What a queue pair is to be set to, for ibv_modify_qp. `mask` in the terms of ibv_qp_attr_mask.

@@ -296,6 +296,18 @@ int migrate_id(const Call& call) {
   return events ? call.answer(command.response, events.value()) : events.reason().error();
 }
 
+// The program's own kinds alone; as the kernel, before the identifier is looked at.
+int write_event(const Call& call) {
+  const auto command = call.as<WriteEvent>();
+  if (command.event != kEventUser && command.event != kEventInternal) return EINVAL;
+  return with_id(call, command.id, [&](CmDesk::Session& session) {
+    return session.cm
+        .write_event(command.id, static_cast<cm::RdmaEventKind>(command.event),
+                     static_cast<std::int32_t>(command.status), command.argument)
+        .error();
+  });
+}
+
 struct Entry {
   Command command;
   std::size_t in_min;
@@ -320,6 +332,7 @@ constexpr Entry kCommands[] = {
     {Command::kJoinIpMulticast, sizeof(JoinIpMulticast), join_ip_multicast},
     {Command::kLeaveMulticast, 12, leave_multicast},
     {Command::kMigrateId, sizeof(MigrateId), migrate_id},
+    {Command::kWriteEvent, sizeof(WriteEvent), write_event},
 };
 
 // What the write says behind its header, of which `in` bytes count.

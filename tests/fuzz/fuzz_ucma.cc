@@ -178,13 +178,16 @@ class World final : public provider::CmDesk {
       }
       case Command::kMigrateId:
         return bytes_of(MigrateId{0, id, static_cast<std::uint32_t>(descriptors()[in.u8() % kChannels])});
+      case Command::kWriteEvent:
+        return bytes_of(WriteEvent{id, 0, kEventUser + in.u8() % 3u, 0, in.u8()});
       default:
         return bytes_of(Id{0, id, 0});
     }
   }
 
   void write(InputReader& in) {
-    const auto command = static_cast<Command>(in.u8() % 20);
+    const std::uint8_t number = in.u8() % 20;  // 19 is not served: that of an event stands for it
+    const auto command = number == 19 ? Command::kWriteEvent : static_cast<Command>(number);
     Bytes bytes(sizeof(Header));
     const Bytes said = payload(command, in);
     bytes.insert(bytes.end(), said.begin(), said.end());

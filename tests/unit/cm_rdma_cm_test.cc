@@ -257,6 +257,32 @@ TEST_F(RdmaCms, AnIdentifierTakesItsEventsToAnotherChannel) {
   fetch(b_, Kind::kEstablished, kChannel);
 }
 
+// Linux 6.18: an event that a program, or its librdmacm, writes to itself.
+TEST_F(RdmaCms, AnEventOfTheProgramsOwnWaitsBehindTheOthers) {
+  const IdNumber id = a_.create(kChannel, 0xA0).value();
+  ASSERT_TRUE(a_.resolve_address(id, std::nullopt, {kAddressB, 7174}).ok());
+  ASSERT_TRUE(a_.write_event(id, Kind::kUser, -5, 0x1122'3344'5566'7788).ok());
+  ASSERT_TRUE(a_.write_event(id, Kind::kInternal, 0, 16).ok());
+  fetch(a_, Kind::kAddressResolved);
+  const RdmaEvent own = fetch(a_, Kind::kUser);
+  EXPECT_EQ(own.id, id);
+  EXPECT_EQ(own.user, 0xA0u);
+  EXPECT_EQ(own.status, -5);
+  EXPECT_EQ(own.argument, 0x1122'3344'5566'7788u);
+  EXPECT_EQ(fetch(a_, Kind::kInternal).argument, 16u);
+  EXPECT_EQ(a_.write_event(id, Kind::kEstablished, 0, 0).error(), EINVAL) << "only the connection manager says so";
+  EXPECT_EQ(a_.write_event(id + 1, Kind::kUser, 0, 0).error(), ENOENT);
+  EXPECT_EQ(a_.destroy(id, now_).value(), 3u) << "all of which the program must acknowledge";
+
+  // A request that is not accepted has no program's identifier to be told by.
+  (void)listener();
+  const IdNumber active = resolved();
+  ASSERT_TRUE(a_.connect(active, parameters(0x111), {}, now_).ok());
+  carry();
+  const RdmaEvent request = fetch(b_, Kind::kConnectRequest);
+  EXPECT_EQ(b_.write_event(request.id, Kind::kUser, 0, 0).error(), EINVAL);
+}
+
 TEST_F(RdmaCms, AChannelThatClosesEndsItsConnections) {
   listener();
   ASSERT_TRUE(a_.connect(resolved(), parameters(1), {}, now_).ok());

@@ -80,23 +80,14 @@ Result<std::uint32_t, Status> RdmaCm::migrate(IdNumber number, ChannelNumber to)
   RdmaId* const id = ids_.find(number);
   if (id == nullptr) return Status{ENOENT};
   if (id->channel == to) return id->events_reported;
-  auto& old = channels_[id->channel];
-  std::uint32_t moved = 0;
-  for (auto event = old.begin(); event != old.end();) {
-    if (event->counted != number) {
-      ++event;
-      continue;
-    }
-    queue(to, *event);
-    event = old.erase(event);
-    ++moved;
-  }
-  if (moved != 0) host_.events_removed(id->channel, moved);
+  const std::uint32_t left = take_back(
+      id->channel, [number](const RdmaEvent& event) { return event.counted == number; },
+      [this, to](const RdmaEvent& event) { queue(to, event); });
   id->channel = to;
   for (auto& [other, child] : ids_.all()) {
     if (child.listener == number) child.channel = to;
   }
-  return id->events_reported;
+  return id->events_reported + left;
 }
 
 void RdmaCm::queue(ChannelNumber channel, const RdmaEvent& event) {

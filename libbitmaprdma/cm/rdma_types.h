@@ -16,6 +16,7 @@ namespace brdma::cm {
 
 // An identifier, as librdmacm's rdma_cm_id has one: small, the lowest that is free. 0 is one.
 using IdNumber = std::uint32_t;
+inline constexpr IdNumber kNobody = ~IdNumber{0};  // no identifier's number
 using ChannelNumber = std::uint32_t;
 
 struct SocketAddress {
@@ -76,9 +77,9 @@ struct DatagramDestination {
 
 struct RdmaEvent {
   RdmaEventKind kind{};
-  IdNumber id = 0;          // whom it is about: of kConnectRequest the new one
-  std::uint64_t user = 0;   // of kConnectRequest the listener's
-  IdNumber counted = 0;     // whose it is: who is destroyed waits until it has been acknowledged
+  IdNumber id = 0;         // whom it is about: of kConnectRequest the new one
+  std::uint64_t user = 0;  // of kConnectRequest the listener's
+  IdNumber counted = 0;  // whose it is, who when destroyed waits until it has been acknowledged; kNobody: is destroyed
   std::int32_t status = 0;  // negative errno value; of kRejected the reason
   ConnectParameters parameters{};
   wire::CmEce ece{};

@@ -30,8 +30,8 @@ class Host final : public io::CmServiceHost {
     return listed(local, scope);
   }
   void event_added(cm::ChannelNumber channel) override { channels.event_added(channel); }
-  void events_removed(cm::ChannelNumber channel, std::uint32_t count) override {
-    channels.events_removed(channel, count);
+  std::uint32_t take_back_events(cm::ChannelNumber channel, std::uint32_t count) override {
+    return channels.take_back_events(channel, count);
   }
   Channels channels;
 

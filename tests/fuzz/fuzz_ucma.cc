@@ -52,9 +52,9 @@ class Host final : public fuzz::CmHost {
     const std::uint64_t one = 1;
     BRDMA_CHECK(::write(descriptors()[channel], &one, sizeof one) == sizeof one);
   }
-  void events_removed(cm::ChannelNumber channel, std::uint32_t count) override {
-    CmHost::events_removed(channel, count);
-    for (; count > 0; --count) take_one(descriptors()[channel]);
+  std::uint32_t take_back_events(cm::ChannelNumber channel, std::uint32_t count) override {
+    for (std::uint32_t i = 0; i < count; ++i) take_one(descriptors()[channel]);
+    return CmHost::take_back_events(channel, count);
   }
 };
 

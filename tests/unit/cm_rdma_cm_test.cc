@@ -283,6 +283,53 @@ TEST_F(RdmaCms, AnEventOfTheProgramsOwnWaitsBehindTheOthers) {
   EXPECT_EQ(b_.write_event(request.id, Kind::kUser, 0, 0).error(), EINVAL);
 }
 
+// A thread has been told that an event is there, and before it can fetch it another one destroys the identifier. It
+// would wait for the next event, which may never come.
+TEST_F(RdmaCms, AReaderThatWasToldOfAnEventFindsOne) {
+  const IdNumber id = a_.create(kChannel, 0xA0).value();
+  ASSERT_TRUE(a_.resolve_address(id, std::nullopt, {kAddressB, 7174}).ok());
+  ASSERT_TRUE(a_.write_event(id, Kind::kUser, 0, 1).ok());
+  machine_a_.told_reader(kChannel);
+  EXPECT_EQ(a_.destroy(id, now_).value(), 1u) << "it waits for this one to be acknowledged";
+  EXPECT_EQ(machine_a_.waiting[kChannel], 0);
+  const IdNumber next = a_.create(kChannel, 0xA1).value();
+  EXPECT_EQ(next, id);
+  EXPECT_EQ(fetch(a_, Kind::kAddressResolved).user, 0xA0u);
+  EXPECT_FALSE(a_.fetch_event(kChannel));
+  EXPECT_EQ(a_.destroy(next, now_).value(), 0u) << "not its own";
+}
+
+TEST_F(RdmaCms, AReaderThatWasToldOfAnEventFindsItWhereItWas) {
+  const IdNumber id = a_.create(kChannel, 0xA0).value();
+  for (const std::uint64_t argument : {1, 2}) ASSERT_TRUE(a_.write_event(id, Kind::kUser, 0, argument).ok());
+  machine_a_.told_reader(kChannel);
+  EXPECT_EQ(a_.migrate(id, kOther).value(), 1u);
+  EXPECT_EQ(machine_a_.waiting[kOther], 1);
+  EXPECT_EQ(fetch(a_, Kind::kUser).argument, 1u);
+  machine_a_.told_reader(kOther);
+  EXPECT_EQ(fetch(a_, Kind::kUser, kOther).argument, 2u);
+  EXPECT_EQ(a_.destroy(id, now_).value(), 2u);
+}
+
+// Its peer is not refused: the program sees the request, which outlives its listener.
+TEST_F(RdmaCms, AReaderThatWasToldOfARequestFindsIt) {
+  const IdNumber listening = listener(2);
+  for (const std::uint32_t qpn : {0x111u, 0x112u}) {
+    ASSERT_TRUE(a_.connect(resolved(), parameters(qpn), {}, now_).ok());
+  }
+  carry();
+  machine_b_.told_reader(kChannel);
+  EXPECT_EQ(b_.destroy(listening, now_).value(), 1u);
+  EXPECT_EQ(b_.ids(), 1u);
+  const RdmaEvent request = fetch(b_, Kind::kConnectRequest);
+  EXPECT_EQ(request.parameters.qpn, 0x111u);
+  carry();
+  EXPECT_EQ(fetch(a_, Kind::kRejected).status, 28) << "the second one's";
+  EXPECT_TRUE(b_.accept(request.id, 0xB1, parameters(2), {}, now_).ok());
+  carry();
+  fetch(a_, Kind::kConnectResponse);
+}
+
 TEST_F(RdmaCms, AChannelThatClosesEndsItsConnections) {
   listener();
   ASSERT_TRUE(a_.connect(resolved(), parameters(1), {}, now_).ok());

@@ -76,6 +76,8 @@ class RdmaCm {
 
   // --- channels ---
   [[nodiscard]] std::optional<RdmaEvent> fetch_event(ChannelNumber channel);
+  // One of the identifier's events has come within the last millisecond, and waits: a reader may be on its way.
+  [[nodiscard]] bool has_fresh_event(IdNumber id, Instant now);
   // An event of the program's own behind those that wait: kUser or kInternal. EINVAL: another kind, or a request that
   // is not accepted yet.
   Status write_event(IdNumber id, RdmaEventKind kind, std::int32_t status, std::uint64_t argument);
@@ -147,6 +149,7 @@ class RdmaCm {
   std::map<IdNumber, Membership> memberships_;
   IdNumber next_membership_ = 0;
   std::map<ChannelNumber, std::deque<RdmaEvent>> channels_;
+  Instant heard_;  // when the network last brought something, or time passed
 };
 
 }  // namespace brdma::cm

@@ -92,7 +92,17 @@ Result<std::uint32_t, Status> RdmaCm::migrate(IdNumber number, ChannelNumber to)
 
 void RdmaCm::queue(ChannelNumber channel, const RdmaEvent& event) {
   channels_[channel].push_back(event);
+  channels_[channel].back().since = heard_;
   host_.event_added(channel);
+}
+
+bool RdmaCm::has_fresh_event(IdNumber number, Instant now) {
+  constexpr Duration kFresh = 1_ms;
+  const RdmaId* const id = ids_.find(number);
+  if (id == nullptr) return false;
+  const auto& events = channels_[id->channel];
+  return std::any_of(events.begin(), events.end(),
+                     [&](const RdmaEvent& event) { return event.counted == number && now - event.since < kFresh; });
 }
 
 // A child that the program has not accepted is unknown to it: nothing can be told of it.
@@ -255,6 +265,7 @@ void RdmaCm::on_reply(RdmaId& id, const wire::CmRep& rep) {
 }
 
 void RdmaCm::take_events(Instant now) {
+  heard_ = now;
   take_lookup_events(now);
   while (const auto event = agent_.poll_event()) {
     if (event->kind == Event::Kind::kRequest) {

@@ -8,6 +8,7 @@
 #include "base/ip_address.h"
 #include "base/psn.h"
 #include "base/result.h"
+#include "base/units.h"
 #include "bitmaprdma/types.h"
 #include "wire/cm_address.h"
 #include "wire/cm_messages.h"
@@ -81,6 +82,7 @@ struct RdmaEvent {
   std::uint64_t user = 0;  // of kConnectRequest the listener's
   IdNumber counted = 0;  // whose it is, who when destroyed waits until it has been acknowledged; kNobody: is destroyed
   std::int32_t status = 0;  // negative errno value; of kRejected the reason
+  Instant since{};          // of what the network brought: when it came
   ConnectParameters parameters{};
   wire::CmEce ece{};
   std::optional<DatagramDestination>

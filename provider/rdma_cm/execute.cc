@@ -104,8 +104,23 @@ int create_id(const Call& call) {
   return call.answer(command.response, id.value());
 }
 
+// A thread that poll() has told of an event, and that finds it gone, waits for the next one, which may never come: so
+// rping would stand still whose connection ends just as it destroys the identifier. With a kernel destroying takes
+// long enough for the reader to be first. Here it is given a moment.
+void let_readers_be_first(const Call& call, cm::IdNumber id) {
+  constexpr int kPausesMax = 20;
+  for (int pauses = 0; pauses < kPausesMax; ++pauses) {
+    if (const auto session = call.desk.begin();
+        Call::own(*session, id, call.channel) != 0 || !session->cm.has_fresh_event(id, session->now)) {
+      return;
+    }
+    call.desk.pause();
+  }
+}
+
 int destroy_id(const Call& call) {
   const auto command = call.as<Id>();
+  let_readers_be_first(call, command.id);
   return answer_with_id<std::uint32_t>(
       call, command.id, command.response, sizeof(std::uint32_t),
       [&](CmDesk::Session& session) { return session.cm.destroy(command.id, session.now); });

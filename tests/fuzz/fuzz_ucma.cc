@@ -107,6 +107,7 @@ class World final : public provider::CmDesk {
   }
 
   std::unique_ptr<Session> begin() override { return std::make_unique<Session>(cm_, now_); }
+  void pause() override {}
   std::optional<cm::ChannelNumber> find_channel(int fd) override {
     const auto found = std::find(descriptors().begin(), descriptors().end(), fd);
     if (found == descriptors().end()) return std::nullopt;

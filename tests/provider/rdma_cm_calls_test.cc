@@ -6,8 +6,11 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "rdma_cm_ids.h"
 
@@ -108,6 +111,41 @@ TEST(RdmaCmCalls, AServerMayTakeItsTime) {
   EXPECT_EQ(next_event(world.client), RDMA_CM_EVENT_ESTABLISHED);
   EXPECT_EQ(next_event(world.server), RDMA_CM_EVENT_ESTABLISHED);
   end(child);
+}
+
+// A thread reads events, and is a little slow from poll() to rdma_get_cm_event(); another one destroys the identifier
+// as its connection ends. A reader that finds its event gone would wait for ever, in rping's client for instance; this
+// one does not wait. Not each round: no reader on a busy machine is certain to be in time.
+TEST(RdmaCmCalls, AReaderOfAnEventThatHasJustComeFindsIt) {
+  constexpr int kRounds = 20;
+  int found = 0;
+  for (int i = 0; i < kRounds; ++i) {
+    Asked world;
+    rdma_cm_id* const child = world.child();
+    make_qp(child);
+    accept(child);
+    ASSERT_EQ(next_event(world.client), RDMA_CM_EVENT_ESTABLISHED);
+    ASSERT_EQ(next_event(world.server), RDMA_CM_EVENT_ESTABLISHED);
+    without_waiting(world.server);
+    std::atomic<bool> told{false};
+    std::thread reader([&] {
+      EXPECT_TRUE(readable(world.server));
+      told = true;
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+      rdma_cm_event* event = nullptr;
+      if (rdma_get_cm_event(world.server.channel, &event) != 0) return;
+      EXPECT_EQ(event->event, RDMA_CM_EVENT_DISCONNECTED);
+      EXPECT_EQ(event->id, child);
+      ++found;
+      rdma_ack_cm_event(event);
+    });
+    rdma_destroy_qp(child);
+    ASSERT_EQ(rdma_disconnect(world.active.id), 0);
+    while (!told) std::this_thread::yield();
+    EXPECT_EQ(rdma_destroy_id(child), 0);
+    reader.join();
+  }
+  EXPECT_GE(found, kRounds / 2);
 }
 
 // From release 60 on: an event that the program writes to itself, for instance to wake a thread that waits.

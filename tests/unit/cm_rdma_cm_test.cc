@@ -311,6 +311,18 @@ TEST_F(RdmaCms, AReaderThatWasToldOfAnEventFindsItWhereItWas) {
   EXPECT_EQ(a_.destroy(id, now_).value(), 2u);
 }
 
+TEST_F(RdmaCms, AnEventIsFreshForAMillisecond) {
+  const IdNumber listening = listener();
+  ASSERT_TRUE(a_.connect(resolved(), parameters(0x111), {}, now_).ok());
+  EXPECT_FALSE(b_.has_fresh_event(listening, now_));
+  carry();
+  EXPECT_TRUE(b_.has_fresh_event(listening, now_ + 999_us));
+  EXPECT_FALSE(b_.has_fresh_event(listening, now_ + 1_ms));
+  EXPECT_FALSE(b_.has_fresh_event(listening + 1, now_)) << "another's";
+  fetch(b_, Kind::kConnectRequest);
+  EXPECT_FALSE(b_.has_fresh_event(listening, now_));
+}
+
 // Its peer is not refused: the program sees the request, which outlives its listener.
 TEST_F(RdmaCms, AReaderThatWasToldOfARequestFindsIt) {
   const IdNumber listening = listener(2);

@@ -3,6 +3,8 @@
 import dataclasses
 import subprocess
 
+import connections
+
 # Why a row is run on clean networks only: the program stands still at the first message that is lost, on any device.
 UNRELIABLE = "waits for every message of an unreliable service: one that is lost stops it, on any device"
 LOCAL = "runs on one host"
@@ -143,6 +145,7 @@ def rdmacm_utils():
     def cm(server, client, **more):
         return sides(name, server, client, **{"ready": "cm", **more})
 
+    cmtime_server, cmtime_client, cmtime_ends, cmtime_listens = connections.cmtime("100")
     return [
         cm("rping -s -C 20 -V", "rping -c -a {server} -C 20 -V"),
         cm("rping -s -a :: -C 5", "rping -c -a {server6} -C 5 -V", shown="rping -a IPV6 -C 5 -V"),
@@ -161,7 +164,7 @@ def rdmacm_utils():
         cm("rstream -T a -C 10 -S 1000", "rstream -s {server} -T a -C 10 -S 1000", own_fault="takes *POLLHUP* for a failure also while data waits (`common.c`): its peer closes as soon as it has sent the last"),
         cm("riostream -S 64 -C 10 -I 10", "riostream -s {server} -S 64 -C 10 -I 10"),
         cm("rcopy", "rcopy {file} {server}:{scratch}/copy", shown="rcopy FILE", server_ends=False),
-        cm("cmtime -c 100", "cmtime -s {server} -c 100", server_ends=False),
+        Row(name, tuple(cmtime_client), tuple(cmtime_server), shown="cmtime -c 100", ready=cmtime_listens, server_ends=cmtime_ends),
         sides(name, "udpong -b {server}", "udpong -s {server} -b {client} -S 64 -C 10", ready="udp:7174", server_ends=False, clean_only=UNRELIABLE),
     ]
 

@@ -1,6 +1,7 @@
 """The programs and options that matrix.py runs: a list of rows. Words in braces are filled in there."""
 
 import dataclasses
+import re
 import subprocess
 
 import connections
@@ -178,6 +179,23 @@ def without_mpi():
     return " -P 0" if "MPI mode" in said.stdout + said.stderr else ""
 
 
+# Debian's 1.23.0~rc1-1.
+WITHOUT_VERBS = "this UCX was built without its module for verbs (`uct_MODULES` of `ucx_info -b`)"
+
+
+def ucx_without_verbs():
+    """WITHOUT_VERBS, or nothing: also where UCX does not say what it has."""
+    try:
+        said = subprocess.run(["ucx_info", "-b"], capture_output=True, text=True, timeout=20, check=False).stdout
+    except (FileNotFoundError, subprocess.TimeoutExpired):
+        return ""
+    modules = re.search(r'^#define uct_MODULES\s+"(.*)"', said, re.MULTILINE)
+    return WITHOUT_VERBS if modules and "ib" not in modules[1].split(":") else ""
+
+
+UCX_FAULT = ucx_without_verbs()
+
+
 def ucx():
     name = "UCX (ucx-utils)"
     no_mpi = without_mpi()
@@ -196,7 +214,7 @@ def ucx():
             line = f"ucx_perftest{no_mpi} {{server}} {options}"
             rows.append(sides(name, f"ucx_perftest{no_mpi}", line, ready="tcp:13337", expects="Final:", shown=f"ucx_perftest {options}"))
     rows.append(Row(name, ("ucx_info", "-d"), expects="Transport: rc_verbs", clean_only=LOCAL))
-    return rows
+    return [dataclasses.replace(row, own_fault=UCX_FAULT) for row in rows]
 
 
 def libfabric():
@@ -238,8 +256,8 @@ def fio():
 def others():
     mpi = "Open MPI over UCX"
     return [
-        Row(mpi, (), shown="mpi_exchange, 4 ranks on 2 hosts, UCX_TLS=rc_verbs,ud_verbs", run="mpi", brief=True),
-        Row(mpi, (), shown="mpi_exchange, 4 ranks on 2 hosts, UCX_TLS=ud_verbs", run="mpi_datagrams"),
+        Row(mpi, (), shown="mpi_exchange, 4 ranks on 2 hosts, UCX_TLS=rc_verbs,ud_verbs", run="mpi", brief=True, own_fault=UCX_FAULT),
+        Row(mpi, (), shown="mpi_exchange, 4 ranks on 2 hosts, UCX_TLS=ud_verbs", run="mpi_datagrams", own_fault=UCX_FAULT),
         Row("pyverbs", (), shown="pyverbs_exchange.py: SEND, WRITE, READ, atomics between two hosts", run="pyverbs", brief=True),
         Row("pyverbs", (), shown="rdma-core's own tests (python3-pyverbs)", run="rdma_core_tests", clean_only=LOCAL, brief=True, seconds=120),
     ]

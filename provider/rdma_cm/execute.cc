@@ -105,8 +105,9 @@ int create_id(const Call& call) {
 }
 
 // A thread that poll() has told of an event, and that finds it gone, waits for the next one, which may never come: so
-// rping would stand still whose connection ends just as it destroys the identifier. With a kernel destroying takes
-// long enough for the reader to be first. Here it is given a moment.
+// does rping's client whose connection ends just as it destroys the identifier. The race is the program's own, on any
+// device; but here the event and the destroyer wait for the same lock, which makes it a close one. So the reader is
+// given a moment.
 void let_readers_be_first(const Call& call, cm::IdNumber id) {
   constexpr int kPausesMax = 20;
   for (int pauses = 0; pauses < kPausesMax; ++pauses) {

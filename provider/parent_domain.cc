@@ -37,9 +37,11 @@ int dealloc_td(ibv_td* ibv) {
   return 0;
 }
 
-// Allocators would be for memory that devices read work requests from; there is none.
+// Allocators would be for memory that devices read work requests from; there is none. And none has to be shared with a
+// device outside a confidential guest: a program may allow that it is, and nothing follows.
 ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* wanted) {
-  constexpr std::uint32_t kKnown = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+  constexpr std::uint32_t kKnown = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT |
+                                   abi::kParentDomainAllowUnprotected;
   if ((wanted->comp_mask & ~kKnown) != 0) return fail<ibv_pd>(EINVAL);
   if ((wanted->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) != 0) return fail<ibv_pd>(EOPNOTSUPP);
   if (wanted->pd == nullptr || wanted->pd->context != context) return fail<ibv_pd>(EINVAL);

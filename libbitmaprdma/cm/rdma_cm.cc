@@ -61,26 +61,58 @@ Result<std::uint32_t, Status> RdmaCm::destroy(IdNumber number, Instant now) {
     agent_.destroy(*id->connection, now);
   }
   std::erase_if(memberships_, [number](const auto& entry) { return entry.second.id == number; });
-  drop_events(*id, now);
+  const std::uint32_t reported = id->events_reported + drop_events(*id, now);
   release_port(*id);
-  const std::uint32_t reported = id->events_reported;
   ids_.remove(number);
   return reported;
 }
 
-// Also of requests for a listener, which nobody will ever see: their peers are told.
-void RdmaCm::drop_events(RdmaId& id, Instant now) {
-  std::vector<IdNumber> orphans;
-  auto& events = channels_[id.channel];
-  const std::size_t dropped = std::erase_if(events, [&](const RdmaEvent& event) {
-    const bool gone = event.counted == id.number || event.id == id.number;
-    if (!gone || event.kind != RdmaEventKind::kConnectRequest) return gone;
-    if (event.id != id.number) orphans.push_back(event.id);
+// Also of requests for a listener, which nobody will ever see: their peers are told. Answers how many of its events
+// will be fetched nevertheless.
+std::uint32_t RdmaCm::drop_events(RdmaId& id, Instant now) {
+  using Kind = RdmaEventKind;
+  const IdNumber number = id.number;
+  const auto is_its_request = [number](const RdmaEvent& event) {
+    return event.kind == Kind::kConnectRequest && event.id == number;
+  };
+  take_back(id.channel, is_its_request, [this](const RdmaEvent& event) {
     if (RdmaId* const listener = ids_.find(event.counted)) --listener->waiting;
-    return true;
   });
-  if (dropped != 0) host_.events_removed(id.channel, static_cast<std::uint32_t>(dropped));
+  std::vector<IdNumber> orphans;
+  const auto is_its_own = [number](const RdmaEvent& event) { return event.counted == number; };
+  const std::uint32_t left = take_back(id.channel, is_its_own, [&orphans](const RdmaEvent& event) {
+    if (event.kind == Kind::kConnectRequest) orphans.push_back(event.id);
+  });
+  if (left != 0) leave_to_readers(id);
   for (const IdNumber orphan : orphans) (void)destroy(orphan, now);
+  return left;
+}
+
+// Another identifier may get its number before they are fetched.
+void RdmaCm::leave_to_readers(const RdmaId& id) {
+  for (RdmaEvent& event : channels_[id.channel]) {
+    if (event.counted != id.number) continue;
+    event.counted = kNobody;
+    if (event.kind != RdmaEventKind::kConnectRequest) continue;
+    if (RdmaId* const child = ids_.find(event.id)) child->listener.reset();
+  }
+}
+
+std::uint32_t RdmaCm::take_back(ChannelNumber channel, const Gone& gone, const Take& take) {
+  auto& events = channels_[channel];
+  const auto count = static_cast<std::uint32_t>(std::count_if(events.begin(), events.end(), gone));
+  if (count == 0) return 0;
+  const std::uint32_t stay = count - host_.take_back_events(channel, count);
+  std::uint32_t met = 0;
+  for (auto event = events.begin(); event != events.end();) {
+    if (!gone(*event) || met++ < stay) {
+      ++event;
+      continue;
+    }
+    take(*event);
+    event = events.erase(event);
+  }
+  return stay;
 }
 
 void RdmaCm::bind_device(RdmaId& id) {

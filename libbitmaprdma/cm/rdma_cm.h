@@ -7,6 +7,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <unordered_map>
 
@@ -33,7 +34,8 @@ class RdmaCm {
   // `type`: for kIb; the other port spaces have one each.
   Result<IdNumber, Status> create(ChannelNumber channel, std::uint64_t user,
                                   wire::PortSpace space = wire::PortSpace::kTcp, QpType type = QpType::kRc);
-  // Answers how many of its events were fetched, all of which the program must acknowledge; the others are gone.
+  // Answers how many of its events were fetched, or will be by readers that have been told of them
+  // (RdmaHost::take_back_events): the program must acknowledge all of these. The others are gone.
   Result<std::uint32_t, Status> destroy(IdNumber id, Instant now);
   Status bind(IdNumber id, const SocketAddress& address);
   Status resolve_address(IdNumber id, const std::optional<SocketAddress>& source, const SocketAddress& destination);
@@ -74,6 +76,11 @@ class RdmaCm {
 
   // --- channels ---
   [[nodiscard]] std::optional<RdmaEvent> fetch_event(ChannelNumber channel);
+  // One of the identifier's events has come within the last millisecond, and waits: a reader may be on its way.
+  [[nodiscard]] bool has_fresh_event(IdNumber id, Instant now);
+  // An event of the program's own behind those that wait: kUser or kInternal. EINVAL: another kind, or a request that
+  // is not accepted yet.
+  Status write_event(IdNumber id, RdmaEventKind kind, std::int32_t status, std::uint64_t argument);
   // Destroys what is on it.
   void close_channel(ChannelNumber channel, Instant now);
   void destroy_all(Instant now);
@@ -117,7 +124,13 @@ class RdmaCm {
   void on_reply(RdmaId& id, const wire::CmRep& rep);
   [[nodiscard]] RdmaId* listener_for(std::uint64_t service_id, const Endpoints& endpoints);
   [[nodiscard]] RdmaId* id_of(CommId connection);
-  void drop_events(RdmaId& id, Instant now);
+  std::uint32_t drop_events(RdmaId& id, Instant now);
+  void leave_to_readers(const RdmaId& id);
+  // Takes the events that are `gone` out of the channel's queue, each by `take`. Answers how many stay, the first ones:
+  // readers have been told of them.
+  using Gone = std::function<bool(const RdmaEvent&)>;
+  using Take = std::function<void(const RdmaEvent&)>;
+  std::uint32_t take_back(ChannelNumber channel, const Gone& gone, const Take& take);
   void release_port(RdmaId& id);
   void tell(const RdmaId& id, RdmaEventKind kind, std::int32_t status = 0);
   void queue(ChannelNumber channel, const RdmaEvent& event);
@@ -136,6 +149,7 @@ class RdmaCm {
   std::map<IdNumber, Membership> memberships_;
   IdNumber next_membership_ = 0;
   std::map<ChannelNumber, std::deque<RdmaEvent>> channels_;
+  Instant heard_;  // when the network last brought something, or time passed
 };
 
 }  // namespace brdma::cm

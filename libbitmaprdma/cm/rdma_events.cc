@@ -80,34 +80,45 @@ Result<std::uint32_t, Status> RdmaCm::migrate(IdNumber number, ChannelNumber to)
   RdmaId* const id = ids_.find(number);
   if (id == nullptr) return Status{ENOENT};
   if (id->channel == to) return id->events_reported;
-  auto& old = channels_[id->channel];
-  std::uint32_t moved = 0;
-  for (auto event = old.begin(); event != old.end();) {
-    if (event->counted != number) {
-      ++event;
-      continue;
-    }
-    queue(to, *event);
-    event = old.erase(event);
-    ++moved;
-  }
-  if (moved != 0) host_.events_removed(id->channel, moved);
+  const std::uint32_t left = take_back(
+      id->channel, [number](const RdmaEvent& event) { return event.counted == number; },
+      [this, to](const RdmaEvent& event) { queue(to, event); });
   id->channel = to;
   for (auto& [other, child] : ids_.all()) {
     if (child.listener == number) child.channel = to;
   }
-  return id->events_reported;
+  return id->events_reported + left;
 }
 
 void RdmaCm::queue(ChannelNumber channel, const RdmaEvent& event) {
   channels_[channel].push_back(event);
+  channels_[channel].back().since = heard_;
   host_.event_added(channel);
+}
+
+bool RdmaCm::has_fresh_event(IdNumber number, Instant now) {
+  constexpr Duration kFresh = 1_ms;
+  const RdmaId* const id = ids_.find(number);
+  if (id == nullptr) return false;
+  const auto& events = channels_[id->channel];
+  return std::any_of(events.begin(), events.end(),
+                     [&](const RdmaEvent& event) { return event.counted == number && now - event.since < kFresh; });
 }
 
 // A child that the program has not accepted is unknown to it: nothing can be told of it.
 void RdmaCm::tell(const RdmaId& id, RdmaEventKind kind, std::int32_t status) {
   if (id.state == IdState::kRequested) return;
   queue(id.channel, {.kind = kind, .id = id.number, .user = id.user, .counted = id.number, .status = status});
+}
+
+Status RdmaCm::write_event(IdNumber number, RdmaEventKind kind, std::int32_t status, std::uint64_t argument) {
+  const RdmaId* const id = ids_.find(number);
+  if (id == nullptr) return Status{ENOENT};
+  if (kind != RdmaEventKind::kUser && kind != RdmaEventKind::kInternal) return Status{EINVAL};
+  if (id->state == IdState::kRequested) return Status{EINVAL};
+  queue(id->channel,
+        {.kind = kind, .id = number, .user = id->user, .counted = number, .status = status, .argument = argument});
+  return Status::success();
 }
 
 void RdmaCm::addresses_changed(std::uint64_t device_guid) {
@@ -254,6 +265,7 @@ void RdmaCm::on_reply(RdmaId& id, const wire::CmRep& rep) {
 }
 
 void RdmaCm::take_events(Instant now) {
+  heard_ = now;
   take_lookup_events(now);
   while (const auto event = agent_.poll_event()) {
     if (event->kind == Event::Kind::kRequest) {

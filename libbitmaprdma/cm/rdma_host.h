@@ -22,9 +22,11 @@ class RdmaHost {
   virtual Result<IpAddress, Status> source_for(const SocketAddress& destination) = 0;
   // Empty: no device has this address. `scope`: of a link-local one, which other interfaces may have too; 0: any.
   virtual std::optional<LocalDevice> device_of(const IpAddress& local, std::uint32_t scope) = 0;
-  // The channel has one event more; `count` fewer that were not fetched.
+  // The channel has one event more.
   virtual void event_added(ChannelNumber channel) = 0;
-  virtual void events_removed(ChannelNumber channel, std::uint32_t count) = 0;
+  // Up to `count` of those that were not fetched are to go. Answers how many may: readers that have been told of the
+  // others are about to fetch them.
+  virtual std::uint32_t take_back_events(ChannelNumber channel, std::uint32_t count) = 0;
 };
 
 }  // namespace brdma::cm

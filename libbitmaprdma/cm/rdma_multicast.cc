@@ -1,7 +1,6 @@
 // Multicast groups of datagram services. Over RoCEv2 a group is an IP multicast address: joining tells the program
 // where to send, at once; that the network brings what is sent there is the receiving socket's business, once a queue
 // pair is attached to the group.
-#include <algorithm>
 #include <cerrno>
 
 #include "base/multicast.h"
@@ -45,11 +44,11 @@ std::optional<IdNumber> RdmaCm::member(IdNumber membership) const {
 Result<std::uint32_t, Status> RdmaCm::leave(IdNumber membership) {
   const auto entry = memberships_.find(membership);
   if (entry == memberships_.end()) return Status{ENOENT};
-  const std::uint32_t reported = entry->second.events_reported;
+  std::uint32_t reported = entry->second.events_reported;
   if (const RdmaId* const id = ids_.find(entry->second.id)) {
-    const std::size_t dropped = std::erase_if(
-        channels_[id->channel], [membership](const RdmaEvent& event) { return event.group == membership; });
-    if (dropped != 0) host_.events_removed(id->channel, static_cast<std::uint32_t>(dropped));
+    reported += take_back(
+        id->channel, [membership](const RdmaEvent& event) { return event.group == membership; },
+        [](const RdmaEvent&) {});
   }
   memberships_.erase(entry);
   return reported;

@@ -8,6 +8,7 @@
 #include "base/ip_address.h"
 #include "base/psn.h"
 #include "base/result.h"
+#include "base/units.h"
 #include "bitmaprdma/types.h"
 #include "wire/cm/cm_address.h"
 #include "wire/cm/cm_messages.h"
@@ -16,6 +17,7 @@ namespace brdma::cm {
 
 // An identifier, as librdmacm's rdma_cm_id has one: small, the lowest that is free. 0 is one.
 using IdNumber = std::uint32_t;
+inline constexpr IdNumber kNobody = ~IdNumber{0};  // no identifier's number
 using ChannelNumber = std::uint32_t;
 
 struct SocketAddress {
@@ -49,7 +51,9 @@ enum class RdmaEventKind : std::uint8_t {
   kDeviceRemoval = 11,
   kMulticastJoin = 12,
   kAddressChange = 14,
-  kTimeWaitExit = 15
+  kTimeWaitExit = 15,
+  kUser = 18,  // these two the program, or its librdmacm, writes: RdmaCm::write_event()
+  kInternal = 19
 };
 
 // struct rdma_conn_param, with the private data that came along or is to go.
@@ -74,15 +78,17 @@ struct DatagramDestination {
 
 struct RdmaEvent {
   RdmaEventKind kind{};
-  IdNumber id = 0;          // whom it is about: of kConnectRequest the new one
-  std::uint64_t user = 0;   // of kConnectRequest the listener's
-  IdNumber counted = 0;     // whose it is: who is destroyed waits until it has been acknowledged
+  IdNumber id = 0;         // whom it is about: of kConnectRequest the new one
+  std::uint64_t user = 0;  // of kConnectRequest the listener's
+  IdNumber counted = 0;  // whose it is, who when destroyed waits until it has been acknowledged; kNobody: is destroyed
   std::int32_t status = 0;  // negative errno value; of kRejected the reason
+  Instant since{};          // of what the network brought: when it came
   ConnectParameters parameters{};
   wire::CmEce ece{};
   std::optional<DatagramDestination>
-      datagram{};                   // of datagram services and multicast, instead of queue pair parameters
-  std::optional<IdNumber> group{};  // of kMulticastJoin: the membership, which counts the event too
+      datagram{};                           // of datagram services and multicast, instead of queue pair parameters
+  std::optional<IdNumber> group{};          // of kMulticastJoin: the membership, which counts the event too
+  std::optional<std::uint64_t> argument{};  // of kUser and kInternal, instead of queue pair parameters
 };
 
 // What a queue pair is to be set to, for ibv_modify_qp. `mask` in the terms of ibv_qp_attr_mask.

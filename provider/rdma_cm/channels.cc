@@ -77,18 +77,22 @@ void Channels::replace() {
   channels_.clear();
 }
 
-// A thread that has read the counter but not fetched its event yet has taken one of them: then there is less to read,
-// and less still if another does so meanwhile. So each read is one that does not wait, though the descriptor is one
-// that does: whether it waits is the program's to say. A kernel that knows no such read is left with a count too
+// A thread that has read the counter but not fetched its event yet has been told of one of them: then there is less to
+// read, and less still if another does so meanwhile. So each read is one that does not wait, though the descriptor is
+// one that does: whether it waits is the program's to say. A kernel that knows no such read is left with a count too
 // many, and a reader that finds nothing, and goes on waiting.
-void Channels::events_removed(cm::ChannelNumber channel, std::uint32_t count) {
+std::uint32_t Channels::take_back_events(cm::ChannelNumber channel, std::uint32_t count) {
   const std::lock_guard lock(mutex_);
   const auto found = channels_.find(channel);
-  if (found == channels_.end()) return;
+  if (found == channels_.end()) return count;
   std::uint64_t one = 0;
   const iovec into{&one, sizeof one};
   constexpr off_t kNoOffset = -1;
-  while (count > 0 && ::preadv2(found->second.counter, &into, 1, kNoOffset, RWF_NOWAIT) == sizeof one) --count;
+  for (std::uint32_t taken = 0; taken < count; ++taken) {
+    if (::preadv2(found->second.counter, &into, 1, kNoOffset, RWF_NOWAIT) != sizeof one)
+      return errno == EAGAIN ? taken : count;
+  }
+  return count;
 }
 
 }  // namespace brdma::provider

@@ -24,8 +24,8 @@ class Channels {
   void event_added(cm::ChannelNumber channel);
   // In a forked child: who waits for a descriptor finds it readable, and that it is no channel. System calls only.
   void replace();
-  // Of events that nobody will read. Never blocks.
-  void events_removed(cm::ChannelNumber channel, std::uint32_t count);
+  // Of events that are to go. Answers how many no reader has been told of. Never blocks.
+  [[nodiscard]] std::uint32_t take_back_events(cm::ChannelNumber channel, std::uint32_t count);
 
  private:
   struct Channel {

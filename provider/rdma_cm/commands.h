@@ -27,11 +27,12 @@ enum class Command : std::uint32_t {
   kNotify = 15,
   kJoinIpMulticast = 16,
   kLeaveMulticast = 17,
-  kMigrateId = 18
+  kMigrateId = 18,
+  kWriteEvent = 24  // from release 60 on
 };
-// Numbers of commands that there are at all: 13 and those from 19 on are not served.
+// Numbers of commands that there are at all: 13 and 19 to 23 are not served.
 inline constexpr std::uint32_t kCommandsEnd = 25;
-// No payload that we serve is longer.
+// Of a payload that we serve no more counts.
 inline constexpr std::size_t kPayloadMax = 296;
 
 struct Header {
@@ -120,10 +121,14 @@ struct MigrateId {
   std::uint64_t response;
   std::uint32_t id, fd;
 };
+struct WriteEvent {  // and behind the argument, which lies where an event's parameters do, room for these
+  std::uint32_t id, reserved, event, status;
+  std::uint64_t argument;
+};
 static_assert(sizeof(Header) == 8 && sizeof(CreateId) == 24 && sizeof(Id) == 16 && sizeof(BindIp) == 40 &&
               sizeof(ResolveIp) == 64 && sizeof(ConnParam) == 272 && sizeof(Connect) == 288 && sizeof(Accept) == 296 &&
               sizeof(Reject) == 264 && sizeof(InitQpAttr) == 16 && sizeof(SetOption) == 24 && sizeof(MigrateId) == 16 &&
-              sizeof(JoinIpMulticast) == 48 && sizeof(Accept) == kPayloadMax);
+              sizeof(JoinIpMulticast) == 48 && sizeof(WriteEvent) == 24 && sizeof(Accept) == kPayloadMax);
 
 // --- answers ---
 struct AddressHandle {
@@ -189,6 +194,8 @@ inline constexpr std::uint32_t kOptionIbPath = 1;  // of kLevelIb: one or more o
 inline constexpr std::uint32_t kIbPathBytes = 72;
 // Of NOTIFY: the one event of libibverbs' that it is for.
 inline constexpr std::uint32_t kEventCommunicationEstablished = 4, kEventPathMigrated = 6;
+// Of WRITE_CM_EVENT, and of the event that it makes: the program's own (rdma_write_cm_event), librdmacm's own.
+inline constexpr std::uint32_t kEventUser = 18, kEventInternal = 19;
 // Of CREATE_ID and librdmacm's enum rdma_port_space.
 inline constexpr std::uint16_t kPortSpaceIpoib = 0x0002, kPortSpaceTcp = 0x0106, kPortSpaceUdp = 0x0111,
                                kPortSpaceIb = 0x013F;

@@ -104,8 +104,24 @@ int create_id(const Call& call) {
   return call.answer(command.response, id.value());
 }
 
+// A thread that poll() has told of an event, and that finds it gone, waits for the next one, which may never come: so
+// does rping's client whose connection ends just as it destroys the identifier. The race is the program's own, on any
+// device; but here the event and the destroyer wait for the same lock, which makes it a close one. So the reader is
+// given a moment.
+void let_readers_be_first(const Call& call, cm::IdNumber id) {
+  constexpr int kPausesMax = 20;
+  for (int pauses = 0; pauses < kPausesMax; ++pauses) {
+    if (const auto session = call.desk.begin();
+        Call::own(*session, id, call.channel) != 0 || !session->cm.has_fresh_event(id, session->now)) {
+      return;
+    }
+    call.desk.pause();
+  }
+}
+
 int destroy_id(const Call& call) {
   const auto command = call.as<Id>();
+  let_readers_be_first(call, command.id);
   return answer_with_id<std::uint32_t>(
       call, command.id, command.response, sizeof(std::uint32_t),
       [&](CmDesk::Session& session) { return session.cm.destroy(command.id, session.now); });
@@ -296,6 +312,18 @@ int migrate_id(const Call& call) {
   return events ? call.answer(command.response, events.value()) : events.reason().error();
 }
 
+// The program's own kinds alone; as the kernel, before the identifier is looked at.
+int write_event(const Call& call) {
+  const auto command = call.as<WriteEvent>();
+  if (command.event != kEventUser && command.event != kEventInternal) return EINVAL;
+  return with_id(call, command.id, [&](CmDesk::Session& session) {
+    return session.cm
+        .write_event(command.id, static_cast<cm::RdmaEventKind>(command.event),
+                     static_cast<std::int32_t>(command.status), command.argument)
+        .error();
+  });
+}
+
 struct Entry {
   Command command;
   std::size_t in_min;
@@ -320,6 +348,7 @@ constexpr Entry kCommands[] = {
     {Command::kJoinIpMulticast, sizeof(JoinIpMulticast), join_ip_multicast},
     {Command::kLeaveMulticast, 12, leave_multicast},
     {Command::kMigrateId, sizeof(MigrateId), migrate_id},
+    {Command::kWriteEvent, sizeof(WriteEvent), write_event},
 };
 
 // What the write says behind its header, of which `in` bytes count.

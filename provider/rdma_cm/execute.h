@@ -29,6 +29,7 @@ struct CmDesk {
   };
   virtual ~CmDesk() = default;
   [[nodiscard]] virtual std::unique_ptr<Session> begin() = 0;
+  virtual void pause() = 0;  // for some 50 us, in which others have their turn
   [[nodiscard]] virtual std::optional<cm::ChannelNumber> find_channel(int fd) = 0;
 };
 

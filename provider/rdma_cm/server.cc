@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <ctime>
 #include <memory>
 #include <mutex>
 
@@ -30,8 +31,8 @@ class Host final : public io::CmServiceHost {
     return listed(local, scope);
   }
   void event_added(cm::ChannelNumber channel) override { channels.event_added(channel); }
-  void events_removed(cm::ChannelNumber channel, std::uint32_t count) override {
-    channels.events_removed(channel, count);
+  std::uint32_t take_back_events(cm::ChannelNumber channel, std::uint32_t count) override {
+    return channels.take_back_events(channel, count);
   }
   Channels channels;
 
@@ -73,6 +74,10 @@ class Desk final : public CmDesk {
  public:
   explicit Desk(io::CmService& service) : service_(service) {}
   std::unique_ptr<Session> begin() override { return std::make_unique<Locked>(service_); }
+  void pause() override {
+    const timespec time{0, 50'000};
+    ::nanosleep(&time, nullptr);
+  }
   std::optional<cm::ChannelNumber> find_channel(int fd) override { return server().host.channels.find(fd); }
 
  private:

@@ -149,6 +149,10 @@ ucma::EventAnswer answer_of(const cm::RdmaEvent& event) {
     answer.datagram = datagram_of(event);
     return answer;
   }
+  if (event.argument) {
+    std::memcpy(&answer.parameters, &*event.argument, sizeof *event.argument);
+    return answer;
+  }
   ucma::ConnParam& to = answer.parameters;
   to.qp_num = event.parameters.qpn;
   to.private_data = event.parameters.private_data;

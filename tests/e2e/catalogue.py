@@ -1,7 +1,10 @@
 """The programs and options that matrix.py runs: a list of rows. Words in braces are filled in there."""
 
 import dataclasses
+import re
 import subprocess
+
+import connections
 
 # Why a row is run on clean networks only: the program stands still at the first message that is lost, on any device.
 UNRELIABLE = "waits for every message of an unreliable service: one that is lost stops it, on any device"
@@ -143,6 +146,7 @@ def rdmacm_utils():
     def cm(server, client, **more):
         return sides(name, server, client, **{"ready": "cm", **more})
 
+    cmtime_server, cmtime_client, cmtime_ends, cmtime_listens = connections.cmtime("100")
     return [
         cm("rping -s -C 20 -V", "rping -c -a {server} -C 20 -V"),
         cm("rping -s -a :: -C 5", "rping -c -a {server6} -C 5 -V", shown="rping -a IPV6 -C 5 -V"),
@@ -161,7 +165,7 @@ def rdmacm_utils():
         cm("rstream -T a -C 10 -S 1000", "rstream -s {server} -T a -C 10 -S 1000", own_fault="takes *POLLHUP* for a failure also while data waits (`common.c`): its peer closes as soon as it has sent the last"),
         cm("riostream -S 64 -C 10 -I 10", "riostream -s {server} -S 64 -C 10 -I 10"),
         cm("rcopy", "rcopy {file} {server}:{scratch}/copy", shown="rcopy FILE", server_ends=False),
-        cm("cmtime -c 100", "cmtime -s {server} -c 100", server_ends=False),
+        Row(name, tuple(cmtime_client), tuple(cmtime_server), shown="cmtime -c 100", ready=cmtime_listens, server_ends=cmtime_ends),
         sides(name, "udpong -b {server}", "udpong -s {server} -b {client} -S 64 -C 10", ready="udp:7174", server_ends=False, clean_only=UNRELIABLE),
     ]
 
@@ -173,6 +177,23 @@ def without_mpi():
     except (FileNotFoundError, subprocess.TimeoutExpired):
         return ""
     return " -P 0" if "MPI mode" in said.stdout + said.stderr else ""
+
+
+# Debian's 1.23.0~rc1-1.
+WITHOUT_VERBS = "this UCX was built without its module for verbs (`uct_MODULES` of `ucx_info -b`)"
+
+
+def ucx_without_verbs():
+    """WITHOUT_VERBS, or nothing: also where UCX does not say what it has."""
+    try:
+        said = subprocess.run(["ucx_info", "-b"], capture_output=True, text=True, timeout=20, check=False).stdout
+    except (FileNotFoundError, subprocess.TimeoutExpired):
+        return ""
+    modules = re.search(r'^#define uct_MODULES\s+"(.*)"', said, re.MULTILINE)
+    return WITHOUT_VERBS if modules and "ib" not in modules[1].split(":") else ""
+
+
+UCX_FAULT = ucx_without_verbs()
 
 
 def ucx():
@@ -193,7 +214,7 @@ def ucx():
             line = f"ucx_perftest{no_mpi} {{server}} {options}"
             rows.append(sides(name, f"ucx_perftest{no_mpi}", line, ready="tcp:13337", expects="Final:", shown=f"ucx_perftest {options}"))
     rows.append(Row(name, ("ucx_info", "-d"), expects="Transport: rc_verbs", clean_only=LOCAL))
-    return rows
+    return [dataclasses.replace(row, own_fault=UCX_FAULT) for row in rows]
 
 
 def libfabric():
@@ -235,8 +256,8 @@ def fio():
 def others():
     mpi = "Open MPI over UCX"
     return [
-        Row(mpi, (), shown="mpi_exchange, 4 ranks on 2 hosts, UCX_TLS=rc_verbs,ud_verbs", run="mpi", brief=True),
-        Row(mpi, (), shown="mpi_exchange, 4 ranks on 2 hosts, UCX_TLS=ud_verbs", run="mpi_datagrams"),
+        Row(mpi, (), shown="mpi_exchange, 4 ranks on 2 hosts, UCX_TLS=rc_verbs,ud_verbs", run="mpi", brief=True, own_fault=UCX_FAULT),
+        Row(mpi, (), shown="mpi_exchange, 4 ranks on 2 hosts, UCX_TLS=ud_verbs", run="mpi_datagrams", own_fault=UCX_FAULT),
         Row("pyverbs", (), shown="pyverbs_exchange.py: SEND, WRITE, READ, atomics between two hosts", run="pyverbs", brief=True),
         Row("pyverbs", (), shown="rdma-core's own tests (python3-pyverbs)", run="rdma_core_tests", clean_only=LOCAL, brief=True, seconds=120),
     ]

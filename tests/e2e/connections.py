@@ -18,12 +18,33 @@ import traceback
 from management import PATIENCE, Lab
 from programs import NETWORKS, for_nobody, with_any_clock
 
-SERVER = "10.77.0.1"
+SERVER, CLIENT = "10.77.0.1", "10.77.0.2"
 SERVER6 = "fd77::1"
 COPY = f"/tmp/brdma-e2e-copy-{os.getpid()}"  # the hosts of a lab share their files
 # Before release 39.1 rping posts a receive to such a queue pair in RESET, which the specification has refused (IBTA C10-22).
 OWN_QUEUE_PAIRS, OWN_QUEUE_PAIRS_FROM = "rping, queue pairs of its own", (39, 1)
-# Name, server, client, whether the server ends by itself.
+
+
+def release_of_rdma_core():
+    """The file of its library ends with it: librdmacm.so.1.3.44.0. Where there is none: older than any."""
+    files = glob.glob("/usr/lib/*/librdmacm.so.1")
+    return tuple(map(int, os.path.realpath(files[0]).split(".")[-2:])) if files else (0, 0)
+
+
+# Before release 59 `-s SERVER` makes a cmtime the client. Since then all of them meet by TCP before one listens for RDMA-CM (`-L`), each
+# has its own address (`-b`) and the place to meet (`-C`), and all end when they are done.
+CMTIME_MEETS_FROM = (59, 0)
+
+
+def cmtime(count):
+    """Server, client, whether the server ends by itself, where it listens first."""
+    if release_of_rdma_core() < CMTIME_MEETS_FROM:
+        return ["cmtime", "-c", count], ["cmtime", "-s", SERVER, "-c", count], False, "cm"
+    common = ["cmtime", "-C", SERVER, "-c", count]
+    return [*common, "-b", SERVER, "-L"], [*common, "-b", CLIENT], True, "tcp:7471"
+
+
+# Name, server, client, whether the server ends by itself, and where it listens first if that is not RDMA-CM.
 CASES = [
     ("rping", ["rping", "-s", "-C", "20", "-V"], ["rping", "-c", "-a", SERVER, "-C", "20", "-V", "-v"], True),
     ("rping over IPv6", ["rping", "-s", "-a", "::", "-C", "5"], ["rping", "-c", "-a", SERVER6, "-C", "5", "-V", "-v"], True),
@@ -32,7 +53,7 @@ CASES = [
     ("ucmatose", ["ucmatose", "-c", "10", "-C", "10"], ["ucmatose", "-s", SERVER, "-c", "10", "-C", "10"], True),
     ("ucmatose, moved to another channel", ["ucmatose", "-m", "-c", "5"], ["ucmatose", "-m", "-s", SERVER, "-c", "5"], True),
     ("rdma_client", ["rdma_server"], ["rdma_client", "-s", SERVER], True),
-    ("cmtime", ["cmtime", "-c", "100"], ["cmtime", "-s", SERVER, "-c", "100"], False),
+    ("cmtime", *cmtime("100")),
     ("rstream", ["rstream", "-S", "4096", "-C", "100", "-I", "10"], ["rstream", "-s", SERVER, "-S", "4096", "-C", "100", "-I", "10"], True),
     ("rstream, verified", ["rstream", "-S", "65536", "-C", "10", "-I", "5", "-T", "v"], ["rstream", "-s", SERVER, "-S", "65536", "-C", "10", "-I", "5", "-T", "v"], True),
     ("riostream", ["riostream", "-S", "64", "-C", "10", "-I", "10"], ["riostream", "-s", SERVER, "-S", "64", "-C", "10", "-I", "10"], True),
@@ -48,13 +69,7 @@ DATAGRAMS = [
     ("udaddy over IPv6, four of them", ["udaddy", "-b", SERVER6, "-c", "4"], ["udaddy", "-s", SERVER6, "-c", "4"], True),
 ]
 # Group, as /proc/net has it on the host that has joined, and the hosts' addresses.
-GROUPS = [("239.1.1.1", "igmp", "010101EF", SERVER, "10.77.0.2"), ("ff0e::77", "igmp6", "ff0e0000000000000000000000000077", SERVER6, "fd77::2")]
-
-
-def release_of_rdma_core():
-    """The file of its library ends with it: librdmacm.so.1.3.44.0."""
-    (file,) = glob.glob("/usr/lib/*/librdmacm.so.1")
-    return tuple(map(int, os.path.realpath(file).split(".")[-2:]))
+GROUPS = [("239.1.1.1", "igmp", "010101EF", SERVER, CLIENT), ("ff0e::77", "igmp6", "ff0e0000000000000000000000000077", SERVER6, "fd77::2")]
 
 
 def ended_in_its_own_race(client, done):
@@ -64,10 +79,13 @@ def ended_in_its_own_race(client, done):
     return pings > 0 and done.returncode == 255 and done.stdout.count("ping data: ") == pings and done.stderr.strip() == "rdma_get_cm_event: Bad file descriptor"
 
 
-def run_pair(lab, server, client, ends):
+def run_pair(lab, server, client, ends, listens="cm"):
     """Both ends; a problem or None."""
     serving = lab.start("h1", *with_any_clock(server))
-    lab.wait_for("a listener", "h1", "resource", "show", "cm_id", until=lambda rows: any(row["state"] == "LISTEN" for row in rows) or serving.poll() is not None)
+    if listens == "cm":
+        lab.wait_for("a listener", "h1", "resource", "show", "cm_id", until=lambda rows: any(row["state"] == "LISTEN" for row in rows) or serving.poll() is not None)
+    else:
+        wait_for_state(lab, "tcp", f":{int(listens.removeprefix('tcp:')):04X} 00000000:0000 0A", serving)
     done = subprocess.run(lab.on("h2", *with_any_clock(client)), capture_output=True, text=True, timeout=PATIENCE)
     if done.returncode != 0 and not ended_in_its_own_race(client, done):
         return f"client: exit code {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
@@ -114,7 +132,7 @@ def datagram_sockets(lab):
     """rsockets of datagrams: udpong, which waits on a UDP port and serves until it is ended."""
     serving = lab.start("h1", "udpong", "-b", SERVER)
     wait_for_state(lab, "udp", ":1C06 ", serving)  # port 7174
-    done = subprocess.run(lab.on("h2", "udpong", "-s", SERVER, "-b", "10.77.0.2", "-S", "64", "-C", "10"), capture_output=True, text=True, timeout=PATIENCE)
+    done = subprocess.run(lab.on("h2", "udpong", "-s", SERVER, "-b", CLIENT, "-S", "64", "-C", "10"), capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stdout + done.stderr
     assert serving.poll() is None, "the server ended"
 
@@ -173,7 +191,7 @@ def run(build, prefix, network):
     lost = 0
     try:
         pairs = tcp_cases(build) + CASES + link_local_cases(lab) + (DATAGRAMS + link_local_datagrams(lab) if network == "clean" else [])
-        cases = [(name, lambda s=s, c=c, e=e: run_pair(lab, s, c, e)) for name, s, c, e in pairs] + [("a killed client", lambda: killed_client(lab))]
+        cases = [(name, lambda ends=ends: run_pair(lab, *ends)) for name, *ends in pairs] + [("a killed client", lambda: killed_client(lab))]
         if network == "clean":
             cases.append(("udpong", lambda: datagram_sockets(lab)))
             cases += [(f"mckey {group[0]}", lambda group=group: multicast(lab, *group)) for group in GROUPS]

@@ -158,6 +158,9 @@ def run_column(options, column, report, kept):
     build, prefix = options.build, []
     rows = [row for row in catalogue.ROWS if options.only in row.name and (row.brief or not options.brief)]
     network = "clean" if column == "nobody" else column
+    for row in rows:
+        if row.own_fault:
+            print(f"skip           {column}: {row.section}: {row.name}: {row.own_fault}", flush=True)
     rows = [row for row in rows if not row.own_fault and (network == "clean" or not (row.clean_only or row.refused))]
     rows = [row for row in rows if column != "nobody" or not row.root_only]
     outcome = {row.name: kept[row.name] for row in rows if good(kept.get(row.name))}

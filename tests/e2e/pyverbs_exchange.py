@@ -2,11 +2,12 @@
 """A program on pyverbs: the client sends, writes, reads and counts in the server's memory. The same on both hosts, the client with
 the server's address. Prints `all right`."""
 
+import enum
 import socket
 import struct
 import sys
+import types
 
-import pyverbs.enums as e
 from pyverbs.addr import GID, AHAttr, GlobalRoute
 from pyverbs.cq import CQ
 from pyverbs.device import Context
@@ -15,6 +16,19 @@ from pyverbs.pd import PD
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
 
+
+def enumerators():
+    """All of them by their own names, as pyverbs.enums has them. From release 59 on they are in another module, within their enumerations."""
+    try:
+        import pyverbs.enums
+    except ModuleNotFoundError:
+        import pyverbs.libibverbs_enums
+        kinds = [each for each in vars(pyverbs.libibverbs_enums).values() if isinstance(each, enum.EnumMeta)]
+        return types.SimpleNamespace(**{name: value for kind in kinds for name, value in kind.__members__.items()})
+    return pyverbs.enums
+
+
+e = enumerators()
 PORT = 18515
 BYTES = 100000
 ACCESS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ | e.IBV_ACCESS_REMOTE_ATOMIC

@@ -27,7 +27,10 @@ class CmHost : public cm::RdmaHost {
     return cm::LocalDevice{1, 1, PathMtu::k4096};
   }
   void event_added(cm::ChannelNumber channel) override { ++waiting[channel]; }
-  void events_removed(cm::ChannelNumber channel, std::uint32_t count) override { waiting[channel] -= count; }
+  std::uint32_t take_back_events(cm::ChannelNumber channel, std::uint32_t count) override {
+    waiting[channel] -= count;
+    return count;
+  }
   std::map<cm::ChannelNumber, std::int64_t> waiting;
 };
 

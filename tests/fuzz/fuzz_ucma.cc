@@ -52,9 +52,9 @@ class Host final : public fuzz::CmHost {
     const std::uint64_t one = 1;
     BRDMA_CHECK(::write(descriptors()[channel], &one, sizeof one) == sizeof one);
   }
-  void events_removed(cm::ChannelNumber channel, std::uint32_t count) override {
-    CmHost::events_removed(channel, count);
-    for (; count > 0; --count) take_one(descriptors()[channel]);
+  std::uint32_t take_back_events(cm::ChannelNumber channel, std::uint32_t count) override {
+    for (std::uint32_t i = 0; i < count; ++i) take_one(descriptors()[channel]);
+    return CmHost::take_back_events(channel, count);
   }
 };
 
@@ -107,6 +107,7 @@ class World final : public provider::CmDesk {
   }
 
   std::unique_ptr<Session> begin() override { return std::make_unique<Session>(cm_, now_); }
+  void pause() override {}
   std::optional<cm::ChannelNumber> find_channel(int fd) override {
     const auto found = std::find(descriptors().begin(), descriptors().end(), fd);
     if (found == descriptors().end()) return std::nullopt;
@@ -178,13 +179,16 @@ class World final : public provider::CmDesk {
       }
       case Command::kMigrateId:
         return bytes_of(MigrateId{0, id, static_cast<std::uint32_t>(descriptors()[in.u8() % kChannels])});
+      case Command::kWriteEvent:
+        return bytes_of(WriteEvent{id, 0, kEventUser + in.u8() % 3u, 0, in.u8()});
       default:
         return bytes_of(Id{0, id, 0});
     }
   }
 
   void write(InputReader& in) {
-    const auto command = static_cast<Command>(in.u8() % 20);
+    const std::uint8_t number = in.u8() % 20;  // 19 is not served: that of an event stands for it
+    const auto command = number == 19 ? Command::kWriteEvent : static_cast<Command>(number);
     Bytes bytes(sizeof(Header));
     const Bytes said = payload(command, in);
     bytes.insert(bytes.end(), said.begin(), said.end());

@@ -52,6 +52,26 @@ TEST(ParentDomain, IsUsedAsItsProtectionDomainIs) {
   EXPECT_EQ(ibv_dealloc_pd(second), 0);  // a.pd goes with `a`
 }
 
+// Release 65. In a confidential guest some devices reach unprotected memory alone, and say so (kBounces). Any other
+// device takes the permission and needs no such memory.
+TEST(ParentDomain, MayShareMemoryThatNeedsNoSharing) {
+  constexpr std::uint32_t kAllowUnprotected = 1 << 2;         // IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC
+  constexpr std::uint64_t kBounces = std::uint64_t{1} << 41;  // IBV_DEVICE_CC_DMA_BOUNCE
+  Side side = Side::make();
+  ibv_device_attr_ex device{};
+  ASSERT_EQ(ibv_query_device_ex(side.context.get(), nullptr, &device), 0);
+  EXPECT_EQ(device.device_cap_flags_ex & kBounces, 0u);
+  ibv_parent_domain_init_attr wanted{};
+  wanted.pd = side.pd.get();
+  wanted.comp_mask = kAllowUnprotected;
+  ibv_pd* const parent = ibv_alloc_parent_domain(side.context.get(), &wanted);
+  ASSERT_NE(parent, nullptr);
+  ibv_mr* const mr = ibv_reg_mr(parent, side.memory.data(), side.memory.size(), IBV_ACCESS_LOCAL_WRITE);
+  ASSERT_NE(mr, nullptr);
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
+  EXPECT_EQ(ibv_dealloc_pd(parent), 0);
+}
+
 TEST(ParentDomain, WhatItCannotBeMadeOf) {
   Side side = Side::make();
   const Owned<ibv_context> other = open_first_device();

@@ -1,12 +1,16 @@
 // librdmacm's less common calls, by the real library: migration of identifiers, options, notifications, connections
 // without a queue pair of its own, extended connection establishment, and a server that takes its time.
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "rdma_cm_ids.h"
 
@@ -107,6 +111,65 @@ TEST(RdmaCmCalls, AServerMayTakeItsTime) {
   EXPECT_EQ(next_event(world.client), RDMA_CM_EVENT_ESTABLISHED);
   EXPECT_EQ(next_event(world.server), RDMA_CM_EVENT_ESTABLISHED);
   end(child);
+}
+
+// A thread reads events, and is a little slow from poll() to rdma_get_cm_event(); another one destroys the identifier
+// as its connection ends. A reader that finds its event gone would wait for ever, in rping's client for instance; this
+// one does not wait. Not each round: no reader on a busy machine is certain to be in time.
+TEST(RdmaCmCalls, AReaderOfAnEventThatHasJustComeFindsIt) {
+  constexpr int kRounds = 20;
+  int found = 0;
+  for (int i = 0; i < kRounds; ++i) {
+    Asked world;
+    rdma_cm_id* const child = world.child();
+    make_qp(child);
+    accept(child);
+    ASSERT_EQ(next_event(world.client), RDMA_CM_EVENT_ESTABLISHED);
+    ASSERT_EQ(next_event(world.server), RDMA_CM_EVENT_ESTABLISHED);
+    without_waiting(world.server);
+    std::atomic<bool> told{false};
+    std::thread reader([&] {
+      EXPECT_TRUE(readable(world.server));
+      told = true;
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+      rdma_cm_event* event = nullptr;
+      if (rdma_get_cm_event(world.server.channel, &event) != 0) return;
+      EXPECT_EQ(event->event, RDMA_CM_EVENT_DISCONNECTED);
+      EXPECT_EQ(event->id, child);
+      ++found;
+      rdma_ack_cm_event(event);
+    });
+    rdma_destroy_qp(child);
+    ASSERT_EQ(rdma_disconnect(world.active.id), 0);
+    while (!told) std::this_thread::yield();
+    EXPECT_EQ(rdma_destroy_id(child), 0);
+    reader.join();
+  }
+  EXPECT_GE(found, kRounds / 2);
+}
+
+// From release 60 on: an event that the program writes to itself, for instance to wake a thread that waits.
+TEST(RdmaCmCalls, AnEventOfTheProgramsOwn) {
+  using WriteEvent = int (*)(rdma_cm_id*, int kind, int status, std::uint64_t argument);
+  constexpr int kUser = 18, kEstablished = RDMA_CM_EVENT_ESTABLISHED;
+  constexpr std::uint64_t kArgument = 0x0102'0304'0506'0708;
+  const auto write_event = reinterpret_cast<WriteEvent>(::dlsym(RTLD_DEFAULT, "rdma_write_cm_event"));
+  if (write_event == nullptr) GTEST_SKIP() << "not in this librdmacm";
+  Channel channel;
+  Id id(channel);
+  EXPECT_EQ(write_event(id.id, kEstablished, 0, 0), -1);
+  EXPECT_EQ(errno, EINVAL);
+  ASSERT_EQ(write_event(id.id, kUser, 0, kArgument), 0) << std::strerror(errno);
+  ASSERT_TRUE(readable(channel));
+  rdma_cm_event* event = nullptr;
+  ASSERT_EQ(rdma_get_cm_event(channel.channel, &event), 0) << std::strerror(errno);
+  EXPECT_EQ(static_cast<int>(event->event), kUser);
+  EXPECT_EQ(event->id, id.id);
+  std::uint64_t argument = 0;
+  std::memcpy(&argument, &event->param, sizeof argument);
+  EXPECT_EQ(argument, kArgument);
+  EXPECT_EQ(rdma_ack_cm_event(event), 0);
+  EXPECT_FALSE(readable(channel, 0));
 }
 
 // What the options say is what the queue pair is set to.

@@ -51,6 +51,7 @@ constexpr Shape kShapes[] = {
     {Command::kJoinIpMulticast, sizeof(JoinIpMulticast), offsetof(JoinIpMulticast, id), 0, 4},
     {Command::kLeaveMulticast, sizeof(Id), offsetof(Id, id), 0, 4},
     {Command::kMigrateId, sizeof(MigrateId), offsetof(MigrateId, id), 0, 4},
+    {Command::kWriteEvent, sizeof(WriteEvent), offsetof(WriteEvent, id), kNone, 0},
 };
 
 template <class T>
@@ -163,6 +164,7 @@ Bytes payload_of(const Shape& shape, std::uint32_t id, std::uint64_t response) {
   if (shape.command == Command::kJoinIpMulticast) payload = bytes_of(JoinIpMulticast{0, 0, loopback(0), 0});
   if (shape.command == Command::kConnect)
     payload[offsetof(Connect, parameters) + offsetof(ConnParam, valid)] = std::byte{1};
+  if (shape.command == Command::kWriteEvent) payload = bytes_of(WriteEvent{0, 0, kEventUser, 0, 0});
   if (shape.id_at != kNone) std::memcpy(payload.data() + shape.id_at, &id, sizeof id);
   if (shape.response_at != kNone) std::memcpy(payload.data() + shape.response_at, &response, sizeof response);
   return payload;
@@ -204,7 +206,7 @@ TEST(HostileUcma, CommandsThatAreNotThere) {
   for (const std::uint32_t command : {25u, 255u, 0x8000'0000u, 0xFFFF'FFFFu}) {
     EXPECT_EQ(node.write(command, Bytes(296)), EINVAL) << command;
   }
-  EXPECT_EQ(node.write(13, Bytes(296)), ENOSYS);
+  for (const std::uint32_t command : {13u, 19u, 23u}) EXPECT_EQ(node.write(command, Bytes(296)), ENOSYS) << command;
 }
 
 TEST(HostileUcma, IdentifiersOfNobodyAndOfAnotherChannel) {
@@ -296,6 +298,9 @@ TEST(HostileUcma, FieldsThatCannotBe) {
   const InitQpAttr init{address_of(attributes.data()), id, 7};
   EXPECT_EQ(node.write(Command::kInitQpAttr, init, attributes.size()), EINVAL);
   EXPECT_EQ(node.write(Command::kNotify, Notify{id, 6}), EINVAL);
+  for (const std::uint32_t event : {0u, 9u, 17u, 20u, 18u + 256, 0xFFFF'FFFFu}) {
+    EXPECT_EQ(node.write(Command::kWriteEvent, WriteEvent{id, 0, event, 0, 0}), EINVAL) << event;
+  }
   const std::uint32_t value = 1;
   const auto option = [&](std::uint32_t level, std::uint32_t name, std::uint32_t length) {
     return node.write(Command::kSetOption, SetOption{address_of(&value), id, level, name, length});
@@ -309,6 +314,26 @@ TEST(HostileUcma, FieldsThatCannotBe) {
   EXPECT_EQ(node.write(Command::kMigrateId, MigrateId{address_of(&answer), id, 0xFFFF'FFFF}, sizeof answer), ENOENT);
   EXPECT_EQ(node.write(Command::kMigrateId, MigrateId{address_of(&answer), id, 0}, sizeof answer), EINVAL)
       << "standard input is no channel";
+  EXPECT_EQ(node.destroy(id), 0);
+}
+
+// As librdmacm from release 60 on writes it: with room for all that an event may say, of which its argument counts.
+TEST(HostileUcma, AnEventOfTheProgramsOwnComesBack) {
+  const Node node;
+  const std::uint32_t id = node.create();
+  for (const std::uint32_t kind : {kEventUser, kEventInternal}) {
+    Bytes payload = bytes_of(WriteEvent{id, 0, kind, 0xFFFF'FFFE, 0x0102'0304'0506'0708});
+    payload.resize(offsetof(WriteEvent, argument) + sizeof(DatagramParam));
+    ASSERT_EQ(node.write(static_cast<std::uint32_t>(Command::kWriteEvent), payload), 0);
+    EventAnswer answer{};
+    EXPECT_EQ(node.event(&answer), static_cast<int>(kind));
+    EXPECT_EQ(answer.uid, 7u);
+    EXPECT_EQ(answer.id, id);
+    EXPECT_EQ(answer.status, -2);
+    std::uint64_t argument = 0;
+    std::memcpy(&argument, &answer.parameters, sizeof argument);
+    EXPECT_EQ(argument, 0x0102'0304'0506'0708u);
+  }
   EXPECT_EQ(node.destroy(id), 0);
 }
 

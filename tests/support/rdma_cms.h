@@ -50,7 +50,13 @@ class Machine : public RdmaHost {
     return LocalDevice{guid_, 1, PathMtu::k4096, ifindex_};
   }
   void event_added(ChannelNumber channel) override { ++waiting[channel]; }
-  void events_removed(ChannelNumber channel, std::uint32_t count) override { waiting[channel] -= count; }
+  std::uint32_t take_back_events(ChannelNumber channel, std::uint32_t count) override {
+    const std::uint32_t free = std::min<std::uint32_t>(count, static_cast<std::uint32_t>(waiting[channel]));
+    waiting[channel] -= free;
+    return free;
+  }
+  // A reader takes a channel's count of an event: it is about to fetch it.
+  void told_reader(ChannelNumber channel) { --waiting[channel]; }
 
   std::map<ChannelNumber, std::int64_t> waiting;
   std::set<std::uint16_t> taken_;

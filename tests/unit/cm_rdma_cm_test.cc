@@ -257,6 +257,91 @@ TEST_F(RdmaCms, AnIdentifierTakesItsEventsToAnotherChannel) {
   fetch(b_, Kind::kEstablished, kChannel);
 }
 
+// Linux 6.18: an event that a program, or its librdmacm, writes to itself.
+TEST_F(RdmaCms, AnEventOfTheProgramsOwnWaitsBehindTheOthers) {
+  const IdNumber id = a_.create(kChannel, 0xA0).value();
+  ASSERT_TRUE(a_.resolve_address(id, std::nullopt, {kAddressB, 7174}).ok());
+  ASSERT_TRUE(a_.write_event(id, Kind::kUser, -5, 0x1122'3344'5566'7788).ok());
+  ASSERT_TRUE(a_.write_event(id, Kind::kInternal, 0, 16).ok());
+  fetch(a_, Kind::kAddressResolved);
+  const RdmaEvent own = fetch(a_, Kind::kUser);
+  EXPECT_EQ(own.id, id);
+  EXPECT_EQ(own.user, 0xA0u);
+  EXPECT_EQ(own.status, -5);
+  EXPECT_EQ(own.argument, 0x1122'3344'5566'7788u);
+  EXPECT_EQ(fetch(a_, Kind::kInternal).argument, 16u);
+  EXPECT_EQ(a_.write_event(id, Kind::kEstablished, 0, 0).error(), EINVAL) << "only the connection manager says so";
+  EXPECT_EQ(a_.write_event(id + 1, Kind::kUser, 0, 0).error(), ENOENT);
+  EXPECT_EQ(a_.destroy(id, now_).value(), 3u) << "all of which the program must acknowledge";
+
+  // A request that is not accepted has no program's identifier to be told by.
+  (void)listener();
+  const IdNumber active = resolved();
+  ASSERT_TRUE(a_.connect(active, parameters(0x111), {}, now_).ok());
+  carry();
+  const RdmaEvent request = fetch(b_, Kind::kConnectRequest);
+  EXPECT_EQ(b_.write_event(request.id, Kind::kUser, 0, 0).error(), EINVAL);
+}
+
+// A thread has been told that an event is there, and before it can fetch it another one destroys the identifier. It
+// would wait for the next event, which may never come.
+TEST_F(RdmaCms, AReaderThatWasToldOfAnEventFindsOne) {
+  const IdNumber id = a_.create(kChannel, 0xA0).value();
+  ASSERT_TRUE(a_.resolve_address(id, std::nullopt, {kAddressB, 7174}).ok());
+  ASSERT_TRUE(a_.write_event(id, Kind::kUser, 0, 1).ok());
+  machine_a_.told_reader(kChannel);
+  EXPECT_EQ(a_.destroy(id, now_).value(), 1u) << "it waits for this one to be acknowledged";
+  EXPECT_EQ(machine_a_.waiting[kChannel], 0);
+  const IdNumber next = a_.create(kChannel, 0xA1).value();
+  EXPECT_EQ(next, id);
+  EXPECT_EQ(fetch(a_, Kind::kAddressResolved).user, 0xA0u);
+  EXPECT_FALSE(a_.fetch_event(kChannel));
+  EXPECT_EQ(a_.destroy(next, now_).value(), 0u) << "not its own";
+}
+
+TEST_F(RdmaCms, AReaderThatWasToldOfAnEventFindsItWhereItWas) {
+  const IdNumber id = a_.create(kChannel, 0xA0).value();
+  for (const std::uint64_t argument : {1, 2}) ASSERT_TRUE(a_.write_event(id, Kind::kUser, 0, argument).ok());
+  machine_a_.told_reader(kChannel);
+  EXPECT_EQ(a_.migrate(id, kOther).value(), 1u);
+  EXPECT_EQ(machine_a_.waiting[kOther], 1);
+  EXPECT_EQ(fetch(a_, Kind::kUser).argument, 1u);
+  machine_a_.told_reader(kOther);
+  EXPECT_EQ(fetch(a_, Kind::kUser, kOther).argument, 2u);
+  EXPECT_EQ(a_.destroy(id, now_).value(), 2u);
+}
+
+TEST_F(RdmaCms, AnEventIsFreshForAMillisecond) {
+  const IdNumber listening = listener();
+  ASSERT_TRUE(a_.connect(resolved(), parameters(0x111), {}, now_).ok());
+  EXPECT_FALSE(b_.has_fresh_event(listening, now_));
+  carry();
+  EXPECT_TRUE(b_.has_fresh_event(listening, now_ + 999_us));
+  EXPECT_FALSE(b_.has_fresh_event(listening, now_ + 1_ms));
+  EXPECT_FALSE(b_.has_fresh_event(listening + 1, now_)) << "another's";
+  fetch(b_, Kind::kConnectRequest);
+  EXPECT_FALSE(b_.has_fresh_event(listening, now_));
+}
+
+// Its peer is not refused: the program sees the request, which outlives its listener.
+TEST_F(RdmaCms, AReaderThatWasToldOfARequestFindsIt) {
+  const IdNumber listening = listener(2);
+  for (const std::uint32_t qpn : {0x111u, 0x112u}) {
+    ASSERT_TRUE(a_.connect(resolved(), parameters(qpn), {}, now_).ok());
+  }
+  carry();
+  machine_b_.told_reader(kChannel);
+  EXPECT_EQ(b_.destroy(listening, now_).value(), 1u);
+  EXPECT_EQ(b_.ids(), 1u);
+  const RdmaEvent request = fetch(b_, Kind::kConnectRequest);
+  EXPECT_EQ(request.parameters.qpn, 0x111u);
+  carry();
+  EXPECT_EQ(fetch(a_, Kind::kRejected).status, 28) << "the second one's";
+  EXPECT_TRUE(b_.accept(request.id, 0xB1, parameters(2), {}, now_).ok());
+  carry();
+  fetch(a_, Kind::kConnectResponse);
+}
+
 TEST_F(RdmaCms, AChannelThatClosesEndsItsConnections) {
   listener();
   ASSERT_TRUE(a_.connect(resolved(), parameters(1), {}, now_).ok());

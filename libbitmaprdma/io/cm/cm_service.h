@@ -23,7 +23,7 @@ struct CmServiceHost {
   // As cm::RdmaHost has it.
   virtual std::optional<cm::LocalDevice> device_of(const IpAddress& local, std::uint32_t scope) = 0;
   virtual void event_added(cm::ChannelNumber channel) = 0;
-  virtual void events_removed(cm::ChannelNumber channel, std::uint32_t count) = 0;
+  virtual std::uint32_t take_back_events(cm::ChannelNumber channel, std::uint32_t count) = 0;
 };
 
 class CmService final : private cm::RdmaHost {
@@ -68,7 +68,9 @@ class CmService final : private cm::RdmaHost {
     return host_.device_of(local, scope);
   }
   void event_added(cm::ChannelNumber channel) override { host_.event_added(channel); }
-  void events_removed(cm::ChannelNumber channel, std::uint32_t count) override { host_.events_removed(channel, count); }
+  std::uint32_t take_back_events(cm::ChannelNumber channel, std::uint32_t count) override {
+    return host_.take_back_events(channel, count);
+  }
 
   CmServiceHost& host_;
   CmLink link_;
